@@ -114,7 +114,7 @@ ANSWERS: Final[Mapping[str, str]] = {
         "a mount writes with --read-write and --cache DIR; it then also replaces and removes.",
     ),
     **dict.fromkeys(
-        ("--sse", "--sse-kms-key-id", "--storage-class"),
+        ("--sse", "--sse-kms-key-id"),
         "reads need no such option, and mounts that are written leave it to the bucket.",
     ),
     "--allow-root": "write --allow-other, which is for root as well.",
@@ -152,11 +152,17 @@ _VALUES: Final = {
     "endpoint": "--region",  # of s3fs
     "prefix": "--prefix",
     "metadata_ttl": "--metadata-ttl",
+    "stale_after": "--metadata-ttl",
     "consistency": "--consistency",
     "uid": "--uid",
     "gid": "--gid",
     "file_mode": "--file-mode",
     "dir_mode": "--dir-mode",
+    "directory_mode": "--dir-mode",
+    "settle": "--settle",
+    "storage_class": "--storage-class",
+    "max_upload_bandwidth": "--max-upload-bandwidth",
+    "free_space": "--free-space",
     "memory": "--memory",
     "cache": "--cache",
     "use_cache": "--cache",  # of s3fs
@@ -171,11 +177,14 @@ _VALUES: Final = {
     "stat_cache_expire": "--metadata-ttl",
     "stat_cache_interval_expire": "--metadata-ttl",
 }
+_LISTS: Final = {"ignore": "--ignore", "markers": "--markers", "upload_window": "--upload-window"}
+"""Options whose value is a list, within quotation marks where it has commas: ``markers="Run.txt,Copy.txt"``."""
+
 _NO_WRITING: Final = "reads need no such option, and mounts that are written leave it to the bucket; leave it out"
 _CERTIFICATES: Final = "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE"
 _TRACE: Final = "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from"
 _LIST_ANSWERS: Final = {
-    **dict.fromkeys(("use_sse", "use_rrs", "storage_class", "default_acl", "use_acl", "acl"), _NO_WRITING),
+    **dict.fromkeys(("use_sse", "use_rrs", "default_acl", "use_acl", "acl"), _NO_WRITING),
     **dict.fromkeys(("no_check_certificate", "ssl_verify_hostname", "insecure"), _CERTIFICATES),
     **dict.fromkeys(("dbglevel", "curldbg", "d", "debug"), _TRACE),
     "allow_root": "write allow_other, which is for root as well",
@@ -191,11 +200,31 @@ _LIST_ANSWERS: Final = {
     "ibm_iam_auth": "use a key with its secret (HMAC credentials)",
     "ssl_client_cert": "clients show no certificate to a storage",
     "ahbe_conf": "headers cannot be added",
+    # of mount(8)
+    "remount": "a mount keeps its options; unmount the folder, and mount it with others",
+    **dict.fromkeys(
+        ("bind", "rbind", "move"),
+        "this is for a folder that is mounted: `mount --bind`, or a line of fstab with the type none",
+    ),
+    **dict.fromkeys(
+        ("context", "fscontext", "defcontext", "rootcontext"),
+        "files have the SELinux type that the policy gives to FUSE, as fusefs_t; leave it out",
+    ),
+    **dict.fromkeys(
+        ("loop", "offset", "sizelimit", "encryption", "verity"), "this is for images of disks, and a bucket is none"
+    ),
 }
 """Mount options that have no equal, each with what to do instead."""
 _IGNORED: Final = frozenset(
-    {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "_netdev", "nofail", "dev", "nodev"}
-    | {"suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "async", "sync", "read_only"}
+    # of mount(8) for all file systems: who may mount, when, and how the kernel treats what a bucket does not have
+    {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group"}
+    | {"nogroup", "_netdev", "_rnetdev", "nofail", "comment", "helper", "uhelper", "dev", "nodev", "suid", "nosuid"}
+    | {"exec", "noexec", "atime", "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime"}
+    | {"nostrictatime", "lazytime", "nolazytime", "async", "sync", "dirsync", "silent", "loud", "mand", "nomand"}
+    | {"iversion", "noiversion", "symfollow", "nosymfollow", "private", "rprivate", "shared", "rshared", "slave"}
+    | {"rslave", "unbindable", "runbindable", "quota", "noquota", "usrquota", "grpquota", "prjquota", "read_only"}
+    # of init systems before systemd
+    | {"bootwait", "nobootwait", "optional", "showthrough", "hotplug", "pri"}
     | {"force_path_style", "use_path_request_style", "auto_unmount", "default_permissions", "fsname", "subtype"}
     # of s3fs and FUSE: how it works, which is chosen here, and what only writing needs
     | {"iam_role", "ecs", "imdsv1only", "sigv4", "listobjectsv2", "nodnscache", "nosscache", "enable_noobj_cache"}
@@ -211,17 +240,35 @@ _IGNORED: Final = frozenset(
 """Mount options without effect: mount(8) and systemd pass them on. It is ``read_write`` that lets write, not ``rw``."""
 
 
-def of_list(options: str) -> list[str]:
+def of_list(options: str, *, is_sloppy: bool = False) -> list[str]:
     """Our options for the list that follows ``-o``, as ``ro,allow_other,cache=/c``.
 
+    A value within quotation marks may have commas, as in mount(8).
+
+    Args:
+        is_sloppy: leave out options that are unknown, as ``mount -s`` asks for.
+
     Raises:
-        UsageError: an option is unknown.
+        UsageError: an option is unknown, or has no equal.
     """
-    return [word for option in filter(None, options.split(",")) for word in _of_option(option)]
+    return [word for option in _split(options) for word in _of_option(option, is_sloppy=is_sloppy)]
 
 
-def _of_option(option: str) -> list[str]:
-    name, _, value = option.partition("=")
+def _split(options: str) -> list[str]:
+    found = [""]
+    is_quoted = False
+    for character in options:
+        if character == '"':
+            is_quoted = not is_quoted
+        elif character == "," and not is_quoted:
+            found.append("")
+        else:
+            found[-1] += character
+    return [option for option in found if option]
+
+
+def _of_option(option: str, *, is_sloppy: bool) -> list[str]:
+    name, equals, value = option.partition("=")
     name = name.replace("-", "_")
     if name == "umask":
         return _modes(value)
@@ -231,29 +278,48 @@ def _of_option(option: str) -> list[str]:
         return [_FLAGS[name]]
     if name in _VALUES and value:
         return [_VALUES[name], _cache_size(value) if name == "max_cache_size" else value]
-    if name in _IGNORED or name.startswith("x_"):
+    if name in _LISTS and equals:
+        return [word for item in value.split(",") for word in (_LISTS[name], item)]
+    if name in _IGNORED or name.startswith(("x_", "X_")):
         return []
-    if name in _LIST_ANSWERS:
-        raise UsageError(f"{name}: {_LIST_ANSWERS[name]}.")
+    if (answered := name.partition(".")[0]) in _LIST_ANSWERS:
+        raise UsageError(f"{name}: {_LIST_ANSWERS[answered]}.")
+    if is_sloppy:
+        return []
     raise UsageError(f"mount does not know the option '{option}' after -o; see `seqferry mount --help`.")
 
 
+_SHORT: Final = frozenset("sfnvrw")
+"""Options of mount(8) for its helpers that take no value: sloppy, fake, without mtab, verbose, read-only, writable."""
+
+
 def helper_arguments(given: list[str]) -> list[str]:
-    """Arguments of ``seqferry`` for those of ``mount.seqferry SOURCE DIR [-sfnv] [-o OPTIONS]``.
+    """Arguments of ``seqferry`` for those of ``mount.seqferry SOURCE DIR [-sfnv] [-t TYPE] [-o OPTIONS]``.
+
+    Returns:
+        none for ``-f``, with which mount(8) does everything but mount.
 
     Raises:
-        UsageError: an option is unknown.
+        UsageError: an option is unknown, or has no equal.
     """
     places: list[str] = []
-    arguments: list[str] = []
+    lists: list[str] = []
+    flags: set[str] = set()
     rest = iter(given)
     for each in rest:
-        if each == "-o":
-            arguments += of_list(next(rest, ""))
-        elif each.startswith("-"):
-            continue  # sloppy, fake, no mtab, verbose: nothing to do
-        else:
+        if not each.startswith("-") or each == "-":
             places.append(each)
+        elif each[1] in "otN":
+            value = each[2:] or next(rest, "")
+            if each[1] == "o":
+                lists.append(value)
+            elif each[1] == "N":
+                raise UsageError(f"-N: enter the namespace first: nsenter --mount={value} mount ...")
+        elif set(each[1:]) <= _SHORT:
+            flags |= set(each[1:])
+        else:
+            raise UsageError(f"mount.seqferry does not know the option '{each}'; mount options follow -o.")
     if len(places) != 2:
         raise UsageError("mount.seqferry takes a source and a folder: mount -t seqferry s3://bucket /mnt/bucket")
-    return ["mount", *arguments, *places]
+    arguments = [word for options in lists for word in of_list(options, is_sloppy="s" in flags)]
+    return [] if "f" in flags else ["mount", *arguments, *places]

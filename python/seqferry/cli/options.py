@@ -18,14 +18,22 @@ import typer
 
 from seqferry.model.option_fields import Notation, OptionField, option_fields
 from seqferry.model.option_groups import Filters
-from seqferry.settings.sizes import Bandwidth, parse_size
-from seqferry.spec.option_groups import Endpoints, ProtectionOptions, SpeedOptions
+from seqferry.settings.sizes import Bandwidth, parse_rate, parse_size
+from seqferry.spec.option_groups import AccessOptions, Endpoints, SpeedOptions
 
 
 def size(written: str) -> int:
     """Parses an option that is a size."""
     try:
         return parse_size(written)
+    except ValueError as why:
+        raise typer.BadParameter(f"{why}.") from None
+
+
+def rate(written: str) -> int:
+    """Parses an option that is a limit of bytes per second."""
+    try:
+        return parse_rate(written)
     except ValueError as why:
         raise typer.BadParameter(f"{why}.") from None
 
@@ -82,7 +90,7 @@ NoProgress = Annotated[
 EndpointUrl = Annotated[str | None, option_of(Endpoints, "endpoint_url")]
 Profile = Annotated[str | None, option_of(Endpoints, "profile")]
 Region = Annotated[str | None, option_of(Endpoints, "region")]
-RequestPayer = Annotated[Literal["requester"] | None, option_of(ProtectionOptions, "request_payer")]
+RequestPayer = Annotated[Literal["requester"] | None, option_of(AccessOptions, "request_payer")]
 NoSignRequest = Annotated[bool, option_of(Endpoints, "no_sign_request")]
 
 MaxRequests = Annotated[int | None, option_of(SpeedOptions, "max_requests")]
@@ -94,6 +102,16 @@ Work = Annotated[
         envvar="SEQFERRY_WORK",
         help="Do work in this process too, though other workers are there (PostgreSQL). Otherwise it works only when "
         "no worker can do the transfer.",
+    ),
+]
+
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        envvar="SEQFERRY_WAIT",
+        help="Wait also where only a worker with other credentials can go on, and none is there. Otherwise the command "
+        "ends then, with exit code 5.",
     ),
 ]
 
@@ -143,8 +161,8 @@ PlainBandwidth = Annotated[
         "--max-bandwidth",
         envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
         metavar="RATE",
-        parser=size,
-        help="Bytes per second at most, as 200MiB.",
+        parser=rate,
+        help="Bytes per second at most, as 50MB/s.",
     ),
 ]
 """Options of mounts, which have limits of their own."""

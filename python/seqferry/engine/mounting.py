@@ -15,7 +15,6 @@ from seqferry.model.locations import S3Location
 from seqferry.model.workers import WAITING, Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits
-from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import Share
 
 SHARE: Final = "mount"
@@ -99,7 +98,8 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
         file_mode=spec.file_mode,
         directory_mode=spec.directory_mode,
         stale_after=_FOR_GOOD if spec.lifetime is None else spec.lifetime,
-        writes=Writes(),
+        free_space=spec.free_space,
+        writes=spec.writes,
     )
     try:
         return _native.ShareMount(

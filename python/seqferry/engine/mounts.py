@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, get_args
 
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.locations import S3Location
+from seqferry.settings.share_writes import Writes
+from seqferry.settings.shares import MOST_FREE
 
 Freshness = Literal["ttl", "open", "frozen"]
 FRESHNESS: Final[tuple[str, ...]] = get_args(Freshness)
@@ -52,7 +54,8 @@ class MountSpec:
             limit. With ``pin`` other objects never push out what this mount reads.
         manifest: a file that fixes names, sizes and versions.
         writable: what programs write goes to ``cache`` at once, and from there to the bucket. With ``take_over`` also
-            where the gateway of another cache has claimed the prefix.
+            where the gateway of another cache has claimed the prefix. ``writes``: how it goes there; ``free_space``:
+            bytes that are shown as free at most. Both are of no effect otherwise.
     """
 
     place: S3Location
@@ -68,6 +71,8 @@ class MountSpec:
     manifest: Path | None = None
     writable: bool = False
     take_over: bool = False
+    writes: Writes = field(default_factory=Writes)
+    free_space: int = MOST_FREE
     allow_other: bool = False
     allow_non_empty: bool = False
     uid: int = field(default_factory=os.geteuid)

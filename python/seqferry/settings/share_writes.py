@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from seqferry.settings.sizes import parse_size
+from seqferry.settings.sizes import parse_rate
 
 _STORAGE_CLASS: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _WINDOW: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
@@ -84,7 +84,7 @@ def _window(item: object) -> tuple[int, int]:
 
 def _bandwidth(value: object) -> int:
     if isinstance(value, str):
-        size = parse_size(value.removesuffix("/s"))
+        size = parse_rate(value)
     elif isinstance(value, int) and not isinstance(value, bool):
         size = value
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
@@ -19,6 +20,8 @@ _ANONYMOUS: Final = 65534
 """The user that Linux calls nobody."""
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _LONGEST_LIFETIME: Final = 10**9
+MOST_FREE: Final = 1 << 60
+"""Bytes that a share shows as free where nothing else limits them: the engine counts with no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class Share:
     file_mode: int = 0o644
     directory_mode: int = 0o755
     stale_after: float = 60.0
-    free_space: int = 1 << 60
+    free_space: int = MOST_FREE
     writes: Writes | None = None
 
     @property
@@ -136,27 +139,25 @@ def _size(value: object) -> int:
 
 _ID: Final = table_list.number(0, (1 << 32) - 1)
 
-_TABLES: Final = TableList(
-    "share",
-    "served",
-    {
-        "name": _name,
-        "source": table_list.place,
-        "endpoint_url": table_list.text,
-        "region": table_list.text,
-        "profile": table_list.text,
-        "read_only": _read_only,
-        "clients": _clients,
-        "squash": _squash,
-        "anon_uid": _ID,
-        "anon_gid": _ID,
-        "uid": _ID,
-        "gid": _ID,
-        "file_mode": _mode,
-        "directory_mode": _mode,
-        "stale_after": _seconds,
-        "free_space": _size,
-        **share_writes.PARSERS,
-    },
-    {"name": "runs", "source": "s3://bucket/runs/"},
-)
+PARSERS: Final[dict[str, Callable[[object], Any]]] = {
+    "name": _name,
+    "source": table_list.place,
+    "endpoint_url": table_list.text,
+    "region": table_list.text,
+    "profile": table_list.text,
+    "read_only": _read_only,
+    "clients": _clients,
+    "squash": _squash,
+    "anon_uid": _ID,
+    "anon_gid": _ID,
+    "uid": _ID,
+    "gid": _ID,
+    "file_mode": _mode,
+    "directory_mode": _mode,
+    "stale_after": _seconds,
+    "free_space": _size,
+    **share_writes.PARSERS,
+}
+"""The keys, each with what reads its value. A ValueError says what to write."""
+
+_TABLES: Final = TableList("share", "served", PARSERS, {"name": "runs", "source": "s3://bucket/runs/"})

@@ -33,6 +33,18 @@ def parse_size(text: str) -> int:
     return round(size)
 
 
+def parse_rate(text: str) -> int:
+    """Bytes per second of a size, as ``50MB`` or ``50MB/s``.
+
+    Raises:
+        ValueError: the text has another form, or means less than 1 byte.
+    """
+    rate = parse_size(re.sub(r"/s\s*$", "", text, flags=re.IGNORECASE))
+    if rate < 1:
+        raise ValueError("a limit is at least 1 byte per second; leave it out for none")
+    return rate
+
+
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
     """A limit that may depend on the time of day, by this machine's clock.
@@ -91,12 +103,7 @@ def _rate(limit: int | None) -> str:
 
 
 def _limit(text: str) -> int | None:
-    if text.lower() == "off":
-        return None
-    limit = parse_size(re.sub(r"/s$", "", text, flags=re.IGNORECASE))
-    if limit < 1:
-        raise ValueError("a limit is at least 1 byte per second; write off for none")
-    return limit
+    return None if text.lower() == "off" else parse_rate(text)
 
 
 def _minute(clock: str) -> int | None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from seqferry.cli import mount_writes, options
+from seqferry.cli.app import application, run
 from seqferry.cli.fingers import translate
 from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
 from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
+from seqferry.settings import share_writes, shares
 
 
 @pytest.mark.parametrize(
@@ -57,6 +62,142 @@ def test_the_words_of_fstab_become_options() -> None:
     for wrong in (["s3://b"], ["s3://b", "/mnt", "-o", "uid"], ["s3://b", "/mnt", "-o", "color=red"]):
         with pytest.raises(UsageError):
             helper_arguments(wrong)
+
+
+_OF_MOUNT = (
+    *("async", "atime", "noatime", "auto", "noauto", "comment=x", "defaults", "dev", "nodev", "diratime", "nodiratime"),
+    *("dirsync", "exec", "noexec", "group", "nogroup", "iversion", "noiversion", "mand", "nomand", "_netdev", "nofail"),
+    *("relatime", "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "suid", "nosuid", "silent"),
+    *("loud", "owner", "noowner", "ro", "rw", "sync", "user", "user=lab", "nouser", "users", "nousers", "symfollow"),
+    *("nosymfollow", "helper=seqferry", "uhelper=seqferry", "ro=recursive", "nosuid=fs", "shared", "rprivate"),
+    *("unbindable", "slave=recursive", "usrquota", "grpquota", "quota", "noquota", "nobootwait"),
+    *("x-systemd.automount", "x-systemd.idle-timeout=60", "x-initrd.mount", "x-gvfs-show", "X-mount.mkdir"),
+    *("X-mount.mkdir=0755", "X-mount.owner=lab", "X-mount.mode=0750", "X-mount.subdir=runs", "X-mount.idmap=b:0:0:1"),
+)
+"""Options of mount(8) and fstab(5) for every file system, util-linux 2.40."""
+
+
+@pytest.mark.parametrize("option", _OF_MOUNT)
+def test_what_mount_and_fstab_know_passes(option: str) -> None:
+    assert helper_arguments(["s3://b", "/mnt", "-o", f"{option},cache=/c"]) == [
+        "mount",
+        "--cache",
+        "/c",
+        "s3://b",
+        "/mnt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("remount", "bind", "rbind", "move", "loop", "loop=/dev/loop0", "offset=512", "sizelimit=1", "encryption=x"),
+        *("context=u:r:t", "fscontext=u:r:t", "defcontext=u:r:t", "rootcontext=u:r:t", "verity.hashdevice=/dev/x"),
+    ],
+)
+def test_what_cannot_be_carried_out_for_a_bucket_says_why(option: str) -> None:
+    name = option.partition("=")[0]
+    for sloppy in ([], ["-s"]):
+        with pytest.raises(UsageError, match=f"^{name}: "):
+            helper_arguments(["s3://b", "/mnt", *sloppy, "-o", option])
+
+
+@pytest.mark.parametrize(
+    ("given", "ours"),
+    [
+        (["-n", "-v", "-o", "ro"], []),
+        (["-nv", "-oro,uid=5"], ["--uid", "5"]),
+        (["-t", "seqferry.lab", "-o", "rw"], []),
+        (["-o", "ro", "-o", "pin"], ["--pin"]),
+        (["-s", "-o", "color=red,pin"], ["--pin"]),
+        (
+            ["-o", 'x-y="a,b",markers="Run.txt,Copy.txt",pin'],
+            ["--markers", "Run.txt", "--markers", "Copy.txt", "--pin"],
+        ),
+    ],
+)
+def test_the_helper_takes_what_mount_calls_it_with(given: list[str], ours: list[str]) -> None:
+    assert helper_arguments(["s3://b", "/mnt", *given]) == ["mount", *ours, "s3://b", "/mnt"]
+
+
+def test_a_fake_mount_mounts_nothing_and_still_checks_its_options() -> None:
+    assert helper_arguments(["s3://b", "/mnt", "-f", "-o", "ro"]) == []
+    for wrong in (["-f", "-o", "color=red"], ["-N", "/proc/1/ns/mnt"], ["--bind"]):
+        with pytest.raises(UsageError):
+            helper_arguments(["s3://b", "/mnt", *wrong])
+
+
+_KEYS = {
+    "settle": "60",
+    "storage_class": "STANDARD_IA",
+    "ignore": "*.tmp",
+    "markers": "Run.txt",
+    "upload_window": "22:00-06:00",
+    "max_bandwidth": "50MB/s",
+}
+
+
+def test_every_key_of_a_share_that_is_written_is_an_option_of_a_mount_and_of_fstab() -> None:
+    assert set(_KEYS) == set(share_writes.PARSERS), "give each key of a share its option of mount"
+    command: Any = typer.main.get_command(application(["mount"]))
+    for key, value in {**_KEYS, "free_space": "1TiB"}.items():
+        option = mount_writes.option_of(key)
+        command.commands["mount"].make_context("mount", ["s3://b", "/mnt", "--read-write", option, value])
+        listed = f"{option.removeprefix('--').replace('-', '_')}={value}"
+        assert translate(["mount", "s3://b", "/mnt", "-o", listed]) == ["mount", "s3://b", "/mnt", option, value]
+
+
+def test_keys_of_a_share_that_is_read_are_options_of_a_mount_or_for_clients_over_nfs() -> None:
+    for_clients = {"name", "clients", "squash", "anon_uid", "anon_gid"}
+    others = {"source": "s3://b", "stale_after": "--metadata-ttl", "directory_mode": "--dir-mode"}
+    command: Any = typer.main.get_command(application(["mount"]))
+    options = {name for parameter in command.commands["mount"].params for name in parameter.opts}
+    for key in shares.PARSERS:
+        if key not in for_clients | set(_KEYS) | {"source"}:
+            assert others.get(key, mount_writes.option_of(key)) in options, key
+
+
+def test_options_of_writing_are_those_of_a_share() -> None:
+    given = {
+        "settle": "60s",
+        "storage_class": None,
+        "ignore": [""],
+        "markers": ["Run.txt", "End*"],
+        "upload_window": ["22:00-06:00"],
+        "max_bandwidth": 50_000_000,
+    }
+
+    written = mount_writes.parse(given)
+
+    assert written == share_writes.Writes(
+        settle=60.0, ignore=(), markers=("Run.txt", "End*"), upload_window=((1320, 360),), max_bandwidth=50_000_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("settle", "soon"), ("settle", "0"), ("storage_class", "cheap"), ("ignore", ["a/b"])),
+        *(("markers", ["x" * 256]), ("upload_window", ["22-6"]), ("upload_window", [""])),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_the_name_of_the_option(key: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"^{mount_writes.option_of(key)}: "):
+        mount_writes.parse({key: value})
+
+
+@pytest.mark.parametrize("option", ["--settle", "--markers", "--max-upload-bandwidth", "--free-space"])
+def test_options_of_writing_are_refused_where_nothing_is_written(
+    option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["mount", "s3://bucket", str(tmp_path), option, "10"]) == 2
+
+    assert f"{option} is for mounts that are written: add --read-write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["50MB/s", "50MB", "50000000", "50mb/S"])
+def test_a_rate_is_written_as_in_a_share(text: str) -> None:
+    assert options.rate(text) == 50_000_000
 
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()

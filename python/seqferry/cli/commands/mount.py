@@ -9,7 +9,7 @@ from typing import Annotated, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import exits, mount_process, mount_words, options
+from seqferry.cli import exits, mount_process, mount_words, mount_writes, options
 from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
@@ -27,6 +27,7 @@ from seqferry.engine.mounts import (
 from seqferry.model.errors import SeqferryError, UsageError
 from seqferry.model.locations import S3Location
 from seqferry.places import home, key_files
+from seqferry.settings.shares import MOST_FREE
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place
 
@@ -97,6 +98,13 @@ def mount(
         ),
     ] = True,
     take_over: options.TakeOver = False,
+    settle: mount_writes.Settle = None,
+    storage_class: mount_writes.StorageClass = None,
+    ignore: mount_writes.Ignore = None,
+    markers: mount_writes.Markers = None,
+    upload_window: mount_writes.UploadWindow = None,
+    max_upload_bandwidth: mount_writes.MaxUploadBandwidth = None,
+    free_space: mount_writes.FreeSpace = None,
     allow_other: Annotated[
         bool,
         typer.Option(
@@ -193,6 +201,16 @@ def mount(
         anonymous=no_sign_request,
         request_payer=request_payer,
     )
+    of_writes = {
+        "settle": settle,
+        "storage_class": storage_class,
+        "ignore": ignore,
+        "markers": markers,
+        "upload_window": upload_window,
+        "max_bandwidth": max_upload_bandwidth,
+    }
+    if read_only:
+        mount_writes.refuse({**of_writes, "free_space": free_space})
     check_place(location)
     if passwd_file is not None:
         _take_key(passwd_file, location)
@@ -221,6 +239,8 @@ def mount(
         manifest=None if manifest is None else resolve_path(manifest),
         writable=not read_only,
         take_over=take_over,
+        writes=mount_writes.parse(of_writes),
+        free_space=MOST_FREE if free_space is None else free_space,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,
@@ -285,6 +305,8 @@ def mount_helper() -> NoReturn:
         arguments = mount_words.helper_arguments(sys.argv[1:])
     except SeqferryError as error:
         sys.exit(errors.report(error, as_json=False))
+    if not arguments:
+        sys.exit(exits.OK)
     # mount(8) clears the environment at boot: without a home the state folder is the system's.
     if "HOME" not in os.environ and "SEQFERRY_STATE_DIR" not in os.environ:
         os.environ["SEQFERRY_STATE_DIR"] = "/var/lib/seqferry"
