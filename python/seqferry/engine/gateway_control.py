@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
-from contextlib import suppress
+import struct
+import time
+from collections.abc import Collection, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,6 +22,80 @@ _SOCKET: Final = "gateway.sock"
 _MOST: Final = 64 << 20
 """Bytes of an answer: ten thousand names of 1,024 bytes, each byte written as six, and their facts."""
 _PIECE: Final = 1 << 16
+
+_LOCK: Final = "gateway.lock"
+"""File in its cache that a gateway, or a mount that is written, holds open."""
+
+_EPOCHS: Final = "writes/*/journal/*.epoch"
+"""Outcomes of uploads in a cache that the record has not taken (``crates/gateway/src/epochs.rs``)."""
+
+RECORD_SECONDS: Final = 10.0
+"""Longest wait for the record: five looks of the gateway. A database that is away may stay so for days."""
+
+_LAST_SECONDS: Final = 30.0
+"""Longest wait for the end of a gateway that has nothing left to upload."""
+
+_LOOK_SECONDS: Final = 0.1
+
+
+def find_running() -> list[Path]:
+    """Caches of the gateways, and of the mounts that are written, which this user can ask on this machine."""
+    found: set[Path] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes of others, and those that have just ended.
+        with suppress(OSError):
+            for descriptor in os.scandir(process / "fd"):
+                with suppress(OSError):
+                    opened = Path(descriptor.path).readlink()
+                    if opened.name == _LOCK and (opened.parent / _SOCKET).is_socket():
+                        found.add(opened.parent)
+    return sorted(found)
+
+
+def list_epochs(cache: Path) -> frozenset[Path]:
+    """Epochs of the shares of a cache that are not on record yet."""
+    return frozenset(cache.glob(_EPOCHS))
+
+
+def wait_for_record(
+    cache: Path, epochs: Collection[Path], process: int | None, seconds: float = RECORD_SECONDS
+) -> bool:
+    """Wait until these epochs are on record. False: it takes longer, or the process that does it has ended."""
+    deadline = time.monotonic() + seconds
+    has_ended = False
+    while not list_epochs(cache).isdisjoint(epochs):
+        if has_ended or time.monotonic() > deadline:
+            return False
+        if process is None:
+            time.sleep(_LOOK_SECONDS)
+        else:
+            has_ended = wait_for_end(process, _LOOK_SECONDS)
+    return True
+
+
+@contextmanager
+def watching(cache: Path) -> Generator[int | None]:
+    """A descriptor of the process that serves, for ``wait_for_record`` and ``wait_for_end``.
+
+    None where it cannot be had: the process has ended, or is one of another container.
+    """
+    process: int | None = None
+    with suppress(OSError), _connected(cache) as connection:
+        size = struct.calcsize("3i")
+        pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+        process = os.pidfd_open(pid) if pid > 0 else None
+    try:
+        yield process
+    finally:
+        if process is not None:
+            os.close(process)
+
+
+def wait_for_end(process: int, seconds: float = _LAST_SECONDS) -> bool:
+    """Wait for the end of a process. False: it takes longer."""
+    ended = select.poll()
+    ended.register(process, select.POLLIN)
+    return bool(ended.poll(1000 * seconds))
 
 
 def ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
@@ -50,23 +128,29 @@ def ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", answer["ok"])
 
 
-def _exchange(cache: Path, line: bytes) -> bytes:
+@contextmanager
+def _connected(cache: Path) -> Generator[socket.socket]:
     # Paths of sockets have 107 bytes at most: that of the folder is the short one of its descriptor.
     folder = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(f"/proc/self/fd/{folder}/{_SOCKET}")
-            # Where it has no room for a client it answers before it has read.
-            with suppress(BrokenPipeError):
-                connection.sendall(line)
-            answer = bytearray()
-            while not answer.endswith(b"\n"):
-                piece = connection.recv(_PIECE)
-                if not piece:
-                    raise ConnectionResetError("the connection was closed")
-                answer += piece
-                if len(answer) > _MOST:
-                    raise ValueError("the answer is too long")
-            return bytes(answer)
+            yield connection
     finally:
         os.close(folder)
+
+
+def _exchange(cache: Path, line: bytes) -> bytes:
+    with _connected(cache) as connection:
+        # Where it has no room for a client it answers before it has read.
+        with suppress(BrokenPipeError):
+            connection.sendall(line)
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            piece = connection.recv(_PIECE)
+            if not piece:
+                raise ConnectionResetError("the connection was closed")
+            answer += piece
+            if len(answer) > _MOST:
+                raise ValueError("the answer is too long")
+        return bytes(answer)

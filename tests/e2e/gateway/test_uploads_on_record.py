@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from seqferry.engine import crash_points
+from seqferry.engine import crash_points, gateway_control
 from seqferry.model.models import ObjectRecord, Status
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -76,10 +76,10 @@ def test_a_flush_is_an_ended_transfer_for_all_who_ask(
     shares.write("runs/a", b"first")
 
     shares.ask("flush", "--wait")
-    wait_for_record(shares)
+    assert [row.target_key for _, objects in on_record(shares) for row in objects] == ["runs/a"]
     shares.write("runs/b", b"again")
-    shares.ask("flush", "--wait")
-    wait_for_record(shares)
+    [flushed] = shares.events("flush", "--wait")
+    assert flushed["is_recorded"]
 
     def command(*arguments: str) -> str:
         return run_command([seqferry(), *arguments], environment=shares.environment).stdout
@@ -148,11 +148,14 @@ def test_a_database_that_is_away_gets_all_when_it_is_back(
         server.stop(signal.SIGQUIT)
         for number in range(3):
             shares.write(f"runs/{number}", os.urandom(100))
-            shares.ask("flush", "--wait")
+        said = shares.ask("flush", "--wait").stderr
+        assert "Everything of all shares is in S3." in said
+        assert "not all on record in seqferry status yet" in said
         waiting = shares.writing()["unrecorded"]
         shares.restart()
         shares.write("runs/last", b"while it is away")
-        shares.ask("flush", "--wait")
+        [flushed] = shares.events("flush", "--wait")
+        assert (flushed["is_done"], flushed["is_recorded"]) == (True, False)
         assert "4 outcomes not on record" in shares.ask("status").stdout
         server.start()
         wait_for_record(shares)
@@ -170,10 +173,13 @@ def test_an_ordinary_end_puts_what_was_uploaded_on_record(
     shares = serving(seaweedfs, runs(bucket), more=database)
     shares.write("runs/a", b"first")
 
-    shares.ask("drain")
-    assert shares.process.wait(60) == 0
+    assert shares.cache in gateway_control.find_running()
+    [drained] = shares.events("drain")
 
+    assert drained["is_recorded"]
     assert rows(shares, bucket) == versions(seaweedfs, bucket)
+    assert shares.process.wait(1) == 0
+    assert shares.cache not in gateway_control.find_running()
 
 
 def test_a_file_that_is_uploaded_twice_in_an_epoch_is_verified_as_it_was_uploaded_last(

@@ -12,10 +12,16 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
+from seqferry.model.errors import ConfigError, UsageError
 
 GatewayCache = Annotated[
-    Path,
-    typer.Option("--cache", envvar="SEQFERRY_CACHE", metavar="DIR", help="Cache of the gateway, as given to serve."),
+    Path | None,
+    typer.Option(
+        "--cache",
+        envvar="SEQFERRY_CACHE",
+        metavar="DIR",
+        help="Cache of the gateway, as given to serve. Default: that of the only one that runs here.",
+    ),
 ]
 SharePath = Annotated[
     str, typer.Argument(metavar="PATH", help="A file or folder, beginning with its share, as /runs/run42.")
@@ -25,10 +31,33 @@ _STATES = {"in_s3": "in S3", "ignored": "stays here"}
 """States whose words for people are others."""
 
 
-def _ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
+def _ask(cache: Path | None, command: str, **facts: Any) -> dict[str, Any]:
     from seqferry.engine.gateway_control import ask
 
-    return ask(resolve_path(cache), command, **facts)
+    return ask(_cache_of(cache), command, **facts)
+
+
+def _cache_of(given: Path | None) -> Path:
+    """The cache that is named, or that of the one gateway that runs.
+
+    Raises:
+        ConfigError: none runs that this user can ask.
+        UsageError: several run.
+    """
+    from seqferry.engine.gateway_control import find_running
+
+    if given is not None:
+        return resolve_path(given)
+    found = find_running()
+    if not found:
+        raise ConfigError(
+            "No gateway of yours runs on this machine: start one with seqferry gateway serve --cache DIR, or ask as "
+            "the user that it runs as."
+        )
+    if len(found) > 1:
+        named = ", ".join(str(cache) for cache in found)
+        raise UsageError(f"{len(found)} gateways run here: name the cache of one with --cache: {named}.")
+    return found[0]
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -37,7 +66,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def status(cache: GatewayCache, as_json: options.Json = False) -> int:
+def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
     """Show what waits in each share, what fails and why, and how fast it goes to the bucket."""
     found = _ask(cache, "status")
     shares: list[dict[str, Any]] = found["shares"]
@@ -106,7 +135,7 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
         yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush sends them now"
 
 
-def ls(path: SharePath, cache: GatewayCache, as_json: options.Json = False) -> int:
+def ls(path: SharePath, cache: GatewayCache = None, as_json: options.Json = False) -> int:
     """List a folder of a share: which files are in S3, and which wait, are uploaded or fail."""
     found = _ask(cache, "ls", path=path)
     names: list[dict[str, Any]] = found["names"]
@@ -136,17 +165,23 @@ def _name_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def flush(
-    cache: GatewayCache,
+    cache: GatewayCache = None,
     path: Annotated[
         str | None, typer.Argument(metavar="[PATH]", help="A share, or a file or folder of one. Default: all shares.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when it is in S3, or when it fails.")
+        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when it is in S3 and on record, or fails.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Upload now what waits, also outside the upload window. What is written later waits as usual."""
-    found = _ask(cache, "flush", path=path, wait=wait)
+    from seqferry.engine.gateway_control import list_epochs, wait_for_record, watching
+
+    cache = _cache_of(cache)
+    with watching(cache) as process:
+        found = _ask(cache, "flush", path=path, wait=wait)
+        if wait:
+            found["is_recorded"] = wait_for_record(cache, list_epochs(cache), process)
     if as_json:
         display.emit("flushed", path=path, **found)
     elif wait:
@@ -163,11 +198,16 @@ def _say_end(found: dict[str, Any], done: str) -> None:
         display.say(text.printable(done))
     else:
         display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway tries again.")
+    if not found["is_recorded"]:
+        display.say(
+            "It is not all on record in seqferry status yet: the database does not answer, or is busy. The cache keeps "
+            "the outcomes, and a gateway with this cache puts them on record."
+        )
 
 
 def refresh(
     path: SharePath,
-    cache: GatewayCache,
+    cache: GatewayCache = None,
     recursive: Annotated[
         bool,
         typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="All folders below it as well."),
@@ -185,7 +225,7 @@ def refresh(
     return exits.OK
 
 
-def conflicts(cache: GatewayCache, as_json: options.Json = False) -> int:
+def conflicts(cache: GatewayCache = None, as_json: options.Json = False) -> int:
     """List files that lost against another program's object, and where they are kept."""
     found = _ask(cache, "conflicts")
     rows: list[dict[str, Any]] = found["conflicts"]
@@ -210,13 +250,20 @@ def _conflict_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
     )
 
 
-def drain(cache: GatewayCache, as_json: options.Json = False) -> int:
+def drain(cache: GatewayCache = None, as_json: options.Json = False) -> int:
     """Upload everything and end the gateway. Clients that write wait until a gateway serves the share again."""
-    found = _ask(cache, "drain")
+    from seqferry.engine.gateway_control import list_epochs, wait_for_end, watching
+
+    cache = _cache_of(cache)
+    with watching(cache) as process:
+        found = _ask(cache, "drain")
+        # Its last act is to put on record what it has uploaded.
+        has_ended = found["is_done"] and process is not None and wait_for_end(process)
+    found["is_recorded"] = not list_epochs(cache)
     if as_json:
         display.emit("drained", **found)
     else:
-        _say_end(found, "Everything is in S3; the gateway has ended.")
+        _say_end(found, f"Everything is in S3; the gateway {'has ended' if has_ended else 'ends'}.")
         if found["ignored"]:
             display.say(f"Kept on this machine by name: {text.count(found['ignored'], 'file')}.")
     return exits.OK if found["is_done"] else exits.FAILED
