@@ -15,7 +15,6 @@ from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, Checked
 from seqferry.model.option_groups import (
     Names,
     Parts,
-    Protection,
     Selection,
     Speed,
     Storage,
@@ -24,7 +23,7 @@ from seqferry.model.option_groups import (
 from seqferry.places import customer_keys, paths
 from seqferry.spec import source_ranges
 from seqferry.spec.addresses import FORM, escape, parse_uri
-from seqferry.spec.option_groups import ProtectionOptions
+from seqferry.spec.option_groups import AccessOptions
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
 from seqferry.spec.selection import has_wildcard, literal_start
 from seqferry.spec.validation import check_endpoint, validate_spec
@@ -163,7 +162,7 @@ def build_one(
                 "--version-id copies that version of one object: name its key in S3, and nothing else."
             ).about("version_id")
         versions = (version_id,)
-    if options.protection.sse_c_copy_source_key is not None and any(is_local):
+    if options.access.sse_c_copy_source_key is not None and any(is_local):
         raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.").about(
             "sse_c_copy_source_key"
         )
@@ -190,7 +189,7 @@ def build_one(
         speed=part(Speed, options.speed),
         parts=part(Parts, options.parts),
         storage=part(Storage, options.storage),
-        protection=part(Protection, options.protection),
+        protection=options.protection,
         attributes=options.attributes,
         as_of=time.time() if _counts_ages(options) else None,
         preflight=preflight,
@@ -243,14 +242,14 @@ class _Source(NamedTuple):
 
 def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Buckets]:
     """A folder and buckets as the options describe them, without a path or a name."""
-    of, protection = options.endpoints, options.protection
+    of, access = options.endpoints, options.access
     source = S3Location(
         bucket="",
         endpoint_url=of.source_endpoint_url or of.endpoint_url,
         region=of.source_region or of.region,
         profile=of.source_profile or of.profile,
         anonymous=of.no_sign_request,
-        request_payer=protection.request_payer,
+        request_payer=access.request_payer,
     )
     target = replace(
         source,
@@ -262,7 +261,7 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
     check_endpoint(source.endpoint_url, "source")
     check_endpoint(target.endpoint_url, "target")
     key_of_source = "sse_c_key" if into_local else "sse_c_copy_source_key"
-    source = replace(source, sse_c=_customer_key(protection, key_of_source))
+    source = replace(source, sse_c=_customer_key(access, key_of_source))
     folder = LocalFolder(
         path="",
         symlinks=options.selection.symlinks,
@@ -270,12 +269,12 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
         page_cache=options.parts.page_cache,
         preserve_permissions=options.storage.preserve_permissions,
     )
-    return folder, _Buckets(source, replace(target, sse_c=_customer_key(protection, "sse_c_key")))
+    return folder, _Buckets(source, replace(target, sse_c=_customer_key(access, "sse_c_key")))
 
 
-def _customer_key(protection: ProtectionOptions, name: str) -> str | None:
+def _customer_key(access: AccessOptions, name: str) -> str | None:
     with errors_about(name):
-        return customer_keys.key_location(getattr(protection, name))
+        return customer_keys.key_location(getattr(access, name))
 
 
 def _read_folder(source: str, folder: LocalFolder, *, selects: bool, below: bool) -> _Source:

@@ -266,8 +266,10 @@ class Endpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class ProtectionOptions(Protection):
-    """The same, and keys of customers and the payer of requests."""
+class AccessOptions:
+    """Options for what both sides are read and written with: keys of customers, and the payer of requests."""
+
+    PANEL: ClassVar = "Storage"
 
     sse_c_key: Annotated[
         str | None,
@@ -296,6 +298,6 @@ class ProtectionOptions(Protection):
 
 OF_REQUESTS: Final = (
     SelectionOptions, Filters, Versions, NameOptions, SpeedOptions, PartOptions, StorageOptions, Endpoints,
-    ProtectionOptions, Attributes,
+    AccessOptions, Protection, Attributes,
 )  # fmt: skip
 """The groups of options that a request for a copy has, at each door."""

@@ -12,13 +12,13 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from seqferry.model.errors import errors_about
 from seqferry.model.option_fields import OptionField, is_of_texts, option_fields
-from seqferry.model.option_groups import Attributes, Filters, Removal
+from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec import properties
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
-    ProtectionOptions,
     SelectionOptions,
     SpeedOptions,
     StorageOptions,
@@ -41,7 +41,8 @@ class Options:
     parts: PartOptions = field(default_factory=PartOptions)
     storage: StorageOptions = field(default_factory=StorageOptions)
     endpoints: Endpoints = field(default_factory=Endpoints)
-    protection: ProtectionOptions = field(default_factory=ProtectionOptions)
+    access: AccessOptions = field(default_factory=AccessOptions)
+    protection: Protection = field(default_factory=Protection)
     attributes: Attributes = field(default_factory=Attributes)
 
     @classmethod

@@ -76,6 +76,23 @@ def test_copies_and_uploads_are_encrypted_as_asked(
     assert _arrived(client, up, contents) == {wanted}
 
 
+def test_a_move_is_encrypted_with_the_chosen_key(
+    kms_server: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory, rng: random.Random
+) -> None:
+    source, target, client = new_bucket(kms_server), new_bucket(kms_server), kms_server.client()
+    contents = _fill(client, source, rng)
+
+    moved = mover_at(kms_server).start(
+        "mv", f"s3://{source}/run/", f"s3://{target}/in/", *SMALL_PARTS,
+        "--sse", "aws:kms", "--sse-kms-key-id", KMS_KEY, "--content-type", "text/x-lane", "--min-age", "0s",
+    )  # fmt: skip
+
+    assert moved.wait(120) == 0, moved.stderr
+    assert _arrived(client, target, contents) == {("aws:kms", KMS_KEY)}
+    assert client.head_object(Bucket=target, Key="in/small")["ContentType"] == "text/x-lane"
+    assert "Contents" not in client.list_objects_v2(Bucket=source)
+
+
 @pytest.mark.parametrize(
     ("put", "wanted"),
     [
@@ -178,6 +195,37 @@ def test_a_customers_key_encrypts_and_reads_and_is_nowhere_on_record(
     for key in keys:
         assert key not in recorded
         assert base64.b64encode(key) not in recorded
+
+
+def test_a_move_and_a_check_take_customers_keys(
+    seaweedfs: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: Callable[[S3Server], Mover],
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    first, second, client = make_bucket(seaweedfs), make_bucket(seaweedfs), seaweedfs.client()
+    mover, keys = make_mover(seaweedfs), [rng.randbytes(32), rng.randbytes(32)]
+    for number, key in enumerate(keys):
+        (tmp_path / f"{number}.key").write_bytes(key)
+    contents = {"run/small": b"ACGT", "run/big": rng.randbytes(11 * MIB)}
+    for name, content in contents.items():
+        client.put_object(Bucket=first, Key=name, Body=content, SSECustomerAlgorithm="AES256", SSECustomerKey=keys[0])
+    own = ("--sse-c-copy-source-key", f"{tmp_path}/0.key", "--sse-c-key", f"{tmp_path}/1.key")
+    places = (f"s3://{first}/run/", f"s3://{second}/in/")
+    copied = mover.start("cp", *places, *SMALL_PARTS, *own)
+    assert copied.wait(120) == 0, copied.stderr
+
+    compared = mover.start("check", *places, *own)
+    assert compared.wait(120) == 0, compared.stderr
+    moved = mover.start("mv", places[0], f"s3://{second}/moved/", *SMALL_PARTS, *own)
+    assert moved.wait(120) == 0, moved.stderr
+
+    for name, content in contents.items():
+        key = name.replace("run/", "moved/")
+        read = client.get_object(Bucket=second, Key=key, SSECustomerAlgorithm="AES256", SSECustomerKey=keys[1])
+        assert read["Body"].read() == content
+    assert "Contents" not in client.list_objects_v2(Bucket=first)
 
 
 def test_a_worker_without_the_key_leaves_the_transfer_alone(

@@ -12,9 +12,9 @@ from seqferry.cli.groups import Described, Output, Places, merge
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import start_detached
-from seqferry.model.option_groups import Verify
+from seqferry.model.option_groups import Filters, Verify
 from seqferry.spec import identity
-from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
+from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SelectionOptions, SpeedOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,10 @@ def check(
     places: Places,
     comparison: Comparison,
     selection: SelectionOptions,
+    filters: Filters,
     names: NameOptions,
     speed: SpeedOptions,
+    access: AccessOptions,
     endpoints: Endpoints,
     detach: DetachOption,
     described: Described,
@@ -71,7 +73,7 @@ def check(
     from seqferry.spec import check as check_spec
 
     pipes.refuse(places, "check")
-    given = selecting.spec_arguments(places, selection, names, endpoints) | merge(comparison)
+    given = selecting.spec_arguments(places, selection, filters, names, access, endpoints) | merge(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))

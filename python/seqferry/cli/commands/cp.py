@@ -6,13 +6,13 @@ from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
 from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
-from seqferry.model.option_groups import Attributes, Filters
+from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
-    ProtectionOptions,
     SelectionOptions,
     SpeedOptions,
     StorageOptions,
@@ -29,7 +29,8 @@ def cp(
     speed: SpeedOptions,
     parts: PartOptions,
     storage: StorageOptions,
-    protection: ProtectionOptions,
+    access: AccessOptions,
+    protection: Protection,
     attributes: Attributes,
     pipe: PipeOptions,
     endpoints: Endpoints,
@@ -44,13 +45,13 @@ def cp(
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
         given = selecting.spec_arguments(
-            places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
+            places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
         return pipes.copy(output, speed, given, pipe, start.description)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
     given = selecting.spec_arguments(
-        places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
+        places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
     )
     spec = build_spec(**given, **start_arguments(speed, start), allow_local=True)
     return start_transfer(spec, speed, start, output, pricing)

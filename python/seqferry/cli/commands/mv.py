@@ -10,8 +10,10 @@ from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
+from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import draft_spec, of_operation
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
@@ -25,10 +27,14 @@ from seqferry.spec.validation import validate_spec
 def mv(
     places: Places,
     selection: SelectionOptions,
+    filters: Filters,
     names: NameOptions,
     speed: SpeedOptions,
     parts: PartOptions,
     storage: StorageOptions,
+    access: AccessOptions,
+    protection: Protection,
+    attributes: Attributes,
     endpoints: Endpoints,
     start: Start,
     pricing: Pricing,
@@ -40,7 +46,9 @@ def mv(
     Folders of a local source stay.
     """
     pipes.refuse(places, "mv")
-    given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
+    given = selecting.spec_arguments(
+        places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
+    )
     spec = of(draft_spec(**given, **start_arguments(speed, start), allow_local=True))
     return start_transfer(spec, speed, start, output, pricing)
 

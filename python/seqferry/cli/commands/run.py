@@ -21,8 +21,10 @@ from seqferry.cli.start import start_detached
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
+from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
@@ -168,9 +170,15 @@ class _Parser:
         storage: StorageOptions,
     ) -> TransferSpec:
         pipes.refuse(places, "run")
-        given = selecting.spec_arguments(places, selection, names, parts, storage, self._endpoints)
+        filters: Filters,
+        given = selecting.spec_arguments(
+            places, selection, filters, names, parts, storage, access, protection, attributes, self._endpoints
+        )
         return build_spec(**given, allow_local=True)
 
+        access: AccessOptions,
+        protection: Protection,
+        attributes: Attributes,
     def mv(
         self,
         places: Places,
@@ -179,10 +187,14 @@ class _Parser:
         parts: PartOptions,
         storage: StorageOptions,
     ) -> TransferSpec:
-        return mv_command.of(self.cp(places, selection, names, parts, storage))
+        return mv_command.of(self.cp(places, selection, filters, names, parts, storage, access, protection, attributes))
+        filters: Filters,
 
     def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
         from seqferry.planning import removals
+        access: AccessOptions,
+        protection: Protection,
+        attributes: Attributes,
 
         endpoint = self._endpoints
         given = rm.spec_arguments(doomed.sources or [], which, names)

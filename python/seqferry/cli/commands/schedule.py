@@ -16,13 +16,13 @@ from seqferry.cli.session import Session, actor, open_session
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.models import MOST_PRIORITY, TransferSpec
-from seqferry.model.option_groups import Attributes, Filters, Removal
+from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
-    ProtectionOptions,
     SelectionOptions,
     StorageOptions,
 )
@@ -282,13 +282,14 @@ def _cp(
     names: NameOptions,
     parts: PartOptions,
     storage: StorageOptions,
-    protection: ProtectionOptions,
+    access: AccessOptions,
+    protection: Protection,
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
     given = selecting.spec_arguments(
-        places, selection, filters, names, parts, storage, protection, attributes, endpoints
+        places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
     return build_spec(**given, allow_local=True)
 
@@ -301,13 +302,25 @@ def _sync(
     removal: Removal,
     parts: PartOptions,
     storage: StorageOptions,
-    protection: ProtectionOptions,
+    access: AccessOptions,
+    protection: Protection,
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
     given = selecting.spec_arguments(
-        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
+        places,
+        selection,
+        filters,
+        names,
+        removal,
+        parts,
+        storage,
+        access,
+        protection,
+        attributes,
+        endpoints,
+        below=True,
     )
     return build_spec(**given, below=True, allow_local=True)
 

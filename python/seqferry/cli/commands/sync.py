@@ -5,13 +5,13 @@ from __future__ import annotations
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import start_arguments, start_transfer
-from seqferry.model.option_groups import Attributes, Filters, Removal
+from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
+    AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
-    ProtectionOptions,
     SelectionOptions,
     SpeedOptions,
     StorageOptions,
@@ -27,7 +27,8 @@ def sync(
     speed: SpeedOptions,
     parts: PartOptions,
     storage: StorageOptions,
-    protection: ProtectionOptions,
+    access: AccessOptions,
+    protection: Protection,
     attributes: Attributes,
     endpoints: Endpoints,
     start: Start,
@@ -40,7 +41,18 @@ def sync(
     """
     pipes.refuse(places, "sync")
     given = selecting.spec_arguments(
-        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
+        places,
+        selection,
+        filters,
+        names,
+        removal,
+        parts,
+        storage,
+        access,
+        protection,
+        attributes,
+        endpoints,
+        below=True,
     )
     spec = build_spec(**given, **start_arguments(speed, start), below=True, allow_local=True)
     return start_transfer(spec, speed, start, output, pricing)
