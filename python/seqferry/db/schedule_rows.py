@@ -11,6 +11,7 @@ from seqferry.db import changes
 from seqferry.db.record import events, signing
 from seqferry.db.record.adoption import ADOPTED
 from seqferry.db.tables import schedule, schedule_event, schedule_run
+from seqferry.model.labels import Description
 from seqferry.model.models import Event
 from seqferry.spec import stored
 
@@ -142,6 +143,8 @@ class _Chain:
 
 
 _STATES: Final = {"added": ACTIVE, "paused": PAUSED, "resumed": ACTIVE}
+_FIRING: Final = frozenset({*_STATES, "edited"})
+"""Events that change when a schedule fires: each begins its time anew, and raises its revision."""
 _TOLD: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
 """Values that events hold under the names of their columns."""
 
@@ -184,14 +187,18 @@ def faults(connection: sa.Connection, schedule_id: str | None = None) -> list[Sc
 
 def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
     """Apply an event to what the events before it tell; False when its columns are not what it tells itself."""
-    told = {name: value for name, value in events.read_data(row.data).items() if name in _TOLD}
+    data = events.read_data(row.data)
+    told = {name: value for name, value in data.items() if name in _TOLD}
     if told.get("name", row.name) != row.name:
         return False  # the column is for searches, and no hash covers it
     chain.told |= told
     if row.kind == "added":
-        chain.told |= {"created_by": row.actor, "created_at": row.at}
+        labels = Description(None, data.get("labels", {})).stored_labels()
+        chain.told |= {"created_by": row.actor, "created_at": row.at, "labels": labels}
     if row.kind in _STATES:
         chain.told["state"] = _STATES[row.kind]
+    if row.kind in _FIRING:
+        chain.told |= {"active_since": row.at, "revision": chain.told.get("revision", 0) + 1}
     chain.is_removed = chain.is_removed or row.kind == "removed"
     return True
 
