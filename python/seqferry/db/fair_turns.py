@@ -3,7 +3,8 @@
 The queue library takes what has the lowest place first, and of one place what waits longest: a person with a thousand
 batches would be served before all who come later. So the batches of those who have less under way than the others move
 to the first places of their priority, which nothing has otherwise, as many as workers can take until the next look.
-Priorities come first, and the order of one person's batches stays.
+Priorities come first, and the order of one person's batches stays. Runs of schedules wait on a queue of their own,
+where all have one place.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _IN_ORDER: Final = 12
 
 def is_contended(connection: sa.Connection) -> bool:
     """True when several people have work of one priority waiting on a queue."""
-    return connection.execute(_statement(connection, _SEVERAL), _parameters()).first() is not None
+    return any(
+        connection.execute(_statement(connection, _SEVERAL, work), _parameters()).first() for work in (_WORK, _RUNS)
+    )
 
 
 def share(connection: sa.Connection, slots: int) -> None:
@@ -36,10 +39,11 @@ def share(connection: sa.Connection, slots: int) -> None:
         slots: workflows that workers may take before this is called again.
     """
     if try_take(connection, AdvisoryLock.FAIR_TURNS):
-        connection.execute(_statement(connection, _SHARE), _parameters(slots))
+        connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))
+        connection.execute(_statement(connection, _SHARE, _RUNS), _parameters(slots, in_order=slots))
 
 
-def _statement(connection: sa.Connection, text: str) -> sa.TextClause:
+def _statement(connection: sa.Connection, text: str, work: str) -> sa.TextClause:
     if connection.dialect.name == "sqlite":
         before = "substr(t.created_by, 1, instr(t.created_by || '{0}', '{0}') - 1)"
         table, collation = "workflow_status", ""
@@ -49,17 +53,20 @@ def _statement(connection: sa.Connection, text: str) -> sa.TextClause:
     # One person on several hosts is one, and so is a token that several addresses use (``actors.client_of``).
     client, user = before.format(" from "), before.format("@")
     person = f"case when t.created_by like 'http %' then {client} else {user} end"
-    return sa.text(text.format(table=table, collation=collation, person=person))
+    work = work.format(table=table, collation=collation, person=person)
+    return sa.text(text.format(table=table, work=work))
 
 
-def _parameters(slots: int | None = None) -> dict[str, str | int]:
+def _parameters(slots: int | None = None, *, in_order: int = 0) -> dict[str, str | int]:
     given: dict[str, str | int] = {
         "app": names.APPLICATION,
         "transfers": names.QUEUE_TRANSFERS,
         "batches": names.QUEUE_BATCHES,
+        "runs": names.QUEUE_SCHEDULES,
         "paused": f"%.{names.PAUSED_LANE}",
+        "most": MOST_PRIORITY,
     }
-    return given if slots is None else {**given, "most": MOST_PRIORITY, "step": PRIORITY_STEP, "slots": slots}
+    return given if slots is None else {**given, "step": PRIORITY_STEP, "slots": slots, "in_order": in_order}
 
 
 _WORK: Final = f"""
@@ -72,15 +79,25 @@ _WORK: Final = f"""
         and w.queue_name not like :paused
 """  # noqa: S608 - constants
 
-_SEVERAL: Final = f"""
-    select queue from ({_WORK}) work where status = 'ENQUEUED'
-    group by queue, priority having count(distinct person) > 1 limit 1
+_RUN_PREFIX: Final = 6
+"""Ids of the workflows of runs begin with ``sched-``, and go on with the id of the schedule."""
+
+_RUNS: Final = f"""
+    select w.workflow_uuid as id, w.queue_name as queue, w.status, w.priority as place, w.created_at,
+        {{person}} as person, :most as priority
+    from {{table}} w join schedule t on t.id = substr(w.workflow_uuid, {_RUN_PREFIX + 1}, {_TRANSFER_ID}) {{collation}}
+    where w.status in ('ENQUEUED', 'PENDING') and w.application_name = :app and w.queue_name = :runs
 """  # noqa: S608 - constants
+
+_SEVERAL: Final = """
+    select queue from ({work}) work where status = 'ENQUEUED'
+    group by queue, priority having count(distinct person) > 1 limit 1
+"""
 
 # Those under way of a person count in its queue, whatever their priority: they hold places of workers. What was to go
 # first before, and is not any more, stays before all that never was: its place by size is not known any more.
-_SHARE: Final = f"""
-    with work as ({_WORK}),
+_SHARE: Final = """
+    with work as ({work}),
     waiting as (
         select work.*, :step * (:most - priority) as first,
             row_number() over (partition by queue, priority, person order by place, created_at) as number
@@ -95,9 +112,9 @@ _SHARE: Final = f"""
         from waiting join contended using (queue, priority) left join running using (queue, person)
     ),
     due as (
-        select id, place, case when rank <= {_IN_ORDER} then first - {_IN_ORDER} - 1 + rank else first end as due
+        select id, place, case when rank <= :in_order then first - :in_order - 1 + rank else first end as due
         from ranked where rank <= :slots or place <= first
     )
-    update {{table}} set priority = (select due from due where due.id = workflow_uuid)
+    update {table} set priority = (select due from due where due.id = workflow_uuid)
     where workflow_uuid in (select id from due where place <> due) and status = 'ENQUEUED'
-"""  # noqa: S608 - constants
+"""

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast
 
 import sqlalchemy as sa
 
-from seqferry.db import schedule_rows
+from seqferry.db import actors, schedule_rows
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.engine import crash_points
 from seqferry.model.errors import (
@@ -51,7 +51,9 @@ LATE_SECONDS: Final = 30.0
 SHOWN_RUNS: Final = 20
 
 _SERVER: Final = "server"
-"""Actor of what is done to a schedule since its token is gone."""
+"""Actor of what is done to a schedule that its client may not have by now."""
+
+_LONGER: Final = "Give it times that are further apart; the operator can allow others ([server] schedule_interval)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,11 @@ def add(
     Raises:
         UsageError: the expression, the zone, the name, a label or the spec is not valid.
         ConflictError: the name is taken, or there are as many schedules as can be.
+        PolicyError: a client asks for more schedules, or shorter intervals, than the policy allows.
     """
     now = time.time()
     fires = cron.parse(expression, timezone, now)
+    _check_interval(service, fires.expression, actor)
     spec = service.submittable(spec, priority=priority)
     description = describe(None, labels or {})
     description.check()
@@ -134,7 +138,8 @@ def add(
         ).about("name")
     with service.database.write() as connection:
         take(connection, AdvisoryLock.SCHEDULES)
-        names = [row.name for row in schedule_rows.rows(connection)]
+        rows = schedule_rows.rows(connection)
+        names = [row.name for row in rows]
         if name in names:
             raise ConflictError(
                 f"There is a schedule '{name}' already. Give another --name, or remove that one: "
@@ -142,6 +147,9 @@ def add(
             ).about("name")
         if len(names) >= MOST_SCHEDULES:
             raise ConflictError(f"There are {MOST_SCHEDULES} schedules, and no more can be. Remove one first.")
+        if actors.is_http(actor):
+            client = actors.client_of(actor)
+            service.settings.policy.check_schedules(sum(actors.client_of(row.created_by) == client for row in rows))
         text = stored.write(spec)
         schedule_rows.insert(
             connection,
@@ -175,6 +183,7 @@ def edit(
     Raises:
         NotFoundError: no schedule has this name.
         UsageError: the expression or the zone is not valid.
+        PolicyError: a client asks for a shorter interval than the policy allows, or has the schedule.
     """
     now = time.time()
     with service.database.write() as connection:
@@ -182,6 +191,7 @@ def edit(
         fires = cron.parse(
             row.cron if expression is None else expression, row.timezone if timezone is None else timezone, now
         )
+        _check_interval(service, fires.expression, actor, row.created_by)
         if (fires.expression, fires.timezone) != (row.cron, row.timezone):
             changed = {"cron": fires.expression, "timezone": fires.timezone}
             schedule_rows.update(connection, row.id, **changed, active_since=now, revision=row.revision + 1)
@@ -204,12 +214,27 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
 
     Raises:
         NotFoundError: no schedule has this name.
-        PolicyError: its token is gone, or today's policy does not allow its transfer.
+        PolicyError: its token is gone, or today's policy does not allow its transfer or its interval.
     """
     with service.database.read() as connection:
         row = _row(connection, name)
     _check_authority(service, row, actor)
+    _check_interval(service, row.cron, row.created_by)
     return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
+
+
+def _check_interval(service: Service, expression: str, *of: str) -> None:
+    """See that a schedule of these actors may fire as often as it does.
+
+    Raises:
+        PolicyError: one is a client over HTTP, and the policy does not allow the interval.
+    """
+    if any(map(actors.is_http, of)) and (fault := _interval_fault(service, expression)) is not None:
+        raise PolicyError(f"A schedule of '{expression}' is not allowed here: {fault}. {_LONGER}").about("cron")
+
+
+def _interval_fault(service: Service, expression: str) -> str | None:
+    return service.settings.policy.interval_fault(cron.shortest_interval(expression))
 
 
 def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
@@ -328,7 +353,7 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
     Repeating it after a kill at any point adds nothing.
     """
     now = time.time()
-    pause_without_token(service, schedule_id)
+    pause_disallowed(service, schedule_id)
     with service.database.write() as connection:
         row = schedule_rows.by_id(connection, schedule_id, lock=True)
         if row is None or schedule_rows.has_run(connection, run_id):
@@ -342,10 +367,11 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
     return _submit(service, row, Run(run_id, due_at, now, "submitted", None, None))
 
 
-def pause_without_token(service: Service, schedule_id: str | None = None) -> list[str]:
-    """Pause active schedules whose token was removed, has expired, or may only read by now; returns their names.
+def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[str, str]:
+    """Pause active schedules of clients that may not have them by now; returns why, by their names.
 
-    With ``schedule_id`` only that one is looked at.
+    Their token was removed, has expired or may only read; or they fire more often than the policy allows. With
+    ``schedule_id`` only that one is looked at.
 
     The record of the schedule and its runs say why. Repeating it adds nothing.
     """
@@ -355,19 +381,21 @@ def pause_without_token(service: Service, schedule_id: str | None = None) -> lis
             for row in schedule_rows.rows(connection)
             if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
         ]
-    actors = {authority.token_of(row.created_by): row.created_by for row in rows}
-    faults = {name: authority.token_fault(service, actor) for name, actor in actors.items()}
-    paused: list[str] = []
+    creators = {authority.token_of(row.created_by): row.created_by for row in rows}
+    faults = {name: authority.token_fault(service, actor) for name, actor in creators.items()}
+    paused: dict[str, str] = {}
     for row in rows:
-        fault = faults[authority.token_of(row.created_by)]
-        if fault is not None and _pause_for(service, row.id, fault):
-            paused.append(row.name)
+        fault, step = faults[authority.token_of(row.created_by)], "Add it anew with a token of today, or as a command."
+        if fault is None and actors.is_http(row.created_by):
+            fault, step = _interval_fault(service, row.cron), f"{_LONGER} Then resume it."
+        if fault is not None and _pause_for(service, row.id, fault, step):
+            paused[row.name] = fault
     return paused
 
 
-def _pause_for(service: Service, schedule_id: str, fault: str) -> bool:
+def _pause_for(service: Service, schedule_id: str, fault: str, step: str) -> bool:
     now = time.time()
-    message = f"The schedule was paused: {fault}. Add it anew with a token of today, or as a command."
+    message = f"The schedule was paused: {fault}. {step}"
     with service.database.write() as connection:
         row = schedule_rows.by_id(connection, schedule_id, lock=True)
         if row is None or row.state != schedule_rows.ACTIVE:

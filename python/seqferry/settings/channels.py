@@ -91,7 +91,10 @@ def parse(table: object) -> Notices:
     durations = {"stalled_after": STALLED_AFTER, "files_wait_after": FILES_WAIT_AFTER}
     for name, value in cast("dict[str, Any]", table).items():
         if name in durations:
-            durations[name] = _duration(name, value)
+            try:
+                durations[name] = parse_duration(value)
+            except ValueError as why:
+                raise ChannelError(name, f"{name}: {why}") from None
         elif not isinstance(value, dict):
             raise ChannelError(name, f"'{name}' in [notices] is not known; channels are tables: [notices.{name}]")
         else:
@@ -99,10 +102,15 @@ def parse(table: object) -> Notices:
     return Notices(tuple(found), **durations)
 
 
-def _duration(key: str, value: object) -> float:
+def parse_duration(value: object) -> float:
+    """Seconds of a duration in the configuration file.
+
+    Raises:
+        ValueError: it is none.
+    """
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ChannelError(key, f'{key} is a duration; write for example "15m", "90s" or "2h"')
+        raise ValueError('it is a duration; write for example "15m", "90s" or "2h"')
     return float(int(match[1]) * _SECONDS[match[2]])
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from seqferry.model import encoding
 from seqferry.model.errors import PolicyError, UsageError
-from seqferry.settings.channels import ChannelError, Notices
+from seqferry.settings.channels import ChannelError, Notices, parse_duration
 from seqferry.settings.channels import parse as parse_notices
 from seqferry.settings.policy import Policy, refuse_address
 
@@ -100,14 +100,13 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
-    parsed: dict[str, tuple[str, ...]] = {}
-    public_url: str | None = None
+    parsed: dict[str, Any] = {}
     for key, value in cast("dict[str, Any]", server).items():
-        if key not in _KEYS["server"] and key != _PUBLIC_URL:
-            raise _unknown_key_error(path, text, "server", key, (*_KEYS["server"], _PUBLIC_URL))
+        if key not in _KEYS["server"] and key not in _VALUES:
+            raise _unknown_key_error(path, text, "server", key, (*_KEYS["server"], *_VALUES))
         where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
-        if key == _PUBLIC_URL:
-            public_url = _parse(where, _public_url, value)
+        if key in _VALUES:
+            parsed[key] = _parse(where, _VALUES[key], value)
             continue
         items = cast("list[Any]", value) if isinstance(value, list) else [None]
         texts = [one for one in items if isinstance(one, str)]
@@ -117,12 +116,12 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
             parsed[key] = tuple(_KEYS["server"][key](one) for one in texts)
         except ValueError as why:
             raise UsageError(f"{where}: {why}.") from None
-    proxies = parsed.pop("trusted_proxies", ())
+    proxies, public_url = parsed.pop("trusted_proxies", ()), parsed.pop(_PUBLIC_URL, None)
     found = {"policy": Policy(**parsed), "trusted_proxies": proxies, "public_url": public_url}
     return settings, {**found, "notices": notices, "shares": shares, "place_limits": limits}
 
 
-def _parse(where: str, parse: Callable[[object], str], value: object) -> str:
+def _parse(where: str, parse: Callable[[object], Any], value: object) -> Any:
     try:
         return parse(value)
     except ValueError as why:
@@ -274,6 +273,19 @@ def _public_url(value: object) -> str:
         raise ValueError(f"it is not the address of a page; {example}")
     return value.rstrip("/")
 
+
+def _most_schedules(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("it is a whole number of 0 or more; write for example 100")
+    return value
+
+
+_VALUES: Final[Mapping[str, Callable[[object], Any]]] = {
+    _PUBLIC_URL: _public_url,
+    "most_schedules": _most_schedules,
+    "schedule_interval": parse_duration,
+}
+"""Keys of the table ``[server]`` whose value is no list."""
 
 _KEYS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
     "server": {

@@ -43,12 +43,16 @@ class Policy:
         profiles: AWS profiles besides the configured one.
         read, write: starts of ``s3://bucket/key`` below which a source, or a target, has to lie; and folders of this
             machine, with their last slash.
+        most_schedules: schedules that one token may have.
+        schedule_interval: seconds between two times of a schedule at least.
     """
 
     endpoints: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
     read: tuple[str, ...] = (_ANYWHERE,)
     write: tuple[str, ...] = (_ANYWHERE,)
+    most_schedules: int = 100
+    schedule_interval: float = 60.0
 
     def __str__(self) -> str:
         """Policy in words, for the log."""
@@ -56,7 +60,8 @@ class Policy:
         profiles = ", ".join(("the configured one", *self.profiles))
         return (
             f"read below {', '.join(self.read) or 'nothing'}; write below {', '.join(self.write) or 'nothing'}; "
-            f"endpoints: {endpoints}; profiles: {profiles}"
+            f"endpoints: {endpoints}; profiles: {profiles}; {self.most_schedules} schedules for each token, "
+            f"{self.schedule_interval:g} s apart"
         )
 
     @property
@@ -81,6 +86,24 @@ class Policy:
     def names_folders(self) -> bool:
         """True where clients may read or write folders of this machine."""
         return any(not one.startswith(_ANYWHERE) for one in (*self.read, *self.write))
+
+    def check_schedules(self, count: int) -> None:
+        """Refuse a further schedule of a client that has so many.
+
+        Raises:
+            PolicyError: no more are allowed.
+        """
+        if count >= self.most_schedules:
+            raise PolicyError(
+                f"This token has {count} schedules, and no more are allowed. Remove one first. "
+                f"{_ALLOWED.format('most_schedules')}"
+            )
+
+    def interval_fault(self, seconds: float) -> str | None:
+        """Reason why a schedule of a client may not have so many seconds between two times; None when it may."""
+        if seconds >= self.schedule_interval:
+            return None
+        return f"two of its times are {seconds:g} s apart, and {self.schedule_interval:g} s are the least for clients"
 
     def check_paths(self, source: str | Sequence[str], target: str) -> None:
         """Refuse paths that a client may not name, before they are looked at.

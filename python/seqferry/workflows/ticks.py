@@ -67,7 +67,7 @@ class ScheduleReconciler:
     def turn(self) -> None:
         """Carry changes to DBOS; each few seconds, look at tokens and at what was missed as well."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
-            self._pause_without_token()
+            self._pause_disallowed()
         with self._service.database.read() as connection:
             rows = schedule_rows.rows(connection)
         wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
@@ -81,9 +81,9 @@ class ScheduleReconciler:
             self._catch_up(rows, late=0.0 if is_first else _LATE_SECONDS)
             self._forget(rows)
 
-    def _pause_without_token(self) -> None:
+    def _pause_disallowed(self) -> None:
         try:
-            paused = schedules.pause_without_token(self._service)
+            paused = schedules.pause_disallowed(self._service)
         except ConfigError as why:
             # Once, and not at each look for as long as it lasts.
             if why.message != self._said:
@@ -91,8 +91,8 @@ class ScheduleReconciler:
             self._said = why.message
             return
         self._said = ""
-        for name in paused:
-            log.warning("schedule %s is paused: the token that it was added with is gone", name)
+        for name, why in paused.items():
+            log.warning("schedule %s is paused: %s", name, why)
 
     def _apply(self, rows: list[sa.Row[Any]]) -> None:
         queue = self._service.queue

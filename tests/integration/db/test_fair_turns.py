@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from control import spec_number
 
 from seqferry.db import fair_turns
 from seqferry.db.queue import place_of
-from seqferry.service import control
+from seqferry.service import control, schedules
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
 from support.waiting import eventually
@@ -67,6 +68,31 @@ class _Queue:
             ids = list(connection.execute(first, {"count": count}).scalars())
             self._set(connection, ids, "PENDING")
         return Counter(self._owners[one.partition(":")[0]].partition("@")[0] for one in ids)
+
+    def add_schedule(self, actor: str, number: int) -> str:
+        made = schedules.add(self.service, "* * * * *", spec_number(number), actor=actor)
+        self._owners[made.id] = actor
+        return made.id
+
+    def fire(self, schedule_id: str, minute: int) -> None:
+        """Put a run of a schedule on the queue, as DBOS does."""
+        new = f"sched-{schedule_id}-2026-11-01T00:{minute:02d}:00+00:00"
+        names = {"old": f"{schedule_id}:b{minute:06d}", "new": new}
+        with self.service.database.write() as connection:
+            self.service.queue.enqueue_batch(connection, schedule_id, None, minute, 1)
+            moved = "set workflow_uuid = :new, queue_name = 'schedules', priority = 0 where workflow_uuid = :old"
+            connection.execute(sa.text(f"update {self.table} {moved}"), names)
+
+    def take_runs(self, count: int) -> Counter[str]:
+        """Take the first runs of schedules; returns whose they are."""
+        with self.service.database.write() as connection:
+            first = sa.text(
+                f"select workflow_uuid from {self.table} where status = 'ENQUEUED' and queue_name = 'schedules'"
+                " order by priority, created_at limit :count"
+            )
+            ids = list(connection.execute(first, {"count": count}).scalars())
+            self._set(connection, ids, "SUCCESS")
+        return Counter(re.split(" from |@", self._owners[one.removeprefix("sched-")[:36]])[0] for one in ids)
 
     def end_all(self) -> None:
         with self.service.database.write() as connection:
@@ -174,6 +200,28 @@ def test_one_person_alone_and_people_of_different_priorities_are_in_nobodys_way(
     assert not queue.is_contended()
     queue.share(8)
     assert queue.take(12) == {"bob": 10, "ada": 2}
+
+
+def test_runs_of_many_schedules_of_one_token_keep_those_of_others_from_no_turn(queue: _Queue) -> None:
+    lab = [queue.add_schedule("http lab from 10.1.2.3", number) for number in range(3)]
+    core = queue.add_schedule("http core from 10.1.2.4", 3)
+    ada = queue.add_schedule("ada@host1", 4)
+    for minute in range(8):
+        for one in lab:
+            queue.fire(one, minute)
+    assert not queue.is_contended()
+    for minute in range(3):
+        for one in (core, ada):
+            queue.fire(one, minute)
+
+    assert queue.is_contended()
+    queue.share(8)
+    assert queue.take_runs(6) == {"http lab": 2, "http core": 2, "ada": 2}
+    queue.fire(lab[0], 9)
+    queue.share(8)
+    assert queue.take_runs(3) == {"http lab": 1, "http core": 1, "ada": 1}
+    queue.share(8)
+    assert queue.take_runs(30) == {"http lab": 22}
 
 
 def test_a_worker_looks_whose_turn_it_is(queue: _Queue, start_worker: Callable[[Service], Worker]) -> None:

@@ -269,6 +269,59 @@ def test_a_schedule_goes_on_while_its_token_is_there_and_those_of_commands_alway
     assert schedules.resume(service, "nightly", actor="ada").state == "active"
 
 
+def test_a_schedule_is_paused_that_fires_more_often_than_clients_may_by_now(
+    service: Service, nightly: str, spec: TransferSpec
+) -> None:
+    schedules.add(service, "* * * * * *", spec, actor="ada", name="of-a-command")
+    with service.database.write() as connection:  # added when nothing forbade it
+        schedule_rows.update(connection, nightly, cron="* * * * * *")
+
+    schedules.run_due(service, nightly, "sched-1", 1e9, 1)
+    ScheduleReconciler(service).turn()
+
+    found = {one.name: one.state for one in schedules.list_schedules(service)}
+    assert found == {"nightly": "paused", "of-a-command": "active"}
+    assert schedules.history(service, "nightly")[-1].data["why"].startswith("two of its times are 1 s apart")
+    with pytest.raises(PolicyError, match=r"1 s apart.*schedule_interval"):
+        schedules.resume(service, "nightly", actor="ada")
+    with pytest.raises(PolicyError, match=r"5 s apart"):
+        schedules.edit(service, "nightly", actor="ada", expression="*/5 * * * * *")
+    schedules.edit(service, "nightly", actor="ada", expression="* * * * *")
+    assert schedules.resume(service, "nightly", actor="ada").state == "active"
+    with http_of(service) as client:
+        edited = client.patch("/api/v1/schedules/of-a-command", json={"cron": "*/59 * * * * *"})
+    assert (edited.status_code, "1 s apart" in edited.json()["detail"]) == (403, True)
+
+
+def test_a_token_has_so_many_schedules_and_no_shorter_intervals_than_the_policy_says(
+    service: Service, spec: TransferSpec
+) -> None:
+    policy = Policy(most_schedules=2, schedule_interval=300.0)
+    service.settings = replace(service.settings, policy=policy)  # type: ignore[misc]
+    owner_token(service.settings.state_dir)
+    lab, core = (bearer(tokens.add(service, name, "submit")) for name in ("lab", "core"))
+    places = {"source": spec.source.uri.removesuffix("missing"), "target": spec.target.uri}
+    with http_of(service) as client:
+
+        def add(of: dict[str, str], cron: str = NIGHTLY) -> tuple[int, str]:
+            answer = client.post("/api/v1/schedules", json={"cron": cron, "transfer": places}, headers=of)
+            return answer.status_code, answer.json().get("detail", answer.json().get("name"))
+
+        code, detail = add(lab, "*/4 * * * *")
+        assert (code, "[server] schedule_interval" in detail) == (403, True)
+        _, first = add(lab)
+        assert add(lab, "*/5 * * * *")[0] == 201
+        code, detail = add(lab)
+        assert (code, "2 schedules" in detail, "[server] most_schedules" in detail) == (403, True, True)
+        assert client.post(f"/api/v1/schedules/{first}/pause", headers=lab).status_code == 200
+        assert add(lab)[0] == 403, "a paused one counts: it can be resumed"
+        assert [add(core)[0] for _ in range(3)] == [201, 201, 403]
+        assert client.delete(f"/api/v1/schedules/{first}", headers=lab).status_code == 204
+        assert add(lab)[0] == 201
+    for _ in range(3):
+        schedules.add(service, "* * * * * *", spec, actor="ada")
+
+
 def test_a_run_that_the_policy_does_not_allow_any_more_fails_and_says_why(service: Service, nightly: str) -> None:
     _narrow(service, "s3://elsewhere/")
     with service.database.write() as connection:
@@ -340,13 +393,13 @@ def test_tokens_that_cannot_be_looked_at_are_said_once(
 ) -> None:
     causes = iter(["away", "away", "full", None, "full"])
 
-    def look(_service: Service) -> list[str]:
+    def look(_service: Service) -> dict[str, str]:
         cause = next(causes)
         if cause is not None:
             raise ConfigError(cause)
-        return []
+        return {}
 
-    monkeypatch.setattr(schedules, "pause_without_token", look)
+    monkeypatch.setattr(schedules, "pause_disallowed", look)
     monkeypatch.setattr(ticks, "_LOOK_SECONDS", 0.0)
     reconciler = ScheduleReconciler(service)
     for _ in range(5):

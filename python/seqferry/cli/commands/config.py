@@ -74,6 +74,8 @@ def _rows(settings: Settings) -> Iterator[tuple[str, Any, str]]:
     of_file = str(settings.config_file) if settings.config_file is not None else "default"
     for name in ("endpoints", "profiles", "read", "write"):
         yield f"server.{name}", ", ".join(getattr(settings.policy, name)) or None, of_file
+    yield "server.most_schedules", settings.policy.most_schedules, of_file
+    yield "server.schedule_interval", f"{settings.policy.schedule_interval:g}s", of_file
     yield "server.trusted_proxies", ", ".join(settings.trusted_proxies) or None, of_file
     yield "server.public_url", settings.public_url, of_file
 
