@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -32,6 +33,7 @@ _HEADER_BYTES: Final = 32 * 1024
 _HANDSHAKE_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 5
 _RETRY_ACCEPT_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.02
 
 
 class _Connection(H11Protocol):
@@ -113,6 +115,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self.is_ending = False
         self._accepting: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         # In the order in which they came.
@@ -142,7 +145,16 @@ class Server(uvicorn.Server):
             self._accepting.append(asyncio.create_task(self._accept(listener)))
         self.started = True
 
+    def drain(self) -> None:
+        """Go on answering, and have clients use no connection for a further request. Safe from any thread."""
+        self.config.encoded_headers.append((b"connection", b"close"))  # uvicorn looks at it each second
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End once the requests under way are answered, or after ``_GRACE_SECONDS``; until then accept others."""
+        self.is_ending = True
+        until = time.monotonic() + _GRACE_SECONDS
+        while time.monotonic() < until and any(one is not None and one.answers for one in self._open.values()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -228,6 +240,7 @@ def server(
             log_config=None,
             access_log=False,
             server_header=False,
+            headers=[("X-Content-Type-Options", "nosniff")],
             # What X-Forwarded-For says counts from these addresses only: then the rightmost that is not among them.
             proxy_headers=bool(trusted_proxies),
             forwarded_allow_ips=list(trusted_proxies),

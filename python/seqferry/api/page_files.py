@@ -34,7 +34,6 @@ _POLICY: Final = (
 _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
     "Vary": "Accept-Encoding",
 }
 _ALWAYS_NEW: Final = "no-cache"

@@ -1,4 +1,4 @@
-"""The check that the database answers, made by one thread for all clients that ask."""
+"""Readiness: the database answers, as one thread finds out for all clients that ask, and the server is not ending."""
 
 from __future__ import annotations
 
@@ -23,9 +23,16 @@ class Readiness:
         self._trouble: str | None = None
         self._looked_at = -_KEPT_SECONDS
         self._looking: asyncio.Future[None] | None = None
+        self._is_ending = False
+
+    def end(self) -> None:
+        """The server ends: others are to be asked from now on. Safe from any thread."""
+        self._is_ending = True
 
     async def trouble(self) -> str | None:
-        """Reason why the database cannot be used, for clients with a token; None when it can."""
+        """Reason why no further request is to be sent here, for clients with a token; None when there is none."""
+        if self._is_ending:
+            return "The server is ending; it answers until its work is suspended."
         if self._looking is None:
             if time.monotonic() - self._looked_at < _KEPT_SECONDS:
                 return self._trouble

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Final
 
@@ -84,6 +85,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let the worker leave its work resumable. A second signal ends at once.
 
+    It goes on answering while the worker leaves its work and requests are under way; ``/readyz`` says that it ends.
+
     Args:
         port: 0 lets the system choose one.
         ready: called with the address once it accepts connections.
@@ -116,19 +119,28 @@ def serve(
             work = _Presence(service, url) if no_worker else _Work(service, url)
             try:
                 hub = Hub(service)
-                app: ASGIApp = create_app(
+                made = create_app(
                     settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub, defaults=defaults
                 )
-                if no_token:
-                    app = _LocalOriginGuard(app)
+                app: ASGIApp = _LocalOriginGuard(made) if no_token else made
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
 
                 def begin() -> None:
                     manager.ready()
                     work.begin()
 
+                def end() -> None:
+                    manager.stopping()
+                    made.state.context.readiness.end()
+                    server.drain()
+                    work.stop()
+
+                def close() -> None:
+                    server.should_exit = True
+                    hub.close()  # the server waits for connections before anything else ends
+
                 with manager.feed_watchdog(service.engine.answers, server.answers):
-                    _run(server, hub, listener, url, ready, begin, manager.stopping)
+                    _run(_Course(server, begin, end, close), listener, url, ready)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not work.stop() or checks.under_way:
@@ -143,13 +155,15 @@ class _Work:
 
     def __init__(self, service: Service, url: str) -> None:
         self._worker = Worker.start(service.settings, service, queue=False, kind="serve", url=url)
+        self._has_ended = True
 
     def begin(self) -> None:
         self._worker.take_queue()
 
     def stop(self) -> bool:
-        """False when something still runs."""
-        return self._worker.stop()
+        """False when something still runs, also if asked again."""
+        self._has_ended = self._worker.stop() and self._has_ended
+        return self._has_ended
 
 
 class _Presence:
@@ -262,34 +276,17 @@ def _host(scope: Scope) -> str:
     return given.partition(":")[0]
 
 
-def _run(
-    server: connections.Server,
-    hub: Hub,
-    listener: socket.socket,
-    url: str,
-    ready: Callable[[str], None] | None,
-    begin: Callable[[], None],
-    ending: Callable[[], None],
-) -> None:
-    """Answer until a signal comes.
-
-    Args:
-        begin: called, in a thread, as soon as requests are answered.
-        ending: called when the end begins, also by a signal.
+def _run(course: _Course, listener: socket.socket, url: str, ready: Callable[[str], None] | None) -> None:
+    """Answer until a signal comes and the work has ended.
 
     Raises:
-        Exception: what ``begin`` has raised; it ends the server.
+        Exception: what the begin or the end of the work has raised; it ends the server.
     """
 
-    def end() -> None:
-        server.should_exit = True
-        ending()
-        hub.close()  # the server waits for connections before anything else ends
-
     def ask(number: int, _frame: FrameType | None) -> None:
-        if server.should_exit:
+        if course.is_ending:
             os._exit(128 + number)
-        end()
+        course.end()
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -297,9 +294,9 @@ def _run(
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.
             ready(url)
-        later = _Later(server, begin, end)
-        server.run(sockets=[listener])
-        later.finish()
+        course.start()
+        course.server.run(sockets=[listener])
+        course.finish()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -311,32 +308,60 @@ def _url(listener: socket.socket, *, encrypted: bool) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-class _Later:
-    """Calls a function in a thread once the server answers, and keeps its failure, which ends the server."""
+class _Course:
+    """Work beside the answers, in a thread: it begins once the server answers, and ends before the server does.
 
-    def __init__(self, server: connections.Server, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        self._server, self._begin, self._end = server, begin, end
+    A failure of both is kept, and ends the server.
+
+    Args:
+        close: have the server end, which then answers the requests that are under way.
+    """
+
+    def __init__(
+        self,
+        server: connections.Server,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+        close: Callable[[], None],
+    ) -> None:
+        self.server = server
+        self.is_ending = False
+        self._begin, self._end, self._close = begin, end, close
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._act, name="seqferry-queue", daemon=True)
+        # Its put may be called from a signal handler, those of events and conditions may not.
+        self._orders: SimpleQueue[None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._act, name="seqferry-course", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
+    def end(self) -> None:
+        """Have the work end, and the server after it. Safe in a signal handler."""
+        self.is_ending = True
+        self._orders.put(None)
+
     def finish(self) -> None:
+        self.end()
         self._thread.join()
         if self._failure is not None:
             raise self._failure
 
     def _act(self) -> None:
-        while not (self._server.started or self._server.should_exit):
+        while not (self.server.started or self.is_ending):
             time.sleep(_STARTING_SECONDS)
         try:
-            if not self._server.should_exit:
+            if not self.is_ending:
                 self._begin()
+                # Modules and routes live as long as the process. A full collection that walks them holds up answers
+                # for 40 ms.
+                gc.collect()
+                gc.freeze()
+                self._orders.get()
+            self._end()
         except Exception as why:  # noqa: BLE001 - raised where the server has been waited for
             self._failure = why
-            self._end()
-        # Modules and routes live as long as the process. A full collection that walks them holds up answers for 40 ms.
-        gc.collect()
-        gc.freeze()
+        finally:
+            self._close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -6,6 +6,8 @@ machines (digest, ledger, options, events as data) comes at its end.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -15,7 +17,7 @@ from itertools import islice
 from typing import Any, Final
 
 from seqferry.db.record import sealed_row
-from seqferry.model import formatting
+from seqferry.model import advice, formatting
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, writer_of
 from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
@@ -56,6 +58,12 @@ tr.failed{background:#fdecea}dl{display:block}dd{margin:0 0 .5em}}
 td.key{min-width:20em}td.key~td:not(.sum){overflow-wrap:break-word}
 th,td{padding-right:.8em}h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
 """
+
+POLICY: Final = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; "
+    f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()}'"
+)
+"""Content security policy of the page: its own style, and nothing else."""
 
 PROOF: Final = {
     "checksum": "A checksum of the whole content is equal at both sides.",
@@ -119,6 +127,7 @@ def page(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int =
     title = _title(known)
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>{_text(title)}</title><style>{_CSS}</style></head><body>\n<h1>{_text(title)}</h1>\n"
     )
@@ -221,7 +230,7 @@ def _failures(known: TransferRecord) -> str:
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(group.message)}<br><i>Next step:</i> "
+            f"<br>{_text(advice.split(group.message)[0])}<br><i>Next step:</i> "
             f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )

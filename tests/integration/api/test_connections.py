@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from http_client import http, http_of
 from starlette.types import Receive, Scope, Send
 
 from seqferry.api import body, connections
+from seqferry.api.connections import server
 from seqferry.api.tls import Tls
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
+from support.waiting import eventually
 
 CERTIFICATES = Path(__file__).parents[2] / "support" / "tls"
 
@@ -81,11 +84,75 @@ def test_a_request_that_takes_longer_than_headers_may_is_answered(monkeypatch: p
         assert client.get("/").text == "late"
 
 
+def test_others_are_answered_until_the_requests_under_way_at_the_end_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    async def slow(scope: Scope, _receive: Receive, send: Send) -> None:
+        has_begun.set()
+        while scope["path"] == "/slow" and not may_end.is_set():
+            await connections.asyncio.sleep(0.01)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+    made: list[connections.Server] = []
+    monkeypatch.setattr("http_client.server", lambda *of, **options: made.append(server(*of, **options)) or made[0])
+    with http(slow) as client, ThreadPoolExecutor() as pool:
+        under_way = pool.submit(client.get, "/slow")
+        assert has_begun.wait(60)
+        made[0].should_exit = True
+
+        eventually(lambda: made[0].is_ending, what="the end to begin")
+        with httpx.Client(base_url=client.base_url, trust_env=False) as stranger:
+            assert stranger.get("/other").text == "/other"
+        may_end.set()
+        assert under_way.result().text == "/slow"
+
+
 def test_headers_that_are_too_long_are_refused(client: httpx.Client) -> None:
     with _connected(client) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000)
 
         assert b"HTTP/1.1 400" in _until_closed(connection)
+
+
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+"""A second request, which a proxy that believes another length than the server takes for a part of the first one."""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("POST /start_transfer HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("POST /start_transfer HTTP/1.1", "Transfer-Encoding: chunked", "Content-Length: 0"),
+        ("POST /start_transfer HTTP/1.1", "TRANSFER-ENCODING: Chunked", "content-length:  5 "),
+        ("POST /api/v1/delivery/mail HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("GET /healthz HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("GET /healthz HTTP/1.1", "Content-Length: 0", "Transfer-Encoding: chunked"),
+        ("GET / HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("HEAD /nowhere HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("POST /start_transfer HTTP/1.0", "Connection: keep-alive", "Transfer-Encoding: chunked"),
+        ("POST /start_transfer HTTP/1.1", "Content-Length: 5", "Content-Length: 6"),
+        ("POST /start_transfer HTTP/1.1", "Content-Length: 5, 6"),
+        ("POST /start_transfer HTTP/1.1", "Content-Length: +5"),
+        ("POST /start_transfer HTTP/1.1", "Content-Length : 5"),
+        ("POST /start_transfer HTTP/1.1", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        ("POST /start_transfer HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
+        ("POST /start_transfer HTTP/1.1", "Transfer-Encoding: chunked, identity"),
+        ("POST /start_transfer HTTP/1.1", "Transfer-Encoding:\x0bchunked"),
+    ],
+)
+def test_a_request_whose_end_is_in_doubt_is_refused_and_its_connection_closed(
+    client: httpx.Client, lines: tuple[str, ...]
+) -> None:
+    with _connected(client) as connection:
+        head = [lines[0], "Host: x", f"Authorization: {client.headers['Authorization']}", *lines[1:], "", ""]
+        connection.sendall("\r\n".join(head).encode() + b"0\r\n\r\n" + HIDDEN)
+
+        answer = _until_closed(connection)
+
+    assert answer.split(b" ")[1] in (b"400", b"501")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
 def test_a_body_that_does_not_come_is_given_up(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -82,6 +83,32 @@ def test_a_ticket_of_one_server_is_redeemed_once_at_another(service: Service, ot
     assert answers[0].text == report.text
     assert answers[1].json()["detail"].startswith("This download link was used")
     assert rows(service) == []
+
+
+def test_a_report_can_load_run_and_reach_nothing_however_it_is_asked_for(service: Service) -> None:
+    of = ended(service)
+    with http_of(service) as client:
+
+        def by_ticket(form: str) -> httpx.Response:
+            made = client.post(f"/api/v1/transfers/{of}/report-ticket", params={"format": form})
+            return client.get(made.json()["path"])
+
+        def by_token(form: str) -> httpx.Response:
+            return client.get(f"/api/v1/transfers/{of}/report", params={"format": form})
+
+        for ask in (by_token, by_ticket):
+            document = ask("html")
+            policy = dict(part.partition(" ")[::2] for part in document.headers["content-security-policy"].split("; "))
+            style = document.text.partition("<style>")[2].partition("</style>")[0]
+            own = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+            assert policy == {
+                "default-src": "'none'", "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'",
+                "sandbox": "", "style-src": f"'sha256-{own}'",
+            }  # fmt: skip
+            for form in ("html", "csv", "json"):
+                answer = ask(form)
+                assert (answer.status_code, answer.headers["x-content-type-options"]) == (200, "nosniff")
+                assert ("attachment" in answer.headers.get("content-disposition", "")) == (form != "html")
 
 
 def test_all_that_a_ticket_is_for_is_kept_and_of_the_ticket_a_digest(service: Service, other: Service) -> None:

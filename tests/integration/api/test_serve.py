@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -140,6 +141,54 @@ def test_it_works_and_ends_cleanly_when_asked(
     assert digests(s3server, target) == digests(s3server, source, "run/")
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{url}/healthz", trust_env=False)
+
+
+_SLOW_END = """
+import time
+from seqferry.workflows.worker import Worker
+stop = Worker.stop
+def held(self, *options):
+    print("suspending", flush=True)
+    while not Path(sys.argv[-1]).exists():
+        time.sleep(0.01)
+    return stop(self, *options)
+Worker.stop = held
+"""
+
+
+def test_it_goes_on_answering_while_its_worker_suspends_its_work(
+    sqlite_settings: Settings, s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    source, target, done = make_bucket(s3server), make_bucket(s3server), tmp_path / "done"
+    s3server.client().put_object(Bucket=source, Key="run/a", Body=b"a")
+    start, _, rest = _SERVE.partition("settings = ")
+    command = [sys.executable, "-c", f"{start}{_SLOW_END}settings = {rest}", str(sqlite_settings.state_dir), str(done)]
+    storage = {"AWS_ENDPOINT_URL": s3server.endpoint_url}
+    with RunningProcess(command, environment=storage, is_preloaded=True) as process:
+        url = process.wait_for_line(" .").split()[2]
+        with _client(sqlite_settings, url) as before:
+            assert before.get("/readyz").status_code == 200
+            process.signal(signal.SIGTERM)
+            process.wait_for_output("suspending")
+
+            assert before.get("/healthz").status_code == 200
+        with _client(sqlite_settings, url) as client:
+            assert client.get("/healthz").status_code == 200
+            ready = client.get("/readyz")
+            assert (ready.status_code, "ending" in ready.json()["detail"]) == (503, True)
+            body = {"source": f"s3://{source}/run/", "target": f"s3://{target}"}
+            submitted = client.post("/api/v1/transfers", json=body)
+            assert submitted.status_code == 202
+
+            def is_last_of_its_connection() -> bool:
+                return client.get("/healthz").headers.get("connection") == "close"
+
+            eventually(is_last_of_its_connection, what="clients to be sent to other servers")
+        done.touch()
+        assert process.wait(20) == 0, process
+        assert "Traceback" not in process.stderr
+    with Service.open(sqlite_settings) as service:
+        assert service.status(submitted.json()["id"]).state in ("queued", "done")
 
 
 def test_a_crash_loses_nothing(sqlite_settings: Settings, s3server: S3Server, make_bucket: Callable[..., str]) -> None:

@@ -19,9 +19,10 @@ from http_client import bearer, http_of
 from seqferry.db import transfers
 from seqferry.db.tables import share_link, share_link_event
 from seqferry.model.labels import Description
-from seqferry.service import control, share_links, tokens
+from seqferry.service import control, deliveries, share_links, tokens
 from seqferry.service.report_tickets import MOST_OF_LINK
 from seqferry.service.service import Service
+from support.run import ROOT
 
 DENIED = {"state": "failed", "verified": None, "error_class": "person", "error_code": "AccessDenied"}
 SECRETS = ("vendor", "ours", "127.0.0.1", "endpoint", "s3://")
@@ -155,6 +156,24 @@ def test_a_label_shows_its_transfers_and_no_other(service: Service) -> None:
     assert waiting == {"kind": "delivery", "name": None, "ahead": None}  # for a secret one
     text = json.dumps(page)
     assert not [one for one in ("Secret", "eve@", secret, blocked, other, waits, *SECRETS) if one in text]
+
+
+def test_a_label_is_not_owned_as_the_documentation_says(service: Service) -> None:
+    with_failures(service, 1, "Run 42", project="X")
+    other = named(service, 2, "Other", actor="http lab from 10.0.0.1", project="Y")
+    lab = bearer(tokens.add(service, "lab", "submit"))
+    with http_of(service) as client:
+        made = shared(client, label="project=X")
+        changed = client.patch(f"/api/v1/transfers/{other}", json={"labels": {"project": "X"}}, headers=lab)
+        assert changed.status_code == 200, changed.text
+        with holder(client, made["token"]) as guest:
+            page = guest.get("/api/v1/delivery").json()
+
+    assert {one["name"] for one in page["deliveries"]} == {"Run 42", "Other"}
+    assert [one["started_by"] for one in page["deliveries"] if one["name"] == "Other"] == ["lab"]
+    text = " ".join((ROOT / "docs/operate/security.md").read_text().split())
+    assert "**A label is not owned.** Every token with the role `submit`" in text
+    assert f"Only the {deliveries.MOST_DELIVERIES} newest transfers of a label are shown" in text
 
 
 def test_expired_revoked_forged_and_missing_links_have_one_plain_answer(service: Service) -> None:

@@ -47,6 +47,14 @@ def test_it_begins_with_a_sentence_and_has_no_id_in_its_title(service: Service) 
     assert f"seqferry audit verify {transfer_id} --head" in words
 
 
+def test_saved_as_a_file_it_loads_and_runs_nothing(service: Service) -> None:
+    found = ended(service, batches=1, each=1)
+    head, _, body = _page(service, found).partition("</head>")
+
+    assert head.index('http-equiv="Content-Security-Policy" content="default-src \'none\'') < head.index("<style>")
+    assert "style=" not in body  # the policy allows the style of the head alone
+
+
 def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     transfer_id = ended(service, batches=1, each=1)
     control.describe(service, transfer_id, actor="bob", name="Run 43")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Response, status
 from fastapi import Path as ApiPath
@@ -19,6 +19,7 @@ from seqferry.api.guard import REPORT_TICKET, TICKETS
 from seqferry.api.schemas import Submitted
 from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
+from seqferry.proof import receipt_page
 from seqferry.proof import report as proof_report
 from seqferry.service import control, report_tickets
 from seqferry.service.report_tickets import ReportTicket
@@ -30,6 +31,11 @@ tickets = APIRouter(prefix=TICKETS.rstrip("/"), tags=["proof"])
 MOST_FINDINGS = 1000
 """That an answer holds; the number of all is beside them."""
 
+_DOCUMENT_HEADERS: Final = {
+    # ``sandbox`` gives it an origin of its own: the tokens of the page are out of its reach.
+    "Content-Security-Policy": f"{receipt_page.POLICY}; frame-ancestors 'none'; sandbox",
+    "Referrer-Policy": "no-referrer",
+}
 
 KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()]
 
@@ -99,7 +105,9 @@ def _stream_report(service: Service, wanted: ReportTicket) -> StreamingResponse:
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{wanted.transfer_id}.{wanted.format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}
-    if wanted.format != "html":
+    if wanted.format == "html":
+        headers |= _DOCUMENT_HEADERS
+    else:
         headers["Content-Disposition"] = name
     return StreamingResponse(pieces, media_type=proof_report.MEDIA_TYPES[wanted.format], headers=headers)
 
