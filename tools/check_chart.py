@@ -41,6 +41,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
         "serviceAccount": {"create": False},
         "metrics": {"annotate": False},
     },
+    "openshift": {"userId": None, "server": {"leaveSeconds": 0}},
     "everything": {
         "image": {"repository": "registry.example.org/seqferry", "tag": "0.1.0"},
         "imagePullSecrets": [{"name": "registry"}],
@@ -49,7 +50,12 @@ CASES: Final[dict[str, dict[str, Any]]] = {
         "config": '[server]\nwrite = ["s3://ours/"]\n',
         "environmentSecrets": ["tokens"],
         "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/ferry"}},
-        "server": {"replicas": 2, "service": {"type": "LoadBalancer", "port": 80, "annotations": {"a": "b"}}},
+        "userId": 1000660000,
+        "server": {
+            "replicas": 2,
+            "leaveSeconds": 15,
+            "service": {"type": "LoadBalancer", "port": 80, "annotations": {"a": "b"}},
+        },
         "worker": {"terminationGracePeriodSeconds": 120, "scratchSize": "20Gi"},
         "autoscaling": {"minReplicas": 2, "maxReplicas": 50, "drainMinutes": 30, "secretName": "keda"},
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
@@ -75,7 +81,7 @@ def run(*command: str | Path, given: str = "") -> str:
     return ran.stdout
 
 
-def render(values: dict[str, Any]) -> str:
+def render(values: dict[str, Any], *options: str) -> str:
     command = (
         TOOLS / "helm",
         "template",
@@ -87,6 +93,7 @@ def render(values: dict[str, Any]) -> str:
         "1.37.0",
         "--values",
         "-",
+        *options,
     )
     return f"# Rendered by tools/check_chart.py; chart {digest()}\n" + run(*command, given=yaml.safe_dump(values))
 
@@ -176,6 +183,8 @@ def main() -> None:
         elif not files[-1].exists() or files[-1].read_text() != text:
             sys.exit(f"{files[-1]} is not what the chart renders; run {__file__} --write and look at the difference.")
     conform(files)
+    if "runAsUser" in render({}, "--api-versions", "security.openshift.io/v1"):
+        sys.exit("On OpenShift the chart names a user, which the cluster refuses.")
     print(f"The chart is sound: {len(files)} renderings, {digest()[:12]}.")
 
 

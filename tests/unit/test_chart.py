@@ -108,7 +108,10 @@ def test_pods_have_few_rights(case: str) -> None:
     for deployment in (one for one in DOCUMENTS[case] if one["kind"] == "Deployment"):
         spec = deployment["spec"]["template"]["spec"]
         assert spec["securityContext"]["runAsNonRoot"]
-        assert spec["securityContext"]["runAsUser"] == 65532  # that of the image
+        ids = {name: spec["securityContext"].get(name) for name in ("runAsUser", "runAsGroup", "fsGroup")}
+        # That of the image; one of a range of the cluster; the cluster's own, which refuses pods that name another.
+        user = {"everything": 1000660000, "openshift": None}.get(case, 65532)
+        assert set(ids.values()) == {user}
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert spec["automountServiceAccountToken"] is False
         [container] = spec["containers"]
@@ -148,6 +151,14 @@ def test_a_worker_has_time_to_suspend_its_work() -> None:
     assert pod("default", "worker")["terminationGracePeriodSeconds"] == 60
     assert pod("everything", "worker")["terminationGracePeriodSeconds"] == 120
     assert pod("default", "server")["containers"][0]["args"][:2] == ["serve", "--no-worker"]
+
+
+def test_a_server_that_ends_answers_until_no_proxy_sends_requests_to_it() -> None:
+    for case, seconds in (("default", 5), ("everything", 15), ("openshift", 0)):
+        of = pod(case, "server")
+        command = of["containers"][0].get("lifecycle", {"preStop": {"exec": {"command": [None]}}})["preStop"]["exec"]
+        assert command["command"][-1] == (f"import time; time.sleep({seconds})" if seconds else None)
+        assert of["terminationGracePeriodSeconds"] == seconds + 25
 
 
 def test_the_autoscaler_reads_the_view_and_alone_sets_the_number_of_workers() -> None:

@@ -39,9 +39,11 @@ automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  {{- if not (or (kindIs "invalid" .Values.userId) (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}
+  runAsUser: {{ int64 .Values.userId }}
+  runAsGroup: {{ int64 .Values.userId }}
+  fsGroup: {{ int64 .Values.userId }}
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
 {{- with .Values.imagePullSecrets }}
