@@ -19,6 +19,10 @@ test('one sentence tells whether all is well', () => {
     good: false,
     text: 'No process works: what waits stays, 1 process is silent, 2 notices do not arrive.',
   })
+  const replaced = [worker(), worker({ alive: false, gone: true })]
+  expect(summary({ trouble: null, workers: replaced, notices: [] }).good).toBe(true)
+  const none = [worker({ alive: false, gone: true })]
+  expect(summary({ trouble: null, workers: none, notices: [] }).text).toBe('No process works: what waits stays.')
   expect(summary({ trouble: 'disk full', workers: [], notices: [] }).text).toBe('The database is in trouble: disk full')
   expect(summary({ trouble: null, workers: [worker({ kind: 'gateway' })], notices: [] }).good).toBe(false)
   expect(summary({ trouble: null, workers: [worker({ kind: 'http' })], notices: [] }).good).toBe(false)

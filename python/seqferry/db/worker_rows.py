@@ -173,4 +173,5 @@ def _status(row: sa.Row[Any]) -> ProcessStatus:
         seen_at=row.seen_at,
         alive=bool(row.alive),
         draining=row.drain_at is not None,
+        gone=row.gone_at is not None,
     )

@@ -111,6 +111,7 @@ class ProcessStatus:
     Attributes:
         alive: it has given a sign of life in the last seconds.
         draining: it is to end when the batches that it is at have ended, and takes no others.
+        gone: it has ended without a word, and its work was given to others or another process is in its place.
     """
 
     process: Process
@@ -119,3 +120,25 @@ class ProcessStatus:
     seen_at: float
     alive: bool
     draining: bool = False
+    gone: bool = False
+
+    @property
+    def state(self) -> Literal["alive", "draining", "gone", "silent"]:
+        if self.alive:
+            return "draining" if self.draining else "alive"
+        return "gone" if self.gone else "silent"
+
+    def is_replaced_by(self, other: ProcessStatus) -> bool:
+        """True when the other one, alive, was started after the last sign of this one, to do the same.
+
+        Of servers each does the same. A gateway has the shares of its own host; other hosts may call theirs the same.
+        """
+        if self.alive or not other.alive or other.since < self.seen_at:
+            return False
+        if self.process.kind == "gateway":
+            return other.process.kind == "gateway" and self._serves() == other._serves()
+        return self.process.kind in SERVING_KINDS and other.process.kind in SERVING_KINDS
+
+    def _serves(self) -> tuple[Any, ...]:
+        facts = self.activity.facts
+        return self.process.host, facts.get("shares"), facts.get("directory"), facts.get("source")

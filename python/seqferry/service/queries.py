@@ -301,12 +301,14 @@ class Queries(Base):
             found = worker_rows.read(connection)
         # The lock of the one worker, and the machine of a process, say at once what its silence says later.
         is_free = self.is_local and not worker_lock.is_held(self.settings.state_dir)
-        return [
+        found = [
             replace(one, alive=False)
             if (is_free and one.process.kind in WORKING_KINDS) or processes.has_ended(one.process.id)
             else one
             for one in found
         ]
+        found.sort(key=lambda one: (not one.alive, one.since, one.process.id))
+        return [replace(one, gone=True) if any(map(one.is_replaced_by, found)) else one for one in found]
 
     def fleet(self) -> list[ProcessStatus]:
         """Workers that are there for the work of all, alive: not commands for one transfer, nor those that drain."""

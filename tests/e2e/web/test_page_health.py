@@ -113,6 +113,10 @@ def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
     expect(shown).to_contain_text("silent", timeout=20_000)
     expect(page.get_by_text("1 process is silent")).to_be_visible()
 
+    mover.start("gateway", "serve", "--port", "0").wait_for_output("is served at")
+    expect(shown).to_contain_text("gone", timeout=20_000)
+    expect(page.get_by_text("All is well")).to_be_visible()
+
 
 def test_health_asks_what_a_storage_can_do_and_says_when_the_server_is_lost(
     make_mover: Callable[[Simulator], Mover],

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,12 @@ from control import command, until_ended
 from ferry import Ferry
 from http_client import bearer, http_of
 
-from seqferry.db import worker_rows
+from seqferry.db import worker_lock, worker_rows
 from seqferry.db.migrate import HEAD
 from seqferry.db.tables import worker
 from seqferry.engine.engine import version
 from seqferry.model import names
-from seqferry.model.workers import Process, ProcessStatus
+from seqferry.model.workers import NO_ACTIVITY, Process, ProcessStatus
 from seqferry.service import tokens
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -74,6 +75,10 @@ def _on_record(service: Service) -> dict[str, bool]:
     """Whether it is alive, by id."""
     with service.database.read() as connection:
         return {one.process.id: one.alive for one in worker_rows.read(connection)}
+
+
+def _states(service: Service) -> dict[str, str]:
+    return {one.process.id: one.state for one in service.workers()}
 
 
 def test_a_worker_says_who_it_is_and_what_it_does_until_it_ends(ferry: Ferry, proxy: Proxy) -> None:
@@ -142,6 +147,38 @@ def test_workers_that_are_gone_are_marked_and_gateways_are_not(service: Service)
     assert _on_record(service) == {"a": False, "g": True, "s": False}
 
 
+def test_what_was_killed_and_replaced_is_gone_and_not_silent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_lock, "is_held", lambda _folder: True)  # as if the worker of the folder were there
+    shares: dict[str, list[str]] = {"g1": ["runs"], "g2": ["runs"], "g3": ["other"]}
+    _beat(service, _process("w1"), _process("w2"), _process("h1", "http"), _process("s1", "serve"))
+    _beat(service, *(_process(name, "gateway") for name in ("g1", "g3")))
+    with service.database.write() as connection:
+        connection.execute(worker.update().values(since=worker.c.since - 100))
+    _silence(service, worker_rows.SILENT_SECONDS + 1, "w1", "h1", "g1", "g3")
+    _beat(service, _process("g2", "gateway"))
+    with service.database.write() as connection:
+        for name, facts in shares.items():
+            worker_rows.describe(connection, name, replace(NO_ACTIVITY, facts={"shares": facts}))
+    found = _states(service)
+    assert found == {
+        "w1": "silent",  # no other worker has looked after it yet
+        "w2": "alive",
+        "h1": "silent",  # s1 was there before
+        "s1": "alive",
+        "g1": "gone",
+        "g2": "alive",
+        "g3": "silent",
+    }
+
+    with service.database.write() as connection:
+        worker_rows.mark_gone(connection, ["w1"])
+    _beat(service, _process("h2", "http"))
+
+    assert _states(service) == found | {"w1": "gone", "h1": "gone", "h2": "alive"}
+    _beat(service, _process("w1"), _process("h1", "http"), _process("g1", "gateway"))
+    assert [name for name, state in _states(service).items() if state != "alive"] == ["g3"]
+
+
 def _gateway(folder: Path, server: S3Server, bucket: str, **place: str) -> RunningProcess:
     config = folder / "gateway.toml"
     config.write_text(f'[[share]]\nname = "runs"\nsource = "s3://{bucket}/run/"\n')
@@ -182,7 +219,10 @@ def test_a_gateway_is_among_the_workers_until_it_ends(
         eventually(service.workers, what="the row of the gateway")
         killed.signal(signal.SIGKILL)
         killed.wait()
-    assert [one.alive for one in service.workers()] == [False]
+    assert [one.state for one in service.workers()] == ["silent"]
+    with _gateway(tmp_path, s3server, bucket, **place):
+        eventually(lambda: len(service.workers()) == 2, what="the row of the gateway in its place")
+        assert [one.state for one in service.workers()] == ["alive", "gone"]
 
 
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
@@ -230,9 +270,9 @@ def test_a_killed_worker_is_silent_at_once_and_the_next_one_stands_beside_it(ser
         assert [line.split()[:3] for line in shown.stdout.splitlines()][1:] == [[left.process.name, "worker", "silent"]]
 
     with Worker.start(service.settings, service):
-        alive, silent = service.workers()
-        assert (alive.process.pid, alive.alive) == (os.getpid(), True)
-        assert (silent.process.id, silent.alive) == (left.process.id, False)
+        alive, gone = service.workers()
+        assert (alive.process.pid, alive.state) == (os.getpid(), "alive")
+        assert (gone.process.id, gone.state) == (left.process.id, "gone")
 
 
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)

@@ -17,6 +17,12 @@ export function kindOf(worker: Worker): string {
   return KINDS[worker.kind] ?? worker.kind
 }
 
+/** `gone`: killed, and others do what it did; `silent`: no sign of life, and no process in its place. */
+export function processState(worker: Worker): 'alive' | 'gone' | 'silent' {
+  if (worker.alive) return 'alive'
+  return worker.gone ? 'gone' : 'silent'
+}
+
 /** What a process is at now. */
 export function doing(worker: Worker): string {
   if (worker.kind === 'gateway') return shares(worker)
@@ -59,7 +65,7 @@ export interface Facts {
 /** One sentence for all of it. */
 export function summary({ trouble, workers, notices }: Facts): { good: boolean; text: string } {
   if (trouble !== null) return { good: false, text: `The database is in trouble: ${trouble}` }
-  const silent = workers.filter((one) => !one.alive).length
+  const silent = workers.filter((one) => processState(one) === 'silent').length
   const working = workers.filter((one) => one.alive && WORKING.has(one.kind)).length
   const failing = notices.filter((one) => ['failing', 'given_up'].includes(stateOf(one))).length
   const parts = []

@@ -31,6 +31,7 @@ const LOOKS: Record<string, Look> = {
   skipped: { word: 'skipped', shape: 'chevron', tone: 'skipped' },
   // Of processes, the database, notices and share links.
   alive: { word: 'alive', shape: 'tick', tone: 'done' },
+  gone: { word: 'gone', shape: 'square', tone: 'cancelled' },
   silent: { word: 'silent', shape: 'diamond', tone: 'failed' },
   answers: { word: 'answers', shape: 'tick', tone: 'done' },
   in_trouble: { word: 'in trouble', shape: 'diamond', tone: 'failed' },

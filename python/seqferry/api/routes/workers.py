@@ -57,6 +57,8 @@ class WorkerOut(BaseModel):
     """It has given a sign of life in the last 30 s."""
     draining: bool
     """It ends when the batches that it is at have ended, and takes no others."""
+    gone: bool
+    """It was killed, and its work was given to others or another process is in its place."""
     since: datetime
     seen_at: datetime
     lanes: list[str | None]
@@ -88,6 +90,7 @@ class WorkerOut(BaseModel):
             shape=one.process.shape,
             alive=one.alive,
             draining=one.draining,
+            gone=one.gone,
             since=datetime.fromtimestamp(one.since, UTC),
             seen_at=datetime.fromtimestamp(one.seen_at, UTC),
             lanes=list(activity.lanes),

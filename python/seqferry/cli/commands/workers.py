@@ -69,18 +69,12 @@ def drain(
     return exits.OK
 
 
-def _state(one: ProcessStatus) -> str:
-    if not one.alive:
-        return "silent"
-    return "draining" if one.draining else "alive"
-
-
 def _row(one: ProcessStatus) -> tuple[str, ...]:
     process, activity = one.process, one.activity
     return (
         text.printable(process.name),
         process.kind,
-        _state(one),
+        one.state,
         process.version,
         text.timestamp(one.since),
         text.timestamp(one.seen_at),
@@ -113,6 +107,7 @@ def worker_facts(one: ProcessStatus) -> dict[str, Any]:
         "name": process.name,
         "alive": one.alive,
         "draining": one.draining,
+        "gone": one.gone,
         "since": text.timestamp(one.since, milliseconds=True),
         "seen_at": text.timestamp(one.seen_at, milliseconds=True),
         "lanes": list(activity.lanes),
