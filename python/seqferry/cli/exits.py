@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from seqferry.model.exits import FAILED, INTERRUPTED, MISMATCH, NOTHING, OK, TABLE, USAGE
+from seqferry.model.exits import FAILED, INTERRUPTED, MISMATCH, NOTHING, OK, OUT_OF_REACH, TABLE, USAGE
 from seqferry.model.models import FailureGroup, Status, TransferSpec
 
-__all__ = ["FAILED", "INTERRUPTED", "MISMATCH", "NOTHING", "OK", "TABLE", "USAGE", "of_count", "of_transfer"]
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "MISMATCH",
+    "NOTHING",
+    "OK",
+    "OUT_OF_REACH",
+    "TABLE",
+    "USAGE",
+    "of_count",
+    "of_transfer",
+]
 
 
 def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:

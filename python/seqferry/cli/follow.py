@@ -57,6 +57,19 @@ class Interruption(Exception):  # noqa: N818 - a request of the user, no error
         self.going_on = going_on
 
 
+class OutOfReach(Exception):  # noqa: N818 - the transfer is in order, and stays on record
+    """Only a worker with other credentials can bring the transfer on, and none is there.
+
+    Attributes:
+        other_id: the transfer that needs them: this one, or one that it waits for.
+        missing: what it needs, in words.
+    """
+
+    def __init__(self, other_id: str, missing: str) -> None:
+        super().__init__(other_id, missing)
+        self.other_id, self.missing = other_id, missing
+
+
 class Watch:
     """Wake-up calls for the command that follows a transfer: a signal to stop, or news."""
 
@@ -101,9 +114,13 @@ class WorkerSupervisor:
 
     With Postgres any number of workers may run. This process becomes one where none of them can do the transfer, or
     where it is asked to (``always``); otherwise the work of others would pass through this machine as well.
+
+    With ``waits`` it waits also for what only others can do, though none of them is there.
     """
 
-    def __init__(self, settings: Settings, service: Service, watch: Watch, *, always: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, service: Service, watch: Watch, *, always: bool = False, waits: bool = False
+    ) -> None:
         self._settings = settings
         self._service = service
         self._watch = watch
@@ -113,6 +130,9 @@ class WorkerSupervisor:
         self._renewal: tuple[str, TransferSpec, str] | None = None
         self._next_renewal = 0.0
         self._always = always or settings.uses_sqlite
+        self._waits = waits
+        self._next_reach = 0.0
+        self._out_of_reach_since: float | None = None
         self._left_to: int | None = None
         self._alone_since: float | None = None
         self._notes: list[str] = []
@@ -190,6 +210,36 @@ class WorkerSupervisor:
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
             self._renew(*self._renewal)
 
+    def check_reach(self, status: Status) -> None:
+        """Cheap when called often.
+
+        Raises:
+            OutOfReach: no process that works can bring the transfer on, and none has for a while.
+        """
+        if self._waits or time.monotonic() < self._next_reach:
+            return
+        self._next_reach = time.monotonic() + _TAKE_OVER
+        found = None if self.has_other_key else self._find_out_of_reach(status)
+        if found is None:
+            self._out_of_reach_since = None
+            return
+        self._out_of_reach_since = self._out_of_reach_since or time.monotonic()
+        if time.monotonic() - self._out_of_reach_since >= _LEARNING:
+            raise found
+
+    def _find_out_of_reach(self, status: Status) -> OutOfReach | None:
+        if status.ended or status.state == "paused" or status.live.workers:
+            return None
+        if status.blocked_by is not None:
+            blocker = self._service.blocker_out_of_reach(status)
+            needing, missing = blocker or (status, None)
+        else:
+            needing, missing = status, self._service.missing(status)
+        if missing is None or needing.live.workers or self._service.attendant(needing.id) is not None:
+            return None
+        able = self._service.able(needing.id, self._service.fleet())
+        return None if able else OutOfReach(needing.id, missing)
+
     def _is_left(self, status: Status) -> bool:
         """True when no worker of the fleet can do the transfer, and it has had time to find out."""
         self._next_try = time.monotonic() + _TAKE_OVER
@@ -264,6 +314,7 @@ def follow(
 
     Raises:
         Interruption: the user wants to stop; the transfer is resumable.
+        OutOfReach: nothing here can bring it on.
     """
     began = time.monotonic()
     shortest, longest = _POLL
@@ -290,6 +341,7 @@ def follow(
                 return status
             if supervisor is not None:
                 supervisor.work(status)
+                supervisor.check_reach(status)
                 _tell_of_place(supervisor, show)
                 if supervisor.has_other_key or not supervisor.is_left:
                     attendants.tell(show, supervisor)
@@ -355,8 +407,9 @@ def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
     if found is not None and found["causes"]:
         from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
-        shown = [text.printable(line) for line in report.lines(found, status.spec.source.uri)]
-        show.preflight({"id": status.id, **found}, shown)
+        # What fails of the objects that go on is told at the end, with what else has failed.
+        lines = report.lines(found, status.spec.source.uri) if found["stopped"] else [report.headline(found)]
+        show.preflight({"id": status.id, **found}, [text.printable(line) for line in lines])
 
 
 def _tell_of_blocker(service: Service, status: Status, show: Display, command: Callable[..., str]) -> bool:

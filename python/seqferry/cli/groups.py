@@ -68,6 +68,7 @@ class Background:
         typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record it and return; a running worker does it."),
     ] = False
     work: options.Work = False
+    wait: options.Wait = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ class Start(Described):
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False
     work: options.Work = False
+    wait: options.Wait = False
     new: Annotated[
         bool,
         typer.Option(

@@ -101,12 +101,15 @@ def say(session: Session, line: str) -> None:
         display.say(line)
 
 
-def see_all(session: Session, results: list[Result], *, wanted: str = "done", works: bool = False) -> int:
+def see_all(
+    session: Session, results: list[Result], *, wanted: str = "done", works: bool = False, waits: bool = False
+) -> int:
     """See all of them through, one after the other; returns the worst exit code."""
     codes = [code_of(results)]
     for result in results:
         if result.error is None:
-            codes.append(session.see_through(result.started or result.id, wanted=wanted, works=works))
+            found = result.started or result.id
+            codes.append(session.see_through(found, wanted=wanted, works=works, waits=waits))
             if codes[-1] == exits.INTERRUPTED:
                 break
     return max(codes)

@@ -238,7 +238,8 @@ def _spool(session: Session, given: dict[str, Any], description: Description) ->
 
 def _see_through(session: Session, given: dict[str, Any], description: Description) -> int:
     spec = identity.resolve(build_spec(**given, allow_local=True))
-    return session.copy(spec, known=session.service.check(spec), description=description)
+    # What came through the pipe cannot come again.
+    return session.copy(spec, known=session.service.check(spec), description=description, wait=True)
 
 
 def _pour(path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
 from seqferry.cli.groups import Output, merge
-from seqferry.cli.output import display, summary
+from seqferry.cli.output import display, summary, text
 from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
@@ -86,9 +86,13 @@ class Session:
         priority: int = 0,
         description: Description = NOTHING,
         work: bool = False,
+        wait: bool = False,
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
-        return self.carry(spec, new=new, known=known, priority=priority, description=description, work=work)[1]
+        _, code = self.carry(
+            spec, new=new, known=known, priority=priority, description=description, work=work, wait=wait
+        )
+        return code
 
     def carry(
         self,
@@ -100,12 +104,13 @@ class Session:
         report: Callable[[Status], int] | None = None,
         description: Description = NOTHING,
         work: bool = False,
+        wait: bool = False,
     ) -> tuple[str, int]:
         """Does what ``copy`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
         with (
             follow.interruptible() as watch,
-            follow.WorkerSupervisor(self.settings, self.service, watch, always=work) as supervisor,
+            follow.WorkerSupervisor(self.settings, self.service, watch, always=work, waits=wait) as supervisor,
         ):
             submission = supervisor.submit(
                 spec, actor(), new=new, known=known, priority=priority, description=description
@@ -131,16 +136,21 @@ class Session:
             if other != transfer_id:
                 display.say(f"Unfinished as well: {other} ({state}); go on with: {self.command('resume', other)}")
 
-    def see_through(self, transfer_id: str, *, work: bool = True, wanted: str = "done", works: bool = False) -> int:
+    def see_through(
+        self, transfer_id: str, *, work: bool = True, wanted: str = "done", works: bool = False, waits: bool = False
+    ) -> int:
         """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.
 
         Args:
             work: do the work where no other process can.
             wanted: the state that it is meant to end in.
             works: do work in any case.
+            waits: wait also where only a worker with other credentials can go on.
         """
         with follow.interruptible() as watch:
-            supervisor = follow.WorkerSupervisor(self.settings, self.service, watch, always=works) if work else None
+            supervisor = (
+                follow.WorkerSupervisor(self.settings, self.service, watch, always=works, waits=waits) if work else None
+            )
             report = partial(self.report_end, wanted=wanted)
             return self._see_through(transfer_id, self.display(), watch, supervisor, report)
 
@@ -156,6 +166,8 @@ class Session:
             end = follow.follow(self.service, transfer_id, show, watch, supervisor, self.command)
         except follow.Interruption as interruption:
             return self._say_interrupted(transfer_id, going_on=interruption.going_on)
+        except follow.OutOfReach as why:
+            return self._say_out_of_reach(transfer_id, why)
         return report(end)
 
     def report_end(self, status: Status, wanted: str = "done") -> int:
@@ -220,6 +232,21 @@ class Session:
             display.say(f"  go on with:   {resume}")
         display.say(f"  give up with: {cancel}")
         return exits.INTERRUPTED
+
+    def _say_out_of_reach(self, transfer_id: str, why: follow.OutOfReach) -> int:
+        resume, abandon = self.command("resume", why.other_id), self.command("cancel", why.other_id, "--abandon")
+        if self.as_json:
+            facts = {"waits_for": why.other_id, "lacks": why.missing, "resume": resume, "abandon": abandon}
+            display.emit("out_of_reach", id=transfer_id, **facts)
+        own = why.other_id == transfer_id
+        what = (
+            f"Transfer {transfer_id}" if own else f"Transfer {why.other_id}, which writes to the same keys before it,"
+        )
+        display.say(text.printable(f"{what} needs {why.missing}, and no process that works has it: nothing goes on."))
+        display.say(f"  go on with it, where these are: {resume}")
+        display.say(f"  give it up:                     {abandon}")
+        display.say("  wait here until one of both is done: the same command with --wait")
+        return exits.OUT_OF_REACH
 
 
 @contextmanager

@@ -37,7 +37,14 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             )
             return start_detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(spec, new=start.new, priority=start.priority, description=description, work=start.work)
+        return priced.copy(
+            spec,
+            new=start.new,
+            priority=start.priority,
+            description=description,
+            work=start.work,
+            wait=start.wait,
+        )
 
 
 def passes(session: Session, spec: ResolvedSpec) -> bool:

@@ -14,6 +14,8 @@ MISMATCH: Final = 3
 """At least one object arrived different from its source (and counts as failed)."""
 NOTHING: Final = 4
 """No object matched."""
+OUT_OF_REACH: Final = 5
+"""Only a worker with other credentials can go on, and there is none; the transfer stays on record."""
 INTERRUPTED: Final = 130
 """Stopped by Ctrl-C; the work can be resumed."""
 
@@ -24,6 +26,7 @@ TABLE: Final = (
     (USAGE, "usage", "What was asked makes no sense; nothing was started."),
     (MISMATCH, "verification mismatch", "An object arrived different from its source."),
     (NOTHING, "nothing matched", "No object matched."),
+    (OUT_OF_REACH, "needs other credentials", "Only a worker with other credentials can go on, and there is none."),
     (INTERRUPTED, "interrupted, resumable", "Interrupted, and can be resumed."),
 )
 """Each code with its meaning, in short and as a sentence."""

@@ -429,6 +429,50 @@ def test_a_newer_temporary_key_takes_over_at_once_from_a_killed_process_of_this_
     postgres_shells.run(new, "cancel", transfer_id, "--abandon")
 
 
+def test_a_wait_for_a_key_that_no_worker_has_ends_with_a_code_of_its_own(
+    shells: Shells, versitygw: S3Server, make_bucket: BucketFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    places = (f"s3://{source}/run/", f"s3://{source}/copy/")
+    spec = build_spec(*places, endpoint_url=versitygw.endpoint_url)
+    lost = shells.submit({"AWS_ACCESS_KEY_ID": "LABOLD", "AWS_SECRET_ACCESS_KEY": "hidden"}, spec)
+    _left_by_a_killed_worker(shells, lost)
+    with shells.database() as database, database.write() as connection:  # its lease has ended
+        connection.execute(worker_live.update().values(at=worker_live.c.at - 60))
+
+    ended = shells.run(versitygw.environment(MOVER), "cp", *places, "--json", code=5)
+
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    told = events[-1]
+    assert (told["event"], told["waits_for"]) == ("out_of_reach", lost)
+    assert "LABOLD" not in told["lacks"]
+    assert "access key" in told["lacks"]
+    for step in (f"seqferry resume {lost}", f"seqferry cancel {lost} --abandon", "--wait"):
+        assert step in ended.stderr
+    assert "summary" not in {one["event"] for one in events}
+    assert lost in shells.status(told["id"])["waits_for"]
+
+    monkeypatch.setattr(follow, "_LEARNING", 0.0)
+    for name, value in {**_HOME, **versitygw.environment(MOVER)}.items():
+        monkeypatch.setenv(name, value)
+    with shells.service() as service:
+        status = service.status(told["id"])
+        follow.WorkerSupervisor(service.settings, service, follow.Watch(), waits=True).check_reach(status)
+        with pytest.raises(follow.OutOfReach):
+            follow.WorkerSupervisor(service.settings, service, follow.Watch()).check_reach(status)
+        _left_by_a_killed_worker(shells, lost, "alive")
+        with shells.worker():
+            follow.WorkerSupervisor(service.settings, service, follow.Watch()).check_reach(status)
+
+    with shells.database() as database, database.write() as connection:
+        connection.execute(worker_live.delete())
+    shells.run({}, "cancel", lost, "--abandon")
+    again = shells.run(versitygw.environment(MOVER), "cp", *places)
+    assert f"Going on with transfer {told['id']}" in again.stderr
+    assert _exists(versitygw, source, "copy/")
+
+
 class _Notes(QuietDisplay):
     """Keeps what a person is told, and leaves after the first note."""
 

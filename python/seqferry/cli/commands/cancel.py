@@ -22,7 +22,7 @@ def cancel(which: TransferSelection, wanted: TransferFilters, end: End, backgrou
             tell(session, results)
             return code_of(results)
         # The worker aborts open uploads; without one anywhere, this process is it.
-        return see_all(session, results, wanted="cancelled", works=background.work)
+        return see_all(session, results, wanted="cancelled", works=background.work, waits=background.wait)
 
 
 def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Background) -> int:
@@ -35,4 +35,4 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Bac
         return exits.FAILED
     if background.detach:
         return exits.OK
-    return session.see_through(found.id, wanted="cancelled", works=background.work)
+    return session.see_through(found.id, wanted="cancelled", works=background.work, waits=background.wait)

@@ -77,7 +77,12 @@ def cleanup(
                 ),
             )
         return session.copy(
-            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+            spec,
+            new=start.new,
+            priority=start.priority,
+            description=start.description,
+            work=start.work,
+            wait=start.wait,
         )
 
 

@@ -109,7 +109,14 @@ def pack(
             )
             return start_detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(spec, new=start.new, priority=start.priority, description=start.description, work=start.work)
+        return priced.copy(
+            spec,
+            new=start.new,
+            priority=start.priority,
+            description=start.description,
+            work=start.work,
+            wait=start.wait,
+        )
 
 
 def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:

@@ -22,7 +22,7 @@ def resume(
         if which.dry_run:
             return preview(session, "resume", which, wanted)
         if (named := only_one(which, wanted)) is not None:
-            return _resume_one(session, named, speed, detach=background.detach, works=background.work)
+            return _resume_one(session, named, speed, background)
         results = each(session, "resume", which, wanted)
         if speed.tpslimit is not None:
             going_on = [result.id for result in results if result.status is not None and not result.status.ended]
@@ -30,10 +30,10 @@ def resume(
         if background.detach:
             tell(session, results)
             return code_of(results)
-        return see_all(session, results, works=background.work)
+        return see_all(session, results, works=background.work, waits=background.wait)
 
 
-def _resume_one(session: Session, wanted: str, speed: SpeedOptions, *, detach: bool, works: bool) -> int:
+def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: Background) -> int:
     from seqferry.service import control
 
     found = session.service.status(wanted)
@@ -43,9 +43,9 @@ def _resume_one(session: Session, wanted: str, speed: SpeedOptions, *, detach: b
         control.resume(session.service, found.id, actor=actor())
         if speed.tpslimit is not None:
             control.adjust(session.service, found.id, actor=actor(), tpslimit=speed.tpslimit)
-    if detach and not found.ended:
+    if background.detach and not found.ended:
         return exits.OK
-    code = session.see_through(found.id, works=works)
+    code = session.see_through(found.id, works=background.work, waits=background.wait)
     if found.ended and found.state not in DONE_STATES:
         display.say(
             f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "

@@ -26,4 +26,4 @@ def retry(
             say(session, f"transfer {result.started} retries {result.id}")
         if background.detach:
             return code_of(results)
-        return see_all(session, results, works=background.work)
+        return see_all(session, results, works=background.work, waits=background.wait)

@@ -114,7 +114,12 @@ def rm(
                 ),
             )
         return session.copy(
-            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+            spec,
+            new=start.new,
+            priority=start.priority,
+            description=start.description,
+            work=start.work,
+            wait=start.wait,
         )
 
 

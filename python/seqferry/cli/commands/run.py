@@ -92,7 +92,12 @@ def run(
                 ),
             )
         return session.copy(
-            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+            spec,
+            new=start.new,
+            priority=start.priority,
+            description=start.description,
+            work=start.work,
+            wait=start.wait,
         )
 
 
