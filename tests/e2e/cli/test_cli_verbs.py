@@ -232,6 +232,31 @@ def test_a_signed_address_reads_and_writes_one_object(cli: Cli, places: Places) 
     assert places.s3.get_object(Bucket=places.source, Key="run42/a.txt")["Body"].read() == b"new"
 
 
+def test_an_address_is_signed_for_one_object_that_is_there(cli: Cli, places: Places, subtests: pytest.Subtests) -> None:
+    places.fill(["a.txt", "closed", "odd*"])
+    here = places.uris[0]
+    places.server.deny(places.source, "run42/closed", actions=["s3:GetObject"])
+    for line, code, said in (
+        (here, 2, "is a prefix"),
+        (f"{here}*.txt", 2, "not for a wildcard"),
+        (f"{here}a.tx", 1, f"nearest: {here}a.txt"),
+        (f"{here}a.txt --version-id 0123", 1, "a.txt"),
+        ("s3://no-such-bucket-here/a", 1, "no-such-bucket-here"),
+        (f"{here} --put", 2, "is a prefix"),
+        (f"{here}new*.txt --put", 0, "no wildcards here"),
+        (f"{here}closed", 0, "without a look"),
+        (f"{here}odd*", 0, ""),
+        (f"{here}a.txt", 0, ""),
+        (f"{here}new.txt --put", 0, ""),
+    ):
+        with subtests.test(line):
+            ran = cli.run("presign", *line.split())
+            assert ran.code == code, ran.err
+            assert said in ran.err
+            assert (ran.out == "") == (code != 0)
+            assert said or ran.err == ""
+
+
 def test_a_range_is_printed(cli: Cli, places: Places, subtests: pytest.Subtests) -> None:
     places.s3.put_object(Bucket=places.source, Key="run42/x", Body=b"0123456789")
     for line, expected in (

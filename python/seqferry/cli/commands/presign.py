@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
 
 from seqferry.cli import exits
 from seqferry.cli.groups import AnswerFormat, Object, Version
-from seqferry.cli.output import display
+from seqferry.cli.output import display, text
 from seqferry.cli.storage import new_engine, object_at
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.selection import has_wildcard
+
+if TYPE_CHECKING:
+    from seqferry.engine.engine import Engine
 
 _LONGEST: Final = 7 * 86_400
-
-
 """Seconds that a signature of S3 lasts at most."""
 
-
 _DURATION: Final = re.compile(r"(\d{1,9})\s*([smhdw]?)")
-
+_ATTEMPTS: Final = 2
+"""Attempts of the look: a storage that does not answer holds an address up no longer."""
 
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -51,20 +54,72 @@ class Signature:
 def presign(
     object_: Object, signature: Signature, version: Version, endpoint: OneEndpoint, printed: AnswerFormat
 ) -> int:
-    """Print an address that lets whoever has it read one object for a while. Nothing is asked of the storage.
+    """Print an address that lets its bearer read one object for a while.
 
-    It holds as long as the credentials that sign it do: those of a role may end earlier.
+    The object is looked up first: an address of none would be refused. The address holds as long as the credentials
+    that sign it do: those of a role may end earlier.
     """
     place = object_at(object_, endpoint)
     seconds = _seconds(signature.expires_in)
+    engine = new_engine()
+    if signature.put:
+        _check_new(place)
+    else:
+        _look_up(engine, place, version.version_id)
     from seqferry.engine import buckets
 
-    url = buckets.presign(new_engine(), place, seconds=seconds, put=signature.put, version_id=version.version_id)
+    url = buckets.presign(engine, place, seconds=seconds, put=signature.put, version_id=version.version_id)
     if printed.as_json:
         display.emit("presigned", url=url, method="PUT" if signature.put else "GET", expires_in=seconds)
     else:
         print(url)
     return exits.OK
+
+
+def _check_new(place: S3Location) -> None:
+    """Refuse a key that a client would hardly mean to write.
+
+    Raises:
+        UsageError: it is a prefix.
+    """
+    if place.key.endswith("/"):
+        raise UsageError(
+            f"{place.uri} is a prefix, and an address lets its bearer write one object. Name the object: "
+            f"{place.uri}NAME"
+        )
+    if has_wildcard(place.key):
+        display.say(text.printable(f"* and ? are no wildcards here: the key is written as {place.uri}"))
+
+
+def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
+    """See that the object is there; what may not be looked up is signed with a note.
+
+    Raises:
+        StorageError: there is no such object or version.
+        UsageError: a prefix or a wildcard is named, and no object has that key.
+    """
+    from seqferry.preflight import reading
+
+    asked = replace(place, attempts=_ATTEMPTS)
+    try:
+        reading.facts(engine, asked, version_id)
+    except StorageError as why:
+        if why.is_denied or why.is_transient:
+            display.say(text.printable(f"The address was signed without a look at the object: {why.message}"))
+            return
+        if not reading.is_missing(why):
+            raise
+        if place.key.endswith("/"):
+            raise UsageError(
+                f"{place.uri} is a prefix, and an address is for one object. See what is below it with: "
+                f"seqferry ls {place.uri}"
+            ) from None
+        if has_wildcard(place.key):
+            raise UsageError(
+                f"There is no object {place.uri}, and an address is for one object, not for a wildcard. Name each of "
+                f"them; see which there are with: seqferry ls '{text.printable(place.uri)}'"
+            ) from None
+        raise
 
 
 def _seconds(written: str) -> int:
