@@ -185,6 +185,25 @@ def read_range(
         raise StorageError(message, why.error_class, why.error_code, why.operation, why.job_wide) from None
 
 
+def read_first_byte(engine: Engine, place: Location, etag: str, version_id: str | None = None) -> None:
+    """Read one byte of an object that has some, as a copy would read it.
+
+    Raises:
+        StorageError: it cannot be read, or has another ETag by now.
+    """
+    with translate_errors():
+        _native.read_range(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            place.key,
+            etag=etag,
+            version_id=version_id,
+            first=0,
+            last=0,
+        )
+
+
 def digests(
     engine: Engine, place: Location, requests: Sequence[DigestRequest]
 ) -> Generator[list[list[str] | StorageError]]:

@@ -167,6 +167,24 @@ ADVICE: Final = {
 
 _AGAIN: Final = ", then run the same command again."
 
+
+def split(message: str) -> tuple[str, str | None]:
+    """The cause and the next step of a message; None for one that ends with no step of these."""
+    said = message.rstrip()
+    step = next((words for words in _STEPS if said.endswith(f" {words}")), None)
+    return (said, None) if step is None else (said[: -len(step)].rstrip(), step)
+
+
+def _step(words: str) -> str:
+    """A step without the fact that some begin with: they end a sentence about the cause."""
+    return words.partition(". ")[2] if words.startswith("--") else words
+
+
+_STEPS: Final[list[str]] = sorted(
+    (step for step in map(_step, ADVICE.values()) if step[:1].isupper()), key=len, reverse=True
+)
+"""Those that are sentences, the longest first: some end as others do."""
+
 SERVING: Final = {
     **{code: words.removesuffix(_AGAIN) + "." for code, words in ADVICE.items() if words.endswith(_AGAIN)},
     "restore": "The object is archived: it can be read when a copy of it has been restored.",

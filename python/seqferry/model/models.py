@@ -462,6 +462,10 @@ class PlannedCopy:
     """Reason for the action, in words that many objects share."""
     detail: str = ""
     """Words that end ``because`` for this object alone."""
+    code: str = ""
+    """Error code of the refusal, which many objects share."""
+    operation: str = "plan"
+    """Operation of the storage that is refused; ``plan`` where none is."""
 
     @property
     def reason(self) -> str:

@@ -1,4 +1,4 @@
-"""Dry runs: the action for each object of a transfer, and the keys that it would remove; nothing is written.
+"""Dry runs: the action for each object of a transfer, and the keys that it would remove; nothing stays at the target.
 
 The command line and the HTTP API ask here, through the service. ``decision`` and ``removal_rules`` decide.
 
@@ -22,27 +22,57 @@ from seqferry.planning.members import Member
 from seqferry.planning.removal_rules import RemovalRefusal
 from seqferry.planning.versions import Fate
 from seqferry.preflight import start
+from seqferry.preflight.inspection import Inspected, Inspection
+from seqferry.preflight.report import Report
 from seqferry.spec import pack
 
 _ABSENT: Final = PredictedAction("copy", "absent")
 
 
-def copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def copies(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, findings: Report | None = None
+) -> Iterator[PlannedCopy]:
     """Planned copies of a transfer, object by object, in no order.
+
+    Args:
+        findings: gets why the target refuses to be written, and how many objects were tried; None: nothing is tried.
 
     Raises:
         UsageError, StorageError: a named object is not there, or a place cannot be used.
     """
     start.check_buckets(engine, spec)
+    if findings is None:
+        yield from _plan(engine, spec, rules, None)
+        return
+    with Inspection(engine, spec, findings) as inspection:
+        yield from _plan(engine, spec, rules, inspection)
+        inspection.end()
+
+
+def _plan(engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None) -> Iterator[PlannedCopy]:
     if spec.kind.unpacks:
-        yield from _plan_unpacking(engine, spec, rules)
+        yield from _plan_unpacking(engine, spec, rules, inspection)
     elif spec.kind.packs:
-        yield from _plan_packing(engine, spec, rules)
+        yield from _plan_packing(engine, spec, rules, inspection)
     elif spec.kind.of_versions:
         for page in versions.fates(engine, spec, rules):
-            yield from (_version(fate) for group in page for fate in group)
+            fates = [fate for group in page for fate in group]
+            yield from _tried([fate.version for fate in fates], [_version(fate) for fate in fates], inspection)
     else:
-        yield from _plan_copies(engine, spec, rules)
+        yield from _plan_copies(engine, spec, rules, inspection)
+
+
+def _tried(infos: Sequence[Inspected], planned: list[PlannedCopy], inspection: Inspection | None) -> list[PlannedCopy]:
+    """The same, with refusals of those that would be copied or compared and cannot be read."""
+    if inspection is None:
+        return planned
+    wanted = [number for number, one in enumerate(planned) if one.refusal is None and one.action != "skip"]
+    troubles = inspection.look([(infos[number], planned[number].target_key) for number in wanted])
+    for number, trouble in zip(wanted, troubles, strict=True):
+        if trouble is not None:
+            code, operation, message = trouble
+            planned[number] = replace(planned[number], refusal=message, code=code, operation=operation)
+    return planned
 
 
 def removals(
@@ -75,9 +105,11 @@ def removals(
         yield kept
 
 
-def _plan_copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_copies(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None
+) -> Iterator[PlannedCopy]:
     found = (
-        [_plan_listed(engine, spec, info, decided, seen) for info, decided, seen in page]
+        _tried([info for info, _, _ in page], [_plan_listed(engine, spec, *one) for one in page], inspection)
         for page in listing.predict_listed(engine, spec, rules)
     )
     if collisions.are_possible(spec):
@@ -95,14 +127,19 @@ def _plan_listed(
 
 
 def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
-    return planned.source_key, "", None if planned.refusal else planned.target_key
+    is_copied = planned.refusal is None or planned.operation != "plan"  # what may not be read may be allowed later
+    return planned.source_key, "", planned.target_key if is_copied else None
 
 
-def _plan_unpacking(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_unpacking(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None
+) -> Iterator[PlannedCopy]:
     """The members of an archive, each with what is at its target."""
     for page in unpacking.decide_members(engine, spec, rules):
         copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
         there = listing.at_keys(engine, spec, copied)
+        if copied and inspection is not None:
+            inspection.note_members(copied)
         for member, (source_key, decided) in page:
             size = 0 if member is None else member.size
             seen = None
@@ -111,17 +148,22 @@ def _plan_unpacking(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iter
             yield _planned_copy(source_key, size, decided, seen)
 
 
-def _plan_packing(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_packing(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None
+) -> Iterator[PlannedCopy]:
     """The members of archives that are made, each with what is at the key of its archive."""
     if pack.SPLIT in spec.options:
-        yield from _plan_shards(engine, spec, rules)
+        yield from _plan_shards(engine, spec, rules, inspection)
         return
     [seen] = _predict_archives(engine, spec, [spec.target.key])
     for page in members.members(engine, spec, rules):
-        yield from (_member(spec, one, spec.target.key, seen) for one in page)
+        planned = [_member(spec, one, spec.target.key, seen) for one in page]
+        yield from _tried([one.found for one in page], planned, inspection)
 
 
-def _plan_shards(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_shards(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None
+) -> Iterator[PlannedCopy]:
     found: list[Member] = []
     for page in members.members(engine, spec, rules):
         found += [one for one in page if one.left_out is None]
@@ -132,7 +174,8 @@ def _plan_shards(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterato
     members.refuse_later_shards(engine, spec, len(keys))
     first = 0
     for key, end, seen in zip(keys, ends, _predict_archives(engine, spec, keys), strict=True):
-        yield from (_member(spec, one, key, seen) for one in found[first:end])
+        planned = [_member(spec, one, key, seen) for one in found[first:end]]
+        yield from _tried([one.found for one in found[first:end]], planned, inspection)
         first = end
 
 
@@ -157,9 +200,11 @@ def _archives_there(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list
 
 
 def _planned_copy(source_key: str, size: int, decided: Decision, seen: PredictedAction | None) -> PlannedCopy:
-    if seen is None or seen.action == "refuse":
-        reason = decided.reason if seen is None else seen.because
-        return PlannedCopy(source_key, decided.target_key, size, reason, decided.is_left_out)
+    if seen is None:
+        refusal = PlannedCopy(source_key, decided.target_key, size, decided.reason, decided.is_left_out)
+        return replace(refusal, code=decided.code or "", operation=decided.operation)
+    if seen.action == "refuse":
+        return PlannedCopy(source_key, decided.target_key, size, seen.because, code="TargetExists")
     return PlannedCopy(source_key, decided.target_key, size, action=seen.action, because=seen.because)
 
 
@@ -184,4 +229,6 @@ def _version(fate: Fate) -> PlannedCopy:
         action="skip" if decided.action == "skip" else "copy",
         because="version",
         detail=found.version_id or "null",
+        code=decided.code or "",
+        operation=decided.operation,
     )

@@ -15,6 +15,8 @@ from typing import Any, Final
 from seqferry.cost import requests as rules
 from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import PlannedCopy, ResolvedSpec, Status
+from seqferry.preflight import report
+from seqferry.preflight.report import PredictedFailure, Report
 from seqferry.spec import pricing
 from seqferry.spec.validation import data_path
 
@@ -25,6 +27,8 @@ _PART_COPY_RATE: Final = 75 * _MIB
 """Bytes per second of one copy inside S3, which runs at 57-90 MiB/s."""
 _STREAM_RATE: Final = 10**10 // 8
 """Bytes per second through one machine, where nothing is known of it: a network of 10 Gb/s."""
+_KEYS: Final = 20
+"""Keys that are named for each cause."""
 _EARLIER_AT_MOST: Final = 5
 _EARLIER_BYTES: Final = 64 * _MIB
 """Least bytes of an earlier transfer that counts: smaller ones say nothing about a rate."""
@@ -73,6 +77,8 @@ class Forecast:
     left_out: int = 0
     removed: int = 0
     by_reason: Counter[str] = field(default_factory=Counter[str])
+    findings: Report = field(default_factory=Report)
+    """Failures that the objects would have, by cause."""
     _requests: Counter[str] = field(default_factory=Counter[str])
     _parallel: int = 0
     """Copies and parts that can be under way side by side."""
@@ -95,6 +101,9 @@ class Forecast:
         if planned.refusal is not None:
             self.refused += not planned.left_out
             self.left_out += planned.left_out
+            if not planned.left_out:
+                failure = PredictedFailure(planned.code or "Refused", planned.operation, planned.refusal)
+                self.findings.add(failure, planned.source_key, planned.size)
             return
         self.by_reason[planned.because] += 1
         if planned.action == "skip":
@@ -124,6 +133,18 @@ class Forecast:
             "bytes": self.bytes,
             "removed": self.removed,
             "by_reason": dict(self.by_reason),
+        }
+
+    def looks(self) -> dict[str, Any]:
+        """Number of objects that were tried and causes of failures, for the JSON form.
+
+        ``looked_up``: objects that were tried, of those that would be copied; ``sampled``: not all of them.
+        """
+        found = report.facts(self.findings, keys=_KEYS)
+        return {
+            "looked_up": self.findings.tried,
+            "sampled": found["looked_up"] is not None,
+            "causes": found["causes"],
         }
 
     def estimate(

@@ -1,29 +1,16 @@
-"""Preflight of a whole transfer: a look at each object before a byte moves, in one report grouped by cause.
+"""Report of a look at a transfer before a byte moves: what would fail, grouped by cause, and its words.
 
-Each object is looked up (HeadObject), which shows a missing permission where the transfer would meet it, and one upload
-is created at the target and aborted. Nothing stays there, and memory holds no more than the report. The smaller look
-that each transfer begins with (``workflows.first_look``) reports in the same form.
+The looks of a dry run and of ``--preflight`` (``preflight.inspection``) and the smaller one that each transfer begins
+with (``workflows.first_look``) report in this form.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from seqferry.engine import buckets
-from seqferry.engine.engine import CopyItem, Engine, Listed
-from seqferry.model.errors import StorageError
-from seqferry.model.locations import LocalFolder
-from seqferry.model.models import ResolvedSpec
-from seqferry.planning import listing
-from seqferry.planning.decision import Decision, KeyRules
-from seqferry.preflight import write_probe
-
-log: Final = logging.getLogger("seqferry.preflight")
+from seqferry.model import advice
 
 LOOKED_AT: Final = 10_000
 """Objects that are looked at unless all are wanted."""
@@ -31,7 +18,6 @@ LOOKED_AT: Final = 10_000
 PREFLIGHT: Final = "preflight"
 """Kind of the event that holds a report."""
 
-_AT_ONCE: Final = 32
 _KEYS: Final = 1000
 """Keys that a report names for each cause."""
 
@@ -41,7 +27,7 @@ ARCHIVED: Final = "Archived"
 _ADVICE: Final = {
     "AccessDenied": "Ask the owner of the source to allow s3:GetObject on these keys (with KMS also kms:Decrypt).",
     ARCHIVED: "Have them restored, or let the transfer do it with --restore.",
-    "NoSuchKey": "They were removed since; correct the list, or go on without them.",
+    "NoSuchKey": "Correct the list, or go on without them.",
     "EntityTooLarge": "Split them, or pack them with others.",
 }
 _WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again."
@@ -80,6 +66,7 @@ class Report:
     Attributes:
         whole: all objects were looked at.
         looked_up: how many were looked up one by one; None: all.
+        tried: how many of a dry run were read to see whether they can be.
         stopped: no object could arrive, so that the transfer was ended.
     """
 
@@ -89,6 +76,7 @@ class Report:
     causes: list[Cause] = field(default_factory=list[Cause])
     looked_up: int | None = None
     stopped: bool = False
+    tried: int = 0
 
     @property
     def troubled(self) -> int:
@@ -115,114 +103,6 @@ class Report:
         return self.causes[-1]
 
 
-def inspect(engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int | None = LOOKED_AT) -> Report:
-    """Inspect the target and objects of a transfer, up to ``at_most`` (None: all).
-
-    Raises:
-        StorageError: the source cannot be listed.
-    """
-    report = Report()
-    probe: list[tuple[Listed, str]] = []
-    copied = 0
-
-    def look(one: tuple[Listed, str]) -> PredictedFailure | None:
-        try:
-            return look_up(engine, spec, one[0].key, one[0].version_id)
-        except StorageError as why:
-            return _trouble(why)
-
-    with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
-        for page in listing.decide_listed(engine, spec, rules):
-            wanted = _take(report, page, at_most)
-            copied += len(wanted)
-            for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):
-                if trouble is None:
-                    if info.size and len(probe) < write_probe.PROBED:
-                        probe.append((info, target_key))
-                elif not (spec.selection.restore and trouble.code == ARCHIVED):
-                    report.add(trouble, info.key, info.size)
-            if not report.whole:
-                break
-    items = [_item(number, *one) for number, one in enumerate(probe)]
-    refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe], tell=_tell)
-    if refused is not None:
-        trouble = PredictedFailure(refused.code, refused.operation, refused.message)
-        report.add_all(trouble, list(refused.keys), copied, report.bytes)
-    report.causes.sort(key=lambda cause: -cause.count)
-    return report
-
-
-def _tell(notes: Sequence[str]) -> None:
-    for note in notes:
-        log.warning("%s", note)
-
-
-def _take(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[tuple[Listed, str]]:
-    """Count the objects of a page, note those that are refused; the others that would be copied, with target keys."""
-    wanted: list[tuple[Listed, str]] = []
-    for info, decision in page:
-        if decision.action == "leave_out":
-            continue
-        if at_most is not None and report.objects >= at_most:
-            report.whole = False
-            break
-        report.objects += 1
-        report.bytes += info.size
-        if decision.action == "refuse":
-            trouble = PredictedFailure(decision.code or "Refused", decision.operation, decision.reason or "")
-            report.add(trouble, info.key, info.size)
-        elif decision.action == "copy":
-            wanted.append((info, decision.target_key))
-    return wanted
-
-
-def _item(number: int, info: Listed, target_key: str) -> CopyItem:
-    return CopyItem(
-        id=number,
-        source_key=info.key,
-        target_key=target_key,
-        size=info.size,
-        etag=info.etag,
-        version_id=info.version_id,
-    )
-
-
-def look_up(engine: Engine, spec: ResolvedSpec, key: str, version_id: str | None = None) -> PredictedFailure | None:
-    """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
-
-    Raises:
-        StorageError: the storage gave no certain answer.
-    """
-    place = spec.source
-    if isinstance(place, LocalFolder):
-        path = place.at(key)
-        if os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110 - a path is a text here
-            message = f"{path} may not be read. Allow it for the user of this process."
-            return PredictedFailure("AccessDenied", "open", message)
-        return None
-    try:
-        found = buckets.facts(engine, replace(place, key=key), version_id)
-    except StorageError as why:
-        if why.error_class == "not_found":
-            return PredictedFailure("NoSuchKey", "HeadObject", f"{place.at(key)} was listed and is not there any more.")
-        if why.error_class != "person":
-            raise
-        return _trouble(why)
-    except UnicodeError:
-        return None
-    if found.archived:
-        return PredictedFailure(
-            ARCHIVED, "GetObject", f"{place.at(key)} is in the storage class {found.storage_class}."
-        )
-    return None
-
-
-def _trouble(why: StorageError) -> PredictedFailure:
-    # An answer to HEAD has no body, and so no better code.
-    code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code or why.code
-    return PredictedFailure(code, why.operation or "HeadObject", why.message)
-
-
 def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> Iterator[str]:
     """A report (``facts``) as text that can be sent to the owner of the source. ``source`` is its address."""
     looked_up = told["looked_up"]
@@ -233,15 +113,30 @@ def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> I
         seen += f" as listed, {looked_up:,} of {told['objects']:,} looked up" if looked_up else " as listed"
         fail = f"at least {fail}" if looked_up < told["objects"] and not told["stopped"] else fail
     yield f"Preflight of {source}: {seen}, {fail}."
-    for cause in told["causes"]:
+    yield from cause_lines(told["causes"], keys=keys)
+
+
+def headline(told: Mapping[str, Any]) -> str:
+    """A report (``facts``) in one line, for a transfer that goes on."""
+    failed, looked_up = told["objects_failed"], told["looked_up"]
+    is_part = not told["whole"] or (looked_up is not None and looked_up < told["objects"])
+    causes = ", ".join(f"{one['count']:,} by {one['error_code']} ({one['operation']})" for one in told["causes"])
+    some = "at least " if is_part else ""
+    return f"Preflight: {some}{failed:,} of {_objects(told['objects'])} would fail: {causes}. The others go on."
+
+
+def cause_lines(causes: Sequence[Mapping[str, Any]], *, keys: int | None = None) -> Iterator[str]:
+    """Causes of a report (``facts``) as text, each with up to ``keys`` keys (None: all that it names)."""
+    for cause in causes:
         yield ""
         yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"
-        yield f"  {cause['message']}"
-        if cause["advice"] is not None:
-            yield f"  Next: {cause['advice']}"
+        why, step = advice.split(cause["message"])
+        yield f"  {why}"
+        if step := cause["advice"] or step:
+            yield f"  Next: {step}"
         shown = cause["keys"] if keys is None else cause["keys"][:keys]
         yield from (f"    {key}" for key in shown)
-        if cause["count"] > len(shown):
+        if keys != 0 and cause["count"] > len(shown):
             yield f"    and {cause['count'] - len(shown):,} more"
 
 

@@ -63,17 +63,21 @@ class Storage(Queries):
 
         return start.check(self.engine, identity.resolve(spec))
 
-    def preview(self, spec: TransferSpec, *, for_client: bool = False) -> Iterator[PlannedCopy]:
-        """Planned copies of a transfer, object by object, in no order and bounded memory; nothing is written.
+    def preview(
+        self, spec: TransferSpec, findings: report.Report | None = None, *, for_client: bool = False
+    ) -> Iterator[PlannedCopy]:
+        """Planned copies of a transfer, object by object, in no order and bounded memory; nothing stays at the target.
 
-        ``for_client``: as a transfer that was asked for over HTTP.
+        Args:
+            findings: gets why the target refuses to be written; without it, no object is tried.
+            for_client: as a transfer that was asked for over HTTP.
 
         Raises:
             UsageError, StorageError: as ``check``, when the first object is asked for.
         """
         from seqferry.preflight import dry_run
 
-        return dry_run.copies(self.engine, identity.resolve(spec), self._key_rules(for_client=for_client))
+        return dry_run.copies(self.engine, identity.resolve(spec), self._key_rules(for_client=for_client), findings)
 
     def _key_rules(self, *, for_client: bool = False) -> KeyRules:
         from seqferry.planning.decision import KeyRules
@@ -104,9 +108,9 @@ class Storage(Queries):
         Raises:
             StorageError: the source cannot be listed.
         """
-        from seqferry.preflight import report
+        from seqferry.preflight import inspection
 
-        return report.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
+        return inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
     def preview_removal(self, spec: ResolvedSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
         """Keys that a transfer would remove at the target after all has arrived, or the reason why it would not.

@@ -26,6 +26,7 @@ from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import report, write_probe
+from seqferry.preflight.inspection import look_up
 from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
@@ -136,7 +137,8 @@ class _FirstLook:
         if findings.causes:
             self._record(findings)
         if why is not None:
-            message = f"Preflight: {why.message} Nothing was moved; --no-preflight tries nevertheless."
+            cause = f"{why.message} ({why.code} by {why.operation})"
+            message = f"Preflight: {cause}. Nothing was moved; --no-preflight tries nevertheless."
             raise StorageError(message, "person", why.code, why.operation, True)
 
     def _record(self, findings: Report) -> None:
@@ -175,8 +177,8 @@ class _FirstLook:
         all_looked = len(looked) == len(asked) + len(cold)
         if looked and not readable and all_looked and not passes_over and not _is_named(self.spec):
             first = troubles[0]
-            count = f"none of the {len(looked)} objects that were looked up can be read, of {findings.objects:,} found."
-            return PredictedFailure(first.code, first.operation, f"{count} The first: {first.message}")
+            count = f"none of the {len(looked)} objects that were looked up can be read, of {findings.objects:,} found"
+            return PredictedFailure(first.code, first.operation, count)
         return self._probe(findings, readable, len(wanted))
 
     def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
@@ -186,7 +188,8 @@ class _FirstLook:
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
-            pool.submit(report.look_up, engine, spec, one.source_key, one.version_id): one for one in sample
+            pool.submit(look_up, engine, spec, one.source_key, one.version_id, size=one.size, etag=one.etag): one
+            for one in sample
         }
         wait(asked, timeout=_LOOK_SECONDS)
         pool.shutdown(wait=False, cancel_futures=True)
@@ -212,7 +215,7 @@ class _FirstLook:
             return None
         trouble = PredictedFailure(found.code, found.operation, found.message)
         findings.add_all(trouble, list(found.keys), wanted, findings.bytes)
-        return PredictedFailure(found.code, found.operation, f"the target refuses writing: {found.message}")
+        return PredictedFailure(found.code, found.operation, "the target refuses writing")
 
     def _add_archived(self, findings: Report, archived: list[PlannedObject]) -> None:
         for one in archived:

@@ -71,14 +71,14 @@ def test_the_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path: Path
 
 def test_a_preflight_groups_what_would_fail_by_cause_and_moves_nothing(cli: Cli, places: Places, proxy: Proxy) -> None:
     places.fill([f"lane{number:02d}" for number in range(12)])
-    proxy.rule("HeadObject", access_denied(), key="run42/lane0*")
+    proxy.rule("GetObject", access_denied(), key="run42/lane0*")
 
     shown = cli.run("preflight", *places.uris)
     told = cli.run("preflight", *places.uris, "--json").events[-1]
 
     assert shown.code == 1
     assert "12 objects looked at, 10 would fail." in shown.out
-    assert "10 objects: AccessDenied (HeadObject)" in shown.out
+    assert "10 objects: AccessDenied (GetObject)" in shown.out
     assert "run42/lane07" in shown.out
     assert (told["objects"], told["objects_failed"]) == (12, 10)
     assert [(one["error_code"], one["count"]) for one in told["causes"]] == [("AccessDenied", 10)]

@@ -88,6 +88,28 @@ def test_a_transfer_is_browsed_checked_and_started_once(
     assert (transfer["name"], transfer["labels"]) == ("Run 42 again", {"project": "X"})
 
 
+def test_a_check_finds_what_the_transfer_would_be_refused(
+    seaweedfs: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    serve: ServeFactory,
+    open_tab: TabFactory,
+) -> None:
+    source, target = filled(seaweedfs, make_bucket)
+    seaweedfs.deny(source, "run42/b*", actions=["s3:GetObject"])
+    server = serve(make_mover(seaweedfs))
+    page = open_tab(server.url).sign_in(server.token, f"#/new?source=s3://{source}/run42/&target=s3://{target}/in/")
+
+    page.get_by_role("button", name="Check").click()
+
+    result = page.get_by_role("region", name="Preview")
+    expect(result).to_contain_text(re.compile(r"refused\s*1"))
+    expect(result).to_contain_text(re.compile(r"tried\s*2 objects"))
+    expect(result).to_contain_text("1 object: AccessDenied (GetObject)")
+    expect(result).to_contain_text("Next: ")
+    assert grave_violations(page) == []
+
+
 def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
     seaweedfs: S3Server,
     make_bucket: BucketFactory,

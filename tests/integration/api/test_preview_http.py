@@ -81,6 +81,38 @@ def test_a_preview_says_what_the_transfer_then_does(
         assert "would both become" in wrong.json()["detail"]
 
 
+@pytest.mark.every_server
+def test_a_preview_tries_each_object_and_the_target(
+    unused_settings: Settings, s3server: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, store = make_bucket(s3server), make_bucket(s3server), s3server.client()
+    for name in ("a", "b", "closed/c", "closed/d", "closed/e"):
+        store.put_object(Bucket=source, Key=f"run/{name}", Body=b"xy")
+    s3server.deny(source, "run/closed/*", actions=["s3:GetObject"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3server.endpoint_url)
+    body = {"source": f"s3://{source}/run/", "target": f"s3://{target}/in/"}
+
+    with Service.open(unused_settings) as own, http_of(own) as client:
+        readable = client.post("/api/v1/previews", json=body).json()
+        s3server.deny(target, "in/*", actions=["s3:PutObject"])
+        writable = client.post("/api/v1/previews", json=body).json()
+
+    assert (readable["totals"]["objects"], readable["totals"]["refused"]) == (2, 3)
+    assert (readable["looked_up"], readable["sampled"]) == (5, False)
+    assert [(one["error_code"], one["count"], one["keys"]) for one in readable["causes"]] == [
+        ("AccessDenied", 3, ["run/closed/c", "run/closed/d", "run/closed/e"])
+    ]
+    assert {one["source_key"] for one in readable["objects"] if one["action"] == "refuse"} == {
+        "run/closed/c",
+        "run/closed/d",
+        "run/closed/e",
+    }
+    assert [(one["operation"], one["count"]) for one in writable["causes"]] == [
+        ("CreateMultipartUpload", 5),
+        ("GetObject", 3),
+    ]
+
+
 def test_a_preview_of_an_archive_names_its_members(
     unused_settings: Settings, versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

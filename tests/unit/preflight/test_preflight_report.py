@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from seqferry.model.errors import StorageError
-from seqferry.planning.decision import Decision
 from seqferry.preflight import report
 from seqferry.preflight.report import PredictedFailure, Report
 
 _DENIED = PredictedFailure("AccessDenied", "GetObject", "no")
-
-
-def _page(*actions: tuple[str, int]) -> list[Any]:
-    return [
-        (SimpleNamespace(key=f"k{number}", size=size), Decision(action, f"t{number}", "Code", "why"))
-        for number, (action, size) in enumerate(actions)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("page", "at_most", "objects", "size", "whole", "failed", "wanted"),
-    [
-        ([], None, 0, 0, True, 0, []),
-        ([("copy", 1), ("skip", 2), ("refuse", 4), ("leave_out", 8)], None, 3, 7, True, 1, ["t0"]),
-        ([("copy", 1), ("copy", 2)], 2, 2, 3, True, 0, ["t0", "t1"]),
-        ([("copy", 1), ("copy", 2), ("copy", 4)], 2, 2, 3, False, 0, ["t0", "t1"]),
-        # What is left out does not count as one that was not looked at.
-        ([("copy", 1), ("copy", 2), ("leave_out", 4)], 2, 2, 3, True, 0, ["t0", "t1"]),
-    ],
-)
-def test_objects_are_looked_at_up_to_a_number(
-    page: Any, at_most: int | None, objects: int, size: int, whole: bool, failed: int, wanted: list[str]
-) -> None:
-    found = Report()
-
-    looked_at = report._take(found, _page(*page), at_most)
-
-    assert (found.objects, found.bytes, found.whole, found.troubled) == (objects, size, whole, failed)
-    assert [target for _, target in looked_at] == wanted
 
 
 def test_objects_of_one_cause_are_one_and_their_first_message_stays() -> None:
@@ -74,18 +42,6 @@ def test_an_object_that_would_fail_twice_is_one_that_would_fail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "operation"),
-    [
-        (StorageError("no", "person", "Forbidden", "HeadObject"), "AccessDenied", "HeadObject"),
-        (StorageError("no", "person", "NoSuchBucket"), "NoSuchBucket", "HeadObject"),
-        (StorageError("no"), "storage", "HeadObject"),
-    ],
-)
-def test_a_refusal_of_the_storage_is_told_by_its_code(error: StorageError, code: str, operation: str) -> None:
-    assert report._trouble(error) == PredictedFailure(code, operation, "no")
-
-
-@pytest.mark.parametrize(
     ("facts", "first"),
     [
         ({}, "Preflight of s3://a/: 3 objects looked at, 0 would fail."),
@@ -115,6 +71,28 @@ def test_the_first_line_says_how_much_was_looked_at(facts: dict[str, Any], first
     facts_found = report.facts(Report(objects=3)) | facts
 
     assert list(report.lines(facts_found, "s3://a/")) == [first]
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({}, "Preflight: 2 of 3 objects would fail: 2 by AccessDenied (GetObject). The others go on."),
+        (
+            {"looked_up": 2},
+            "Preflight: at least 2 of 3 objects would fail: 2 by AccessDenied (GetObject). The others go on.",
+        ),
+        (
+            {"whole": False},
+            "Preflight: at least 2 of 3 objects would fail: 2 by AccessDenied (GetObject). The others go on.",
+        ),
+    ],
+)
+def test_a_transfer_that_goes_on_is_told_in_one_line(facts: dict[str, Any], line: str) -> None:
+    found = Report(objects=3)
+    for number in range(2):
+        found.add(_DENIED, f"k{number}", 1000)
+
+    assert report.headline(report.facts(found) | facts) == line
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,21 @@ class EstimateOut(BaseModel):
     """Asked by AWS DataSync for the same bytes, by mode."""
 
 
+class PreviewCause(BaseModel):
+    """Objects that would fail alike."""
+
+    error_code: str
+    operation: str
+    message: str
+    """Of the first of them."""
+    advice: str | None
+    """The next step; null where the message has it."""
+    count: int
+    bytes: int
+    keys: list[str]
+    """The first of them."""
+
+
 class Preview(BaseModel):
     objects: list[PreviewObject]
     """The first of them, as many as were asked for."""
@@ -64,6 +79,12 @@ class Preview(BaseModel):
     """Keys at the target that would be removed, as many as were asked for."""
     kept: str | None
     """The reason why nothing would be removed, where that was asked for."""
+    looked_up: int
+    """Objects that were read to see whether they can be, of those that would be copied."""
+    sampled: bool
+    """True where not all of them were read: all up to 10,000, and then a sample."""
+    causes: list[PreviewCause]
+    """Causes for which objects would fail, the most frequent first."""
     nearest: list[str]
     """Keys that are most like what was asked for, where nothing is selected."""
 
@@ -75,7 +96,8 @@ async def preview_transfer(
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
 ) -> Preview:
-    """Compares both places as the transfer would. Nothing is copied or recorded.
+    """Compares both places as the transfer would, and tries what it will do: objects that would be copied are read (one
+    byte of each), and an upload is created at the target and aborted. Nothing is copied or recorded.
 
     `price` names a region of AWS whose list prices hold, whatever the storage is.
     """
@@ -94,7 +116,7 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
     forecast, shown, complete = Forecast(spec), list[PreviewObject](), True
     deadline = time.monotonic() + _SECONDS
     with errors_about("source"):
-        for planned in service.preview(spec, for_client=True):
+        for planned in service.preview(spec, forecast.findings, for_client=True):
             forecast.add(planned)
             if len(shown) < limit:
                 shown.append(_object(planned))
@@ -119,6 +141,7 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
         estimate=EstimateOut(total_requests=estimate.total_requests, **asdict(estimate)),
         removals=removals,
         kept=kept,
+        **forecast.looks(),
         nearest=[] if forecast.met else service.nearest(spec),
     )
 

@@ -123,21 +123,20 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
     """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
     from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
-    forecast, said = Forecast(spec), ""
-    for planned in session.service.preview(spec):
+    forecast = Forecast(spec)
+    for planned in session.service.preview(spec, forecast.findings):
         forecast.add(planned)
         if session.as_json:
             _emit(spec, planned)
-        elif planned.refusal is not None:
-            if planned.refusal != said:  # once for all members of an archive
-                display.say(text.printable(planned.refusal))
-            said = planned.refusal
+        elif planned.refusal is not None and not session.quiet:
+            print(f"(dry run) {preview.told_refusal(spec, planned)}")
         elif not session.quiet:
             print(f"(dry run) {_foretold(spec, planned)}")
     members = forecast.objects + forecast.skipped
     estimate = session.service.estimate(forecast, price)
     if session.as_json:
         told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
+        told |= forecast.looks()
         told["estimate"] = preview.facts(estimate)
         display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
     elif not session.quiet:
@@ -152,7 +151,9 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
         )
         if forecast.objects:
             display.say(preview.describe_estimate(estimate))
-    if forecast.refused:
+    if not session.as_json:
+        preview.show_findings(forecast, is_listed=not session.quiet)
+    if forecast.findings.causes:
         return exits.FAILED
     return exits.OK if members else exits.NOTHING
 

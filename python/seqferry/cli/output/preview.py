@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.spec.validation import data_path, is_empty_archive, why_streamed
+
+_KEYS: Final = 20
+"""Keys that are named for each cause, where the objects are not listed."""
 
 if TYPE_CHECKING:
     from seqferry.cli.session import Session
@@ -24,7 +27,7 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
     from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
     forecast = Forecast(spec)
-    for planned in session.service.preview(spec):
+    for planned in session.service.preview(spec, forecast.findings):
         forecast.add(planned)
         _show_object(session, spec, planned)
     kept = _removal(session, spec, forecast)
@@ -34,6 +37,7 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
         display.emit(
             "dry_run",
             **forecast.totals(),
+            **forecast.looks(),
             way=data_path(spec),
             free_bytes=free,
             nearest=None if forecast.met else session.service.nearest(spec),
@@ -41,9 +45,11 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
         )
     elif not session.quiet:
         _show_totals(session, spec, forecast, estimate, free)
+    if not session.as_json:
+        show_findings(forecast, is_listed=not session.quiet)
     if kept is not None:
         display.say(text.printable(kept))
-    if forecast.refused or kept is not None:
+    if forecast.findings.causes or kept is not None:
         return exits.FAILED
     return exits.of_count(spec, forecast.objects + forecast.skipped)
 
@@ -54,11 +60,13 @@ def _show_object(session: Session, spec: ResolvedSpec, planned: PlannedCopy) -> 
             display.emit(
                 "refused",
                 source_key=planned.source_key,
+                error_code=planned.code,
+                operation=planned.operation,
                 error_message=planned.refusal,
                 left_out=planned.left_out,
             )
-        else:
-            display.say(text.printable(f"{spec.source.at(planned.source_key)}: {planned.refusal}"))
+        elif not session.quiet:
+            print(f"(dry run) {told_refusal(spec, planned)}")
     elif session.as_json:
         display.emit(
             "planned",
@@ -96,6 +104,7 @@ def _show_totals(
         display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
     also = f"; {text.count(forecast.compared, 'object')} of them would be compared first" if forecast.compared else ""
     also += f"; {text.count(forecast.skipped, 'object')} would be skipped" if forecast.skipped else ""
+    also += f"; {text.count(forecast.refused, 'object')} would be refused" if forecast.refused else ""
     also += f", {text.count(forecast.removed, 'object')} to remove" if forecast.removed else ""
     counted = f"{text.count(forecast.objects, 'object')}, {text.size(forecast.bytes)}"
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
@@ -106,6 +115,29 @@ def _show_totals(
     elif not forecast.met:
         nearest = session.service.nearest(spec)
         display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
+
+
+def show_findings(forecast: Forecast, *, is_listed: bool) -> None:
+    """Shows what would fail, by cause, and what of all that was tried.
+
+    Args:
+        is_listed: the objects were listed already, so that no key is named again.
+    """
+    from seqferry.preflight import report
+
+    if (sampled := forecast.findings.looked_up) is not None:
+        tried = forecast.objects + forecast.refused
+        display.say(f"Sample: {sampled:,} of {text.count(tried, 'object')} were read to see whether they can be.")
+    for line in report.cause_lines(report.facts(forecast.findings)["causes"], keys=0 if is_listed else _KEYS):
+        display.say(text.printable(line))
+
+
+def told_refusal(spec: ResolvedSpec, planned: PlannedCopy) -> str:
+    """One object of a dry run that would not be copied, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    if planned.left_out:
+        return f"leave out {source}: {text.printable(planned.refusal or '')}"
+    return f"refuse {source}: {planned.code} ({planned.operation})"
 
 
 def nearest_words(spec: ResolvedSpec, nearest: list[str]) -> str:
