@@ -15,7 +15,7 @@ from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
-from seqferry.model import operations, plain_words
+from seqferry.model import advice, operations, plain_words
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, describe
 from seqferry.model.locations import S3Location
@@ -444,7 +444,7 @@ class FailureGroupOut(BaseModel):
     @classmethod
     def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
-        fields["message"] = shorten(group.message)
+        fields["message"] = shorten(advice.split(group.message)[0])
         fields |= asdict(plain_words.of_failure(group.error_class, group.error_code, group.operation))
         return cls(id=group.id, **fields, advice=step_for_readers(group.error_class, group.error_code, operation))
 

@@ -184,8 +184,6 @@ class Session:
         elif code != exits.OK or not self.quiet:
             for line in self.summary_lines(result):
                 display.say(line)
-            if status.totals.failed and status.next_step is not None:
-                display.say(summary.retry_line(status.spec.kind, self.command(status.next_step, status.id)))
         return code
 
     def result(self, status: Status, *, priced: bool = False) -> summary.Result:
@@ -205,7 +203,9 @@ class Session:
         return replace(found, cost=self.service.cost(found.status, self.price))
 
     def summary_lines(self, result: summary.Result) -> list[str]:
-        return summary.lines(result, status_command=self.command("status", result.status.id))
+        of = result.status
+        retry = None if of.next_step is None else self.command(of.next_step, of.id)
+        return summary.lines(result, status_command=self.command("status", of.id), retry_command=retry)
 
     def objects(self, transfer_id: str, wanted: ObjectFilter | None = None) -> Iterator[ObjectRecord]:
         """All objects that the filter selects, read a page at a time."""

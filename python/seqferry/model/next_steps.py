@@ -1,13 +1,18 @@
-"""Advice on failures: the next step for each class and code, in the words of the command that has failed."""
+"""Advice on failures: one next step for each class and code, in the words of the command that has failed."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from seqferry.model import advice
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 
 _SKIPPED: Final = ": objects that are already there are skipped"
 _AGAIN: Final = f"run the same cp again{_SKIPPED}"
+_RUN_AGAIN: Final = re.compile(rf"\b([Rr])un the same \w+ again(?:{_SKIPPED})?")
+_PASSING: Final = ("retry", "credentials", "source_changed", "person")
+"""Classes of failures that pass when the cause is removed: the same request succeeds then."""
 
 _NEXT_STEP: Final[dict[str, str]] = {
     "retry": f"The storage kept failing for longer than the retries last: {_AGAIN}.",
@@ -22,7 +27,7 @@ _NEXT_STEP: Final[dict[str, str]] = {
         "What the message does not say is gone must not be used. Run the same cp again; if it repeats, the storage, or "
         "something on the way to it, alters data."
     ),
-    "exists": "The target exists and --if-exists fail was given: use --if-exists same or overwrite to replace it.",
+    "exists": "Use --if-exists same or overwrite to replace what is there, skip to leave it, or choose another target.",
 }
 
 _NEXT_STEP_OF_CODE: Final = {
@@ -83,9 +88,32 @@ def step_for_readers(error_class: str, error_code: str, operation: Operation = O
     return found if operation.finds_done else found.replace("cannot be copied as asked", "were refused")
 
 
-def next_step(error_class: str, error_code: str, operation: Operation = OPERATIONS[TRANSFER]) -> str:
-    """Advice on a failure of this class and code, in the words of the command that has failed."""
-    found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
+def next_step(
+    error_class: str,
+    error_code: str,
+    operation: Operation = OPERATIONS[TRANSFER],
+    *,
+    message: str = "",
+    retry: str | None = None,
+) -> str:
+    """The one next step for failures of this class and code: that of their message, or else what helps most of them.
+
+    Args:
+        message: of one of them, which may end with a step.
+        retry: the command that takes up what has failed; None where the whole command is run again.
+    """
+    of_message = None if error_class in ("mismatch", "exists") else advice.split(message)[1]
+    found = _NEXT_STEP_OF_CODE.get(error_code) or of_message or _NEXT_STEP.get(error_class)
+    found = found or f"Look at the message and {_AGAIN}."
     if not operation.finds_done:
         found = found.replace(_SKIPPED, "").replace("cannot be copied as asked", "were refused")
-    return found.replace("the same cp", f"the same {operation.command}")
+    found = found.replace("the same cp", f"the same {operation.command}")
+    return found if retry is None or operation.compares else _with_retry(found, error_class, retry)
+
+
+def _with_retry(step: str, error_class: str, retry: str) -> str:
+    """The step with the command that repeats the failed objects alone, where that command can help."""
+    if "--" in step or "hoose" in step:  # other options are needed, and a retry has those of its transfer
+        return step
+    found = _RUN_AGAIN.sub(rf"\1un `{retry}`", step)
+    return f"{step} Then run `{retry}`." if found == step and error_class in _PASSING else found

@@ -23,7 +23,6 @@ class Operation:
         verb: in a dry run, for an object with which it will be done.
         done: word for finished objects.
         finished: the same in the title of a summary with failures.
-        again: first word of the advice to retry.
         noun: for a person who reads of it in a receipt.
         did: words for what it did, where nothing arrives at a target by it; None: objects arrive.
         copies: writes each object of the source below the target.
@@ -48,7 +47,6 @@ class Operation:
     verb: str = "copy"
     done: str = "copied"
     finished: str = "copied"
-    again: str = "Copy"
     noun: str = "copy"
     did: str | None = None
     copies: bool = False
@@ -102,7 +100,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             command="mv",
             noun="move",
             verb="move",
-            again="Move",
             copies=True,
             from_listing=True,
             removes_sources=True,
@@ -115,7 +112,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="remove",
             done="removed",
             finished="removed",
-            again="Remove",
             did="removed objects",
             finds_done=False,
             at_one_place=True,
@@ -128,7 +124,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             noun="comparison",
             verb="check",
             finished="identical",
-            again="Compare again",
             did="compared two places and wrote nothing",
             finds_done=False,
             compares=True,
@@ -141,7 +136,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="cleanup",
             done="aborted",
             finished="aborted",
-            again="Abort",
             did="cleaned up unfinished uploads",
             finds_done=False,
             at_one_place=True,
@@ -155,7 +149,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="verify",
             done="same",
             finished="as received",
-            again="Verify again",
             did="verified what another one brought and wrote nothing",
             finds_done=False,
             at_one_place=True,
@@ -180,7 +173,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="upload",
             done="uploaded",
             finished="uploaded",
-            again="Upload",
             finds_done=False,
             at_one_place=True,
             of_share=True,

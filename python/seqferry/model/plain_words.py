@@ -62,7 +62,7 @@ def of_failure(error_class: str | None, error_code: str | None, operation: str |
     if code in _ARCHIVED:
         return PlainCause("sender", "they are in an archive and have to be restored first")
     if code in _GONE:
-        return PlainCause("sender", "they are not there any more")
+        return PlainCause("sender", "they were not found")
     return _CHANGES.get(code) or _OF_CLASS.get(error_class or "", _OTHER)
 
 

@@ -202,7 +202,7 @@ def missing_object(engine: Engine, source: Location) -> str:
     import difflib
 
     if isinstance(source, LocalFolder):
-        return f"There is no file {source.uri} any more."
+        return f"There is no file {source.uri}. Check its path."
     below = replace(source, key=source.key + "/")
     try:
         is_prefix = any(engine.list(below, limit=1))

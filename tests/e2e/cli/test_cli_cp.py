@@ -153,7 +153,7 @@ def test_failed_objects_are_grouped_and_the_others_copied(cli: Cli, seaweedfs_pl
     assert places.content()["a"] == content["a"]
     assert places.content()["b"] == b"something else"
     assert "2 objects failed:" in ran.err
-    assert "Next: The target exists and --if-exists fail was given" in ran.err
+    assert "Next: Use --if-exists same or overwrite" in ran.err
     assert "    run42/b\n" in ran.err
     assert "    run42/odd\\x1b[2J\\nkey\n" in ran.err
     assert not [character for character in ran.err if unicodedata.category(character) == "Cc" and character != "\n"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from statuses import status
 
 from seqferry.cli.output import summary
-from seqferry.model import operations
+from seqferry.model import advice, operations
+from seqferry.model.advice import ADVICE
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
 from seqferry.model.next_steps import next_step
 from seqferry.proof.auditing import Head
@@ -68,6 +70,58 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     assert "1 object failed: HeadObject mismatch" in told
     assert "    run42/two\\nlines\\x1b[2J" in told
     assert "\x1b" not in told
+
+
+def test_each_cause_is_told_once_with_one_next_step() -> None:
+    message = f"CopyObject s3://ours/in/a: AccessDenied (403): Access Denied. {ADVICE['grant_copy']}"
+    denied = FailureGroup("person", "AccessDenied", "CopyObject", message, 3, ("run/a", "run/b", "run/c"))
+    result = summary.Result(status("done_with_failures", objects=24, done=21, failed=3), [], [denied])
+
+    told = summary.lines(result, status_command="seqferry status 3f2a", retry_command="seqferry retry 3f2a")
+
+    assert told[told.index("") :] == [
+        "",
+        "3 objects failed: CopyObject AccessDenied",
+        "  CopyObject s3://ours/in/a: AccessDenied (403): Access Denied.",
+        f"  Next: {ADVICE['grant_copy'].removesuffix('run the same command again.')}run `seqferry retry 3f2a`.",
+        "    run/a",
+        "    run/b",
+        "    run/c",
+    ]
+    [event] = summary.facts(result, 1)["failures"]
+    assert event["next_step"] == ADVICE["grant_copy"]
+
+
+@pytest.mark.parametrize("error_class", ERROR_CLASSES)
+@pytest.mark.parametrize("operation", ["transfer", "move", "remove", "pack", "unpack", "check", "verify"])
+def test_no_step_names_two_commands_that_repeat(error_class: str, operation: str) -> None:
+    for words in ("", *ADVICE.values()):
+        message = f"GetObject s3://b/k: Code (400): why. {words}".rstrip()
+        why, _ = advice.split(message)
+        step = next_step(error_class, "", operations.of(operation), message=message, retry="seqferry retry 3f2a")
+        assert step.count("seqferry retry 3f2a") + len(re.findall(r"un the same \w+ (?:again|with)", step)) <= 1, step
+        assert step.endswith((".", ")"))
+        assert not why.endswith(words) or not words or not words[0].isupper(), why
+
+
+@pytest.mark.parametrize(
+    ("error_class", "words", "step"),
+    [
+        ("person", "grant_read", "as well. Then run `R`."),
+        ("person", "grant_write", "(and the KMS key's rights), then run `R`."),
+        ("retry", "run_again", "Run `R`; what is done is not repeated."),
+        ("retry", None, "for longer than the retries last: run `R`."),
+        ("person", "restore", "with --restore, which asks for a readable copy and waits for it."),
+        ("object", "choose_key", "under another key, which can be one."),
+        ("exists", "replace_target", "skip to leave it, or choose another target."),
+        ("mismatch", "run_again", "alters data."),
+        ("redirect", None, "--target-region and run the same cp again."),
+    ],
+)
+def test_the_next_step_is_the_smallest_change_that_helps(error_class: str, words: str | None, step: str) -> None:
+    message = f"Why. {ADVICE[words]}" if words else "Why."
+
+    assert next_step(error_class, "", message=message, retry="R").endswith(step)
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,13 @@ def _show(session: Session, found: Status) -> None:
         print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     looked_at = session.service.preflight(found.id)
-    if looked_at is not None and looked_at["causes"]:
+    # The failures of a transfer that has ended are in its summary.
+    if looked_at is not None and looked_at["causes"] and (looked_at["stopped"] or not found.ended):
         from seqferry.preflight import report
 
         print("\n".join(text.printable(line) for line in report.lines(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found, priced=True))))
-        if found.next_step is not None:
-            print(summary.retry_line(spec.kind, session.command(found.next_step, found.id)))
         if found.pruned_at is not None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli.output import text
+from seqferry.model import advice
 from seqferry.model.models import (
     WITH_FAILURES,
     FailureGroup,
@@ -29,11 +30,6 @@ KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
-
-
-def retry_line(operation: Operation, command: str) -> str:
-    """Advice on failures: the command that repeats the failed objects alone."""
-    return f"{operation.again} what has failed, and nothing else: {command}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +92,13 @@ class Result:
         return found
 
 
-def lines(result: Result, *, status_command: str) -> list[str]:
-    """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
+def lines(result: Result, *, status_command: str, retry_command: str | None = None) -> list[str]:
+    """The summary for a person; every line is printable as it is.
+
+    Args:
+        status_command: shows this transfer.
+        retry_command: takes up what has failed; None where nothing does.
+    """
     status = result.status
     out = [f"{_title(result)} in {text.duration(result.seconds)}"]
     if status.description.name is not None:
@@ -121,7 +122,7 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if result.ledger is not None:
         out.append(f"  ledger    {result.ledger}")
     for group in result.failures:
-        out += ["", *_group(group, status.spec.kind, status_command)]
+        out += ["", *_group(group, status.spec.kind, status_command, retry_command)]
     return out
 
 
@@ -196,13 +197,15 @@ def _cost(counted_cost: CountedCost) -> str:
     return f"{counted}{egress}{month} (DataSync asks ${cost.datasync_enhanced:,.2f}, Basic ${cost.datasync_basic:,.2f})"
 
 
-def _group(group: FailureGroup, operation: Operation, status_command: str) -> list[str]:
+def _group(group: FailureGroup, operation: Operation, status_command: str, retry_command: str | None) -> list[str]:
+    """A cause: how many objects, what was done, why it failed, the one next step, and the objects."""
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
-    out = [
-        f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
-        f"  {text.printable(group.message)}",
-        f"  Next: {next_step(group.error_class, group.error_code, operation)}",
-    ]
+    why, _ = advice.split(group.message)
+    step = next_step(group.error_class, group.error_code, operation, message=group.message, retry=retry_command)
+    out = [f"{text.count(group.count, 'object')} failed: {text.printable(what)}"]
+    if why:
+        out.append(f"  {text.printable(why)}")
+    out.append(f"  Next: {step}")
     out += [f"    {text.printable(key)}" for key in group.keys[:KEYS_PER_GROUP]]
     rest = group.count - len(group.keys[:KEYS_PER_GROUP])
     if rest > 0:
@@ -243,7 +246,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
             {
                 "id": group.id,
                 **asdict(group),
-                "next_step": next_step(group.error_class, group.error_code, status.spec.kind),
+                "next_step": next_step(group.error_class, group.error_code, status.spec.kind, message=group.message),
             }
             for group in result.failures
         ],
