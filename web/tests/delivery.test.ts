@@ -63,7 +63,7 @@ describe('the sentence of a delivery', () => {
     expect(reason('they are in an archive and have to be restored first', 1)).toBe(
       'it is in an archive and has to be restored first',
     )
-    expect(reason('they are not there any more', 2)).toBe('they are not there any more')
+    expect(reason('they were not found', 2)).toBe('they were not found')
   })
 
   it('names no end before one is known', () => {

@@ -44,7 +44,7 @@ def test_the_holder_of_a_link_sees_what_arrived_and_what_is_missing(
     expect(page.get_by_role("heading", name="Run 42")).to_be_visible()
     expect(page.get_by_text("The delivery has ended. 2 of 3 files have arrived; 1 file is missing.")).to_be_visible()
     expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", re.compile(r"^(?!100 %)"))
-    expect(page.get_by_text("1 file is missing: it is not there any more.")).to_be_visible()
+    expect(page.get_by_text("1 file is missing: it was not found.")).to_be_visible()
     page.get_by_text("What is missing").click()
     expect(page.get_by_text("<b>lost.bam", exact=True)).to_be_visible()
     expect(page.get_by_label("Token")).to_have_count(0)
