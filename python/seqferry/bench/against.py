@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from seqferry.bench.merged import read_report
-from seqferry.bench.recommend import FEWEST
+from seqferry.bench.spread import FEWEST
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import printable
 

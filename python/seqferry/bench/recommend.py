@@ -1,7 +1,8 @@
 """Conclusions from the figures: the fastest tool, the cheapest in CPU, and how sure that is, for each workload.
 
 The rule is plain on purpose: a method is ahead of another when the ranges of their runs (lowest to highest) do not
-overlap. With one run each nothing is said to be ahead. All that overlap with the best median share the first place.
+overlap. With fewer than three runs of each nothing is said to be ahead. All that overlap with the best median share the
+first place.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.methods import ACCELERATED, Direction
-from seqferry.bench.spread import Spread
+from seqferry.bench.spread import FEWEST, Spread
 from seqferry.bench.workload import Workload
 from seqferry.model.formatting import count, rate, size
 
-FEWEST: Final = 2
-"""Runs without which there is no spread."""
 RULE: Final = (
     "A method is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than "
     f"{FEWEST} runs of each nothing is said to be ahead."
@@ -82,6 +81,11 @@ def _case(workload: Workload, direction: Direction, series: Sequence[Series]) ->
     return Advice(workload.name, direction, fastest, least, speed_text, cpu_text, sentence)
 
 
+def few_runs(runs: int) -> str:
+    """Reason that so many runs of each give no verdict."""
+    return f"{count(runs, 'run')} of each tell{'' if runs > 1 else 's'} no difference: a verdict needs {FEWEST}"
+
+
 _WAYS: Final = {"upload": "up", "download": "down", "copy": "from bucket to bucket"}
 _NAMES: Final = {
     "boto3": "boto3 as it is",
@@ -130,7 +134,8 @@ def _sentence(workload: Workload, direction: Direction, fastest: Sequence[str], 
         times = _median(first[0].speed) / _median(second.speed)
         return f"{case}: {_label(first[0])}, {times:.2f} times as fast as {_label(second)}{_own_cpu(first[0], ranked)}."
     if any(each.speed is None or each.speed.values < FEWEST for each in first):
-        return f"{case}: one run of each tells no difference; {_label(first[0])} was the fastest. Repeat it for more."
+        few = few_runs(min(0 if each.speed is None else each.speed.values for each in first))
+        return f"{case}: {few}; {_label(first[0])} was the fastest. Repeat it for more."
     if len(first) == 1:
         own = f"{_label(first[0])}{_own_cpu(first[0], ranked)}"
         return f"{case}: {own}; its other settings do not differ beyond the spread."
@@ -189,7 +194,10 @@ def _own_cpu(first: Series, ranked: Sequence[Series]) -> str:
     if least is None or first.cpu_per_gib is None or least.cpu_per_gib is None:
         return ""
     if least is first:
-        return ", and with the least CPU time"
+        others = [each.cpu_per_gib for each in ranked if each is not first and each.cpu_per_gib]
+        return "" if any(first.cpu_per_gib.overlaps(each) for each in others) else ", and with the least CPU time"
+    if first.cpu_per_gib.overlaps(least.cpu_per_gib):
+        return ""
     times = first.cpu_per_gib.median / least.cpu_per_gib.median
     return f", for {times:.1f} times the CPU time of {_label(least)}"
 
@@ -213,5 +221,6 @@ def _first(
         return (label,), f"{label} is {word}: {tell(best)}; {name} takes {ratio:.2f} times {unit} ({tell(second)})"
     names = (label, *(name for name, _ in alike))
     told = ", ".join(f"{name} ({tell(one)})" for name, one in ((label, best), *alike))
-    why = "one run of each tells no difference" if best.values < FEWEST else "no difference beyond the spread"
+    least = min(one.values for one in (best, *(other for _, other in alike)))
+    why = f"{few_runs(least)};" if least < FEWEST else "no difference beyond the spread"
     return names, f"{why} between {told}"

@@ -22,7 +22,7 @@ def cases(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
         own.sort(key=lambda each: -(each["bytes_per_second"] or {"median": 0})["median"])
         standard = next((each["bytes_per_second"] for each in own if each["label"] == STANDARDS[direction]), None)
         rows = [_row(each, len(own), with_earlier=with_earlier) for each in own]
-        rows += _others(result, (workload, direction), standard, len(head))
+        rows += _earlier(result, (workload, direction), standard, len(head))
         yield f"{direction}, {workload}", head, rows
 
 
@@ -44,30 +44,24 @@ def streams(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]
         yield title, ("method", *(str(number) for number in numbers)), rows
 
 
-def _others(result: dict[str, Any], case: Case, standard: dict[str, float] | None, width: int) -> Rows:
-    """Rows that were not measured here: the best of an earlier report, and DataSync by its published rates."""
+def _earlier(result: dict[str, Any], case: Case, standard: dict[str, float] | None, width: int) -> Rows:
+    """Rows that were measured before: the best of an earlier report."""
     speed = standard["median"] if standard else None
-    rows: list[tuple[str, float, float, str]] = []
     workload, _ = case
     size_of = {each["name"]: each["bytes"] for each in result["asked"]["workloads"]}
-    for each in (result["baseline"] or {"best": ()})["best"]:
-        if (each["workload"], each["direction"]) == case:
-            label = f"previous best: {each['label']} ({result['baseline']['at'][:10]})"
-            rows.append((label, each["bytes_per_second"], size_of[workload] / each["bytes_per_second"], ""))
-    for each in result["modelled"]:
-        if each["workload"] == workload:
-            label = f"{each['mode']} (published rate, not measured)"
-            rows.append((label, each["bytes_per_second_at_best"], each["seconds_at_best"], "at best "))
+    best = [
+        each for each in (result["baseline"] or {"best": ()})["best"] if (each["workload"], each["direction"]) == case
+    ]
     return [
         (
-            label,
-            f"{at_best}{measured / _MIB:,.1f}",
-            f"{at_best}{seconds:,.2f}",
+            f"previous best: {each['label']} ({result['baseline']['at'][:10]})",
+            f"{each['bytes_per_second'] / _MIB:,.1f}",
+            f"{size_of[workload] / each['bytes_per_second']:,.2f}",
             *("-",) * (len(_HEAD) - 3),
-            _percent(100 * (measured / speed - 1) if speed else None),
+            _percent(100 * (each["bytes_per_second"] / speed - 1) if speed else None),
             *("-",) * (width - len(_HEAD) - 1),
         )
-        for label, measured, seconds, at_best in rows
+        for each in best
     ]
 
 

@@ -205,10 +205,13 @@ class MeasuredRun:
 
     @property
     def speed(self) -> float | None:
-        """Bytes per second; None when the run failed."""
+        """Bytes per second, of a download until its bytes are on the disk; None when the run failed.
+
+        Some tools sync what they download and others do not: all are measured to the same end.
+        """
         if self.error is not None or self.cost is None:
             return None
-        return self.workload.total / self.cost.wall_s
+        return self.workload.total / (self.cost.wall_s if self.on_disk_s is None else self.on_disk_s)
 
     @property
     def on_disk_s(self) -> float | None:

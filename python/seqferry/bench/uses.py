@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.bench.against import by_case
-from seqferry.bench.recommend import FEWEST, display_name, join_names
-from seqferry.bench.spread import Spread
+from seqferry.bench.recommend import display_name, few_runs, join_names
+from seqferry.bench.spread import FEWEST, Spread
 from seqferry.model.formatting import duration
 
 _MIXES: Final = (
@@ -51,9 +51,15 @@ def _best(rows: Sequence[Row]) -> dict[str, dict[tuple[str, str], Row]]:
     cases = by_case(rows)
     found: dict[str, dict[tuple[str, str], Row]] = {}
     for case, own in cases:
-        for each in sorted((each for each in own if each["wall_s"]), key=lambda each: each["wall_s"]["median"]):
+        for each in sorted((each for each in own if each["wall_s"]), key=lambda each: _seconds(each)["median"]):
             found.setdefault(each["method"], {}).setdefault(case, each)
     return {method: own for method, own in found.items() if len(own) == len(cases)}
+
+
+def _seconds(row: Row) -> dict[str, float]:
+    """Time of a transfer; of a download until its bytes were on the disk, which is the same end for all methods."""
+    found: dict[str, float] = row.get("on_disk_s") or row["wall_s"]
+    return found
 
 
 def _mix(use: str, words: str, up: int, down: int, best: dict[str, dict[tuple[str, str], Row]]) -> UseAdvice:
@@ -65,39 +71,44 @@ def _mix(use: str, words: str, up: int, down: int, best: dict[str, dict[tuple[st
     ]
     names = (ranked[0], *alike)
     took = f"{duration(first.median)} for ten transfers of each workload, {words}"
-    return UseAdvice(use, names, f"{use}: {_describe_best(names, ranked, first)}: {took}")
+    least = min(times[name].values for name in names)
+    return UseAdvice(use, names, f"{use}: {_describe_best(names, ranked, least)}: {took}")
 
 
-def _describe_best(names: Sequence[str], ranked: Sequence[str], first: Spread) -> str:
+def _describe_best(names: Sequence[str], ranked: Sequence[str], runs: int) -> str:
     best = display_name(names[0])
     if len(ranked) == 1:
         return f"{best}, with nothing to compare it with"
     if len(names) == 1:
         return f"{best}, ahead of {display_name(ranked[1])}"
-    why = "one run of each tells no difference" if first.values < FEWEST else "no difference beyond the spread"
     others = join_names([display_name(name) for name in names[1:3]])
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{best}; {why} from {others}{more}"
+    if runs < FEWEST:
+        return f"{best} was the fastest, before {others}{more}; {few_runs(runs)}"
+    return f"{best}; no difference beyond the spread from {others}{more}"
 
 
 def _time(own: dict[tuple[str, str], Row], weights: dict[str, int]) -> Spread:
     """Seconds of all transfers of a mix: the least and the most are sums of those of its parts."""
     parts = [(weights[direction], each) for (_, direction), each in own.items()]
     middle, low, high = (
-        sum(weight * each["wall_s"][name] for weight, each in parts) for name in ("median", "low", "high")
+        sum(weight * _seconds(each)[name] for weight, each in parts) for name in ("median", "low", "high")
     )
     return Spread(middle, low, high, min(each["runs"] for _, each in parts))
 
 
 def _all(best: dict[str, dict[tuple[str, str], Row]]) -> UseAdvice:
     """The method whose worst case is nearest to the best of that case."""
-    fastest = {case: min(own[case]["wall_s"]["median"] for own in best.values()) for case in next(iter(best.values()))}
+    fastest = {case: min(_seconds(own[case])["median"] for own in best.values()) for case in next(iter(best.values()))}
     worst = {
-        method: max((own[case]["wall_s"]["median"] / fastest[case], case) for case in fastest)
+        method: max((_seconds(own[case])["median"] / fastest[case], case) for case in fastest)
         for method, own in best.items()
     }
     method = min(worst, key=lambda name: worst[name])
     ratio, (workload, direction) = worst[method]
     where = f"its worst case, {direction} of {workload}, takes {ratio:.2f} times the best"
     told = "the fastest in every case" if ratio <= 1 else where
+    least = min(each["runs"] for own in best.values() for each in own.values())
+    if least < FEWEST and len(best) > 1:
+        told += f"; {few_runs(least)}"
     return UseAdvice("all", (method,), f"all workloads: {display_name(method)}: {told}")

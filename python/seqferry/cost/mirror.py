@@ -33,7 +33,8 @@ class MirrorRequest:
 
     Attributes:
         to_region: region of the target; None: that of the source.
-        machine_hours: hours of a machine of EC2 that asks for the copies.
+        machine: a machine of EC2 that asks for the copies, for ``machine_hours``. None: no machine counts, of no way.
+        cpu_ms: CPU time of S3Mirror, whose machine it is.
     """
 
     workload: Workload
@@ -56,6 +57,8 @@ def compare(request: MirrorRequest, pricer: Pricer) -> Comparison:
             f"--against was given {len(request.against)} times; at most {_MOST_OFFERS - 1} fit side by side."
         )
     _check_part(request.part_size, "--part-size")
+    if request.cpu_ms is not None and request.machine is None:
+        raise UsageError("--cpu-ms counts the machine of s3mirror: give --machine for that of Seqferry as well.")
     offers = [Offer("seqferry", _copy_lines(request, pricer, request.part_size))]
     offers += [_other(way, request, pricer) for way in request.against]
     where = pricer.prices.region
@@ -112,12 +115,18 @@ def _other(way: str, request: MirrorRequest, pricer: Pricer) -> Offer:
         lines = pricer.lines("DataSync, Basic mode", way, workload.size)
         return Offer(way, [*lines, *_between(request, pricer)])
     if way == "s3mirror":
-        lines = pricer.lines("CPU of DBOS Cloud", "dbos-cpu", _cpu_ms(request))
-        lines += pricer.lines("a month of DBOS Cloud Pro", "dbos-month", 1)
+        lines = [] if request.machine is None else _machine_of_s3mirror(request, pricer)
         asked = MirrorRequest(workload, part_size=_S3MIRROR_PART, to_region=request.to_region)
         return Offer(way, [*lines, *_copy_lines(asked, pricer, _S3MIRROR_PART, threshold=_S3MIRROR_PART)])
     ways = ", ".join(WAYS)
     raise UsageError(f"--against {way!r} is no way to copy; choose one of {ways}, parts:SIZE, as parts:16MiB.")
+
+
+def _machine_of_s3mirror(request: MirrorRequest, pricer: Pricer) -> list[Line]:
+    return [
+        *pricer.lines("CPU of DBOS Cloud", "dbos-cpu", _cpu_ms(request)),
+        *pricer.lines("a month of DBOS Cloud Pro", "dbos-month", 1),
+    ]
 
 
 def _cpu_ms(request: MirrorRequest) -> Decimal:
@@ -148,7 +157,7 @@ def _notes(request: MirrorRequest, pricer: Pricer) -> list[str]:
         counted = Decimal(request.workload.size) / 10**9
         dollars = money(price.dollars * counted * off + task)
         notes.append(f"{way} counting 10^9 bytes as a GB: {number(counted)} GB, ${dollars}.")
-    if "s3mirror" in request.against and request.cpu_ms is None:
+    if "s3mirror" in request.against and request.cpu_ms is None and request.machine is not None:
         notes.append("s3mirror: 2 million CPU ms for 11.88 TiB, as its authors measured, in proportion to the bytes.")
     return notes
 
@@ -158,7 +167,11 @@ def _list_omissions(request: MirrorRequest, pricer: Pricer) -> list[str]:
     read = sum((line.dollars for line in pricer.lines("", "s3-read", parts * request.workload.objects)), Decimal(0))
     found = ["storage of the copies (seqferry cost store), retries, support and tax"]
     if request.machine is None:
-        found.insert(0, "the machine that asks for the copies, which no byte passes through (--machine)")
+        machine = "the machine that asks for the copies, which no byte passes through (--machine)"
+        if "s3mirror" in request.against:
+            dollars = sum((line.dollars for line in _machine_of_s3mirror(request, pricer)), Decimal(0))
+            machine += f", and that of s3mirror with its subscription: ${money(dollars)}"
+        found.insert(0, machine)
     if any(way.startswith("datasync-") for way in request.against):
         found.append("requests that DataSync itself asks of S3")
     found.append(

@@ -145,10 +145,10 @@ def both(method: str, up: list[float], down: list[float]) -> list[dict[str, Any]
 
 def test_each_use_has_its_own_best_method() -> None:
     rows = [
-        *both("tuned", [35.4, 35.5], [31.6, 31.7]),
-        *both("tuned-accelerated", [34.6, 34.7], [48.6, 48.7]),
-        *both("boto3", [7, 7], [7.5, 7.6]),
-        *both("broken", [90, 90], []),
+        *both("tuned", [35.4, 35.4, 35.5], [31.6, 31.6, 31.7]),
+        *both("tuned-accelerated", [34.6, 34.6, 34.7], [48.6, 48.6, 48.7]),
+        *both("boto3", [7, 7, 7], [7.5, 7.5, 7.6]),
+        *both("broken", [90, 90, 90], []),
     ]
 
     found = {each.use: each for each in uses.advise(rows)}
@@ -164,11 +164,44 @@ def test_each_use_has_its_own_best_method() -> None:
 
 
 def test_uses_differ_where_the_directions_do_and_overlaps_share_the_place() -> None:
-    rows = [*both("up", [100, 101], [10, 11]), *both("down", [10, 11], [100, 101]), *both("near", [10, 11], [95, 101])]
+    up, down, near = [100, 100, 101], [10, 10, 11], [95, 98, 101]
+    rows = [*both("up", up, down), *both("down", down, up), *both("near", down, near)]
 
     found = {each.use: each.methods for each in uses.advise(rows)}
 
     assert (found["upload-heavy"], found["download-heavy"]) == (("up",), ("down", "near"))
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_use_has_no_verdict_by_fewer_than_three_runs(runs: int) -> None:
+    rows = [*both("up", [100] * runs, [10] * runs), *both("down", [10] * 3, [100] * 3)]
+
+    found = {each.use: each for each in uses.advise(rows)}
+
+    assert found["upload-heavy"].methods == ("up", "down")
+    assert "a verdict needs 3" in found["upload-heavy"].text
+    assert "a verdict needs 3" in found["all"].text
+
+
+def test_a_use_counts_downloads_until_they_are_on_the_disk() -> None:
+    """One method syncs what it downloads within its time, and the other leaves that to the system."""
+    lazy, thorough = both("lazy", [10] * 3, [100] * 3), both("thorough", [10] * 3, [50] * 3)
+    for rows, seconds in ((lazy, 90.0), (thorough, 62.0)):
+        rows[1]["on_disk_s"] = {"median": seconds, "low": seconds, "high": seconds}
+
+    found = {each.use: each.methods for each in uses.advise([*lazy, *thorough])}
+
+    assert found["download-heavy"] == ("thorough",)
+
+
+def test_an_older_report_counts_downloads_until_they_were_on_the_disk(tmp_path: Path) -> None:
+    old = row("a", [100], direction="download")
+    old["on_disk_s"] = {name: 2 * value for name, value in old["wall_s"].items()}
+    case = ("1x3GiB", "download")
+
+    assert against.read_baseline(written(tmp_path, report([old])), [case]).best[case] == ("a", 50 * MIB)
+    new = report([old], schema=2)
+    assert against.read_baseline(written(tmp_path, new), [case]).best[case] == ("a", 100 * MIB)
 
 
 def test_one_direction_alone_has_no_mix_and_no_success_no_advice() -> None:
@@ -277,10 +310,12 @@ def test_the_page_begins_with_what_to_take_and_marks_our_rows() -> None:
         "seqferry, 1 threads",
         "boto3",
         "previous best: old (2026-11-20)",
-        "AWS DataSync, Basic mode (published rate, not measured)",
     ]
     assert {len(row) for row in cells} == {len(head)}
-    assert (cells[4][1], cells[5][1], cells[5][2]) == ("8.6", "at best 14.3", "at best 205.00")
+    assert cells[4][1] == "8.6"
+    _, [datasync] = table.modelled_rows(result)
+    assert datasync[-2:] == ("at best 14.3 MiB/s", "at best 205.00 s")
+    assert not any("%" in cell for cell in datasync)
     [(title, numbers, [increase])] = table.streams(result)
     assert "percent increase by number of streams" in title
     assert (numbers, increase) == (("method", "1", "4"), ("seqferry", "+0.0 %", "+96.2 %"))

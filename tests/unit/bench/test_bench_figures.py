@@ -70,35 +70,52 @@ def test_a_sentence_names_the_method_to_take() -> None:
     def sentence(*found: Series) -> str:
         return said(*found).sentence
 
-    both = series("crt", [100, 110], [4, 4.2]), series("seqferry", [102, 112], [2, 2.1])
-    assert sentence(*both, series("boto3", [9, 10], [9, 9])) == (
+    both = series("crt", [100, 105, 110], [4, 4.1, 4.2]), series("seqferry", [102, 107, 112], [2, 2.05, 2.1])
+    assert sentence(*both, series("boto3", [9, 9.5, 10], [9, 9, 9])) == (
         "2 files of 512.0 MiB up: Seqferry or AWS CRT, no difference beyond the spread; Seqferry takes the least CPU "
         "time, 50 % of that of AWS CRT."
     )
-    assert sentence(series("s5cmd", [200, 210], [1, 1]), series("boto3", [9, 10], [9, 9])) == (
+    assert sentence(series("s5cmd", [200, 205, 210], [1, 1, 1]), series("boto3", [9, 9.5, 10], [9, 9, 9])) == (
         "2 files of 512.0 MiB up: s5cmd, 21.58 times as fast as boto3 as it is, and with the least CPU time."
     )
-    many = [series(f"m{number}", [100, 110], [number, number + 0.1]) for number in range(1, 6)]
+    many = [series(f"m{number}", [100, 105, 110], [number, number + 0.05, number + 0.1]) for number in range(1, 6)]
     assert sentence(*many) == (
         "2 files of 512.0 MiB up: m1, which 4 others do not differ from beyond the spread; m1 takes the least CPU "
         "time, 51 % of that of m2."
     )
     assert sentence(series("a", [100]), series("b", [50])).startswith(
-        "2 files of 512.0 MiB up: one run of each tells no difference; a was the fastest."
+        "2 files of 512.0 MiB up: 1 run of each tells no difference: a verdict needs 3; a was the fastest."
     )
     assert sentence(series("a", [])) == "2 files of 512.0 MiB up: no run succeeded."
     assert sentence(series("aws", [1, 2])) == "2 files of 512.0 MiB up: the AWS CLI, with nothing to compare it with."
 
 
-def test_one_run_of_each_tells_no_difference() -> None:
-    advice = said(series("a", [100]), series("b", [900]))
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        ([100], [900], "1 run of each tells no difference"),
+        ([100, 101], [900, 901], "2 runs of each tell no difference"),
+        ([100, 101, 102], [900, 901], "2 runs of each tell no difference"),
+        ([100], [900, 901, 902], "1 run of each tells no difference"),
+    ],
+)
+def test_fewer_than_three_runs_of_each_tell_no_difference(a: list[float], b: list[float], why: str) -> None:
+    advice = said(series("a", a), series("b", b))
 
     assert advice.fastest == ("b", "a")
-    assert "one run of each tells no difference" in advice.speed_text
+    assert f"{why}: a verdict needs 3" in advice.speed_text
+
+
+def test_a_cpu_time_within_the_spread_is_no_difference() -> None:
+    fast, slow = [200.0, 205.0, 210.0], [9.0, 9.5, 10.0]
+
+    assert said(series("s5cmd", fast, [1, 2, 3]), series("boto3", slow, [2, 3, 4])).sentence == (
+        "2 files of 512.0 MiB up: s5cmd, 21.58 times as fast as boto3 as it is."
+    )
 
 
 def test_less_cpu_is_better() -> None:
-    advice = said(series("lavish", [100, 100], [9, 10]), series("thrifty", [100, 100], [1, 1.5]))
+    advice = said(series("lavish", [100] * 3, [9, 9.5, 10]), series("thrifty", [100] * 3, [1, 1.25, 1.5]))
 
     assert advice.least_cpu == ("thrifty",)
     assert advice.cpu_text.startswith("thrifty is cheapest in CPU: 1.25 s/GiB; lavish takes 7.60 times")

@@ -292,7 +292,13 @@ def _rows(**speeds: list[float]) -> list[dict[str, Any]]:
     [
         ({"io1": [135.0, 136.0, 137.0], "gp2": [99.0, 100.0, 101.0]}, "io1", "take io1, 36 % faster"),
         ({"io1": [95.0, 136.0, 137.0], "gp2": [99.0, 100.0, 101.0]}, None, "no difference beyond the spread"),
-        ({"io1": [136.0], "gp2": [100.0]}, None, "no difference beyond the spread"),
+        (
+            {"gp3": [212.0], "gp2": [47.0]},
+            None,
+            "no verdict: 1 run of each tells no difference: a verdict needs 3 (--ro",
+        ),
+        ({"io1": [136.0, 137.0], "gp2": [99.0, 100.0]}, None, "no verdict: 2 runs of each tell no difference"),
+        ({"io1": [136.0, 137.0, 138.0], "gp2": [99.0]}, None, "1 run of each tells no difference"),
         ({"io1": [136.0, 137.0, 138.0]}, None, "nothing to compare io1 with"),
     ],
 )
@@ -302,6 +308,18 @@ def test_advice_follows_from_the_ranges(speeds: dict[str, list[float]], take: st
     assert [each.take for each in found] == [take]
     assert said in advice.sentence(found)
     assert "files of 1 GiB" in advice.sentence(found)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5])
+def test_the_rounds_that_advice_asks_for_make_so_many_runs(runs: int) -> None:
+    for small in (True, False):
+        rounds = experiments.rounds_for(runs, small=small)
+        made = {each.kind: each.rounds for each in experiments.experiments(GatewayParameters(rounds=rounds), fio=False)}
+        assert made["small" if small else "large"] == runs
+        fewer = GatewayParameters(rounds=rounds - 1) if rounds > 1 else None
+        if fewer is not None:
+            made = {each.kind: each.rounds for each in experiments.experiments(fewer, fio=False)}
+            assert made["small" if small else "large"] == runs - 1
 
 
 def test_outliers_are_named_and_stay() -> None:

@@ -92,7 +92,9 @@ def test_the_verdict_names_the_way_for_each_use_with_its_savings() -> None:
 
 def test_the_ways_of_a_pipeline_are_compared_among_themselves() -> None:
     found = plan({f"{number:05d}": 100 * KIB for number in range(10_000)}, tasks=100)
-    measured = runs(aws_recursive=[50, 51], nextflow=[63, 64], nextflow_tar=[22, 23], nextflow_unpack=[12, 13])
+    measured = runs(
+        aws_recursive=[50, 50, 51], nextflow=[63, 63.5, 64], nextflow_tar=[22, 22.5, 23], nextflow_unpack=[12, 12.5, 13]
+    )
     outcome = StageOutcome(measured, archive_bytes=10_000 * 100 * KIB)
 
     result = report.document(found, outcome)
@@ -126,13 +128,26 @@ def test_the_usual_way_and_ways_that_do_not_differ_are_told_as_such() -> None:
     def said(**seconds: list[float]) -> str:
         return report.document(found, StageOutcome(runs(**seconds)))["verdict"][0]
 
-    assert said(aws_recursive=[1, 1.1], unpack=[2, 2.1]).endswith("It is aws s3 cp --recursive, the usual way.")
-    assert "; seqferry cp does not differ beyond the spread." in said(unpack=[1, 2], seqferry=[1.5, 2.5], s5cmd=[9, 9])
-    assert "one run of each tells no difference for sure" in said(unpack=[1], seqferry=[2])
+    usual, slower, near = [1, 1, 1.1], [2, 2, 2.1], [1.5, 2, 2.5]
+    assert said(aws_recursive=usual, unpack=slower).endswith("It is aws s3 cp --recursive, the usual way.")
+    assert "; seqferry cp does not differ beyond the spread. For" in said(
+        unpack=[1, 1, 2], seqferry=near, s5cmd=[9] * 3
+    )
+    for runs_of_each in (1, 2):
+        few = said(unpack=[1] * runs_of_each, seqferry=[9] * runs_of_each)
+        assert ": no verdict: " in few
+        assert "a verdict needs 3 (--repetitions 3)." in few
+        assert "take" not in few
+        assert "saves" not in few
+    alike = said(unpack=[1, 1, 2], aws_recursive=near)
+    assert "aws s3 cp --recursive does not differ from it beyond the spread. More --repetitions may tell." in alike
+    assert "take" not in alike
+    # A way that failed in some rounds takes no part.
+    assert "; seqferry cp follows with 2.0 s." in said(unpack=[1] * 3, seqferry=slower, s5cmd=[1.5, 1.6])
     assert said(unpack=[1, 2]).endswith("there is nothing to compare it with.")
     assert said() == "No run succeeded: there is no verdict."
     # Nothing is saved where the way against which it is told is missing: the slowest stands in for it.
-    assert "against s5cmd cp, it saves 13 min 20 s." in said(seqferry=[1, 1], s5cmd=[9, 9])
+    assert "against s5cmd cp, it saves 13 min 20 s." in said(seqferry=[1] * 3, s5cmd=[9] * 3)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from seqferry.cost import gateway, mirror, stage, store
 from seqferry.cost.lines import Offer, Pricer, money
 from seqferry.cost.workload import Workload, parse_size
 from seqferry.model import prices
+from seqferry.model.errors import UsageError
 
 PRICER = Pricer(prices.read_shipped("us-east-1"))
 TIB = 2**40
@@ -58,16 +59,35 @@ def test_what_is_written_through_a_gateway_is_free_at_first_and_capped(written: 
 
 def test_copies_beside_datasync_and_s3mirror() -> None:
     """The figures of the S3Mirror paper: $183.03 and $0.10, $99 a month; requests of parts $3.89 and $0.49."""
-    request = mirror.MirrorRequest(Workload(parse_size("11.88TiB", "x"), 448))
+    request = mirror.MirrorRequest(Workload(parse_size("11.88TiB", "x"), 448), machine="c5.4xlarge")
 
     found = mirror.compare(request, PRICER)
 
     ours, enhanced, basic, theirs = found.offers
-    assert (money(ours.dollars), money(enhanced.dollars), money(basic.dollars)) == ("0.49", "183.03", "152.06")
+    assert money(ours.dollars - item(ours, "machine c5.4xlarge")) == "0.49"
+    assert (money(enhanced.dollars), money(basic.dollars)) == ("183.03", "152.06")
     assert money(item(theirs, "CPU of DBOS Cloud")) == "0.10"
     assert item(theirs, "a month of DBOS Cloud Pro") == 99
     assert money(item(theirs, "copies of parts of 16.0 MiB")) == "3.89"
     assert any("$196.48" in note for note in found.notes), "the other reading of a GB"
+
+
+def test_copies_are_compared_with_machine_and_subscription_on_both_sides_or_on_neither() -> None:
+    workload = Workload(parse_size("11.88TiB", "x"), 448)
+
+    def items(machine: str | None) -> dict[str, list[str]]:
+        found = mirror.compare(mirror.MirrorRequest(workload, machine=machine), PRICER)
+        return {offer.name: [line.item for line in offer.lines] for offer in found.offers}
+
+    machines = {"machine c5.4xlarge", "CPU of DBOS Cloud", "a month of DBOS Cloud Pro"}
+    assert not machines & {item for each in items(None).values() for item in each}
+    counted = items("c5.4xlarge")
+    assert machines & set(counted["seqferry"]) == {"machine c5.4xlarge"}
+    assert machines & set(counted["s3mirror"]) == {"CPU of DBOS Cloud", "a month of DBOS Cloud Pro"}
+    [omitted, *_] = mirror.compare(mirror.MirrorRequest(workload), PRICER).left_out
+    assert "that of s3mirror with its subscription: $99.10" in omitted
+    with pytest.raises(UsageError, match="give --machine"):
+        mirror.compare(mirror.MirrorRequest(workload, cpu_ms=5.0), PRICER)
 
 
 def test_half_a_cent_is_rounded_up() -> None:

@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from seqferry.bench.gateway.experiments import whole
+from seqferry.bench.gateway.experiments import rounds_for, whole
+from seqferry.bench.recommend import few_runs
+from seqferry.bench.spread import FEWEST
 
 RULE: Final = (
-    "A folder is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than 2 "
-    "runs of each nothing is said to be ahead. Outliers are runs beyond 1.5 times the distance of the quartiles; they "
-    "stay in all figures."
+    "A folder is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than "
+    f"{FEWEST} runs of each nothing is said to be ahead. Outliers are runs beyond 1.5 times the distance of the "
+    "quartiles; they stay in all figures."
 )
-_FEWEST: Final = 2
+_TWO: Final = 2
 _CASES: Final = (
     ("small", "For files of 1 MiB", ("small-dsync", "small-direct")),
     ("large", "for files of {sizes}", ("large-1", "large-3", "large-5")),
@@ -56,8 +58,14 @@ def sentence(advice: Sequence[GatewayAdvice]) -> str:
 
 
 def _case(case: str, words: str, tests: Sequence[Sequence[Mapping[str, Any]]]) -> GatewayAdvice:
-    if all(len(test) < _FEWEST for test in tests):
+    if all(len(test) < _TWO for test in tests):
         return GatewayAdvice(case, None, f"{words} there is nothing to compare {tests[0][0]['folder']} with")
+    compared = [test for test in tests if len(test) >= _TWO]
+    runs = [min(each["runs"] for each in test) for test in compared]
+    if max(runs) < FEWEST:
+        rounds = rounds_for(FEWEST, small=case == "small")
+        return GatewayAdvice(case, None, f"{words} there is no verdict: {few_runs(max(runs))} (--rounds {rounds})")
+    tests = [test for test, least in zip(compared, runs, strict=True) if least >= FEWEST]
     firsts = [ahead for test in tests if (ahead := _ahead(test)) is not None]
     leaders = list(dict.fromkeys(name for name, _ in firsts))
     if not leaders:
@@ -76,8 +84,6 @@ def _ahead(test: Sequence[Mapping[str, Any]]) -> tuple[str, float] | None:
     """The folder that is ahead of all others, and by which share of the next one's speed; None where none is."""
     ranked = sorted(test, key=lambda each: -each["bytes_per_second"]["median"])
     first, others = ranked[0], ranked[1:]
-    if not others or min(each["runs"] for each in ranked) < _FEWEST:
-        return None
     if any(each["bytes_per_second"]["high"] >= first["bytes_per_second"]["low"] for each in others):
         return None
     best, second = (each["bytes_per_second"]["median"] for each in ranked[:2])

@@ -129,6 +129,11 @@ def experiments(asked: GatewayParameters, *, fio: bool) -> list[Experiment]:
     return found
 
 
+def rounds_for(runs: int, *, small: bool) -> int:
+    """The option ``--rounds`` with which an experiment of small files, or another one, is run so often."""
+    return runs if small else (runs - 1) * _ROUNDS_OF_OTHERS + 1
+
+
 def _write_experiment(name: str, kind: Kind, blocks: int, block: int, flags: str, rounds: int) -> Experiment:
     what = f"{blocks:,} blocks of {whole(block)}" if kind == "small" else f"a file of {whole(block * blocks)}"
     return Experiment(name, f"{what}, {flags}", kind, block * blocks, rounds, block=block, blocks=blocks, flags=flags)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from seqferry.bench.machine import installed_version, machine
-from seqferry.bench.recommend import FEWEST
-from seqferry.bench.spread import Spread
+from seqferry.bench.recommend import few_runs
+from seqferry.bench.spread import FEWEST, Spread
 from seqferry.bench.stage import pipelines
 from seqferry.bench.stage.comparison import StageOutcome, StagePlan, StageRun
 from seqferry.bench.stage.way import Way
@@ -132,18 +132,25 @@ def _median(row: Row) -> float:
 
 def _take(ranked: Sequence[Row], standard: Row, tasks: int) -> str:
     best = ranked[0]
+    fastest = f"{best['what']}, {duration(_median(best))}"
     if len(ranked) == 1:
-        return f"{best['what']}, {duration(_median(best))}; there is nothing to compare it with."
+        return f"{fastest}; there is nothing to compare it with."
+    sure = [each for each in ranked if each["runs"] >= FEWEST]
+    if best not in sure or len(sure) == 1:
+        least = min(each["runs"] for each in ranked)
+        return f"no verdict: {fastest}, was the fastest, and {few_runs(least)} (--repetitions {FEWEST})."
+    # A way that failed in some rounds is none to be measured against.
+    ranked, standard = sure, standard if standard in sure else sure[-1]
     alike = [each for each in ranked[1:] if _overlap(best, each)]
-    took = f"take {best['what']}, {duration(_median(best))}"
-    if best["runs"] < FEWEST:
-        why = "; one run of each tells no difference for sure"
-    elif alike:
-        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-        why = f"; {alike[0]['what']}{more} do{'' if more else 'es'} not differ beyond the spread"
+    more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+    if standard in alike:
+        others = f"{alike[0]['what']}{more} do{'' if more else 'es'} not differ from it beyond the spread"
+        return f"no verdict: {fastest}, was the fastest, and {others}. More --repetitions may tell."
+    if alike:
+        why = f"{alike[0]['what']}{more} do{'' if more else 'es'} not differ beyond the spread"
     else:
-        why = f"; {ranked[1]['what']} follows with {duration(_median(ranked[1]))}"
-    return f"{took}{why}. {_saving(best, standard, tasks)}"
+        why = f"{ranked[1]['what']} follows with {duration(_median(ranked[1]))}"
+    return f"take {fastest}; {why}. {_saving(best, standard, tasks)}"
 
 
 def _overlap(one: Row, other: Row) -> bool:

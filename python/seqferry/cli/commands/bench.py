@@ -377,7 +377,8 @@ class _BenchProgress(Progress):
         if run.error is not None or run.cost is None or run.speed is None:
             display.say(text.printable(f"  FAILED {what}: {run.error}"))
         else:
-            self.say(f"  {what}: {text.rate(run.speed)}, {run.cost.wall_s:.2f} s, {run.cost.cpu_s:.2f} s CPU, verified")
+            seconds = run.cost.wall_s if run.on_disk_s is None else run.on_disk_s
+            self.say(f"  {what}: {text.rate(run.speed)}, {seconds:.2f} s, {run.cost.cpu_s:.2f} s CPU, verified")
 
 
 class _GatewayProgress(Progress):
