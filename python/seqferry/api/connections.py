@@ -14,8 +14,10 @@ from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from seqferry.api.problems import problem
 
 log: Final = logging.getLogger("seqferry.serve")
 
@@ -218,6 +220,33 @@ class Server(uvicorn.Server):
         return False
 
 
+class _Framing:
+    """Refuses requests whose end is in doubt, and closes their connection, whatever else is asked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = _framing_fault(scope) if scope["type"] == "http" else None
+        app = self._app if fault is None else problem(400, fault, "bad_request", {"Connection": "close"})
+        await app(scope, receive, send)
+
+
+def _framing_fault(scope: Scope) -> str | None:
+    """Reason why a proxy may see another end of this request than the server does, in words; None when none may.
+
+    Such a request can hide a second one, which the proxy has not looked at (RFC 9112, section 6.1).
+    """
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in names:
+        return None
+    if b"content-length" in names:
+        return "The request has both Content-Length and Transfer-Encoding; send one of them."
+    if scope["http_version"] == "1.0":
+        return "A request of HTTP/1.0 has no Transfer-Encoding; send Content-Length, or use HTTP/1.1."
+    return None
+
+
 def server(
     app: ASGIApp,
     *,
@@ -232,7 +261,7 @@ def server(
 
     return Server(
         uvicorn.Config(
-            app,
+            _Framing(app),
             http="h11",
             ws="none",
             loop="asyncio",

@@ -71,9 +71,6 @@ class Guard:
         with_body = has_body(scope)
         if with_body:
             receive, send = _closing_unread(receive, send)
-        if (fault := _framing_fault(scope)) is not None:
-            await problem(400, fault, "bad_request", {"Connection": "close"})(scope, receive, send)
-            return
         # A body would be read into memory before the route is looked up.
         if _is_open(scope) and not with_body:
             self._note(scope, self._identify_from_memory(scope))
@@ -172,21 +169,6 @@ def has_body(scope: Scope) -> bool:
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
         for name, value in scope["headers"]
     )
-
-
-def _framing_fault(scope: Scope) -> str | None:
-    """Reason why a proxy may see another end of this request than the server does, in words; None when none may.
-
-    Such a request can hide a second one, which the proxy has not looked at (RFC 9112, section 6.1).
-    """
-    names = {name for name, _ in scope["headers"]}
-    if b"transfer-encoding" not in names:
-        return None
-    if b"content-length" in names:
-        return "The request has both Content-Length and Transfer-Encoding; send one of them."
-    if scope["http_version"] == "1.0":
-        return "A request of HTTP/1.0 has no Transfer-Encoding; send Content-Length, or use HTTP/1.1."
-    return None
 
 
 def _is_open(scope: Scope) -> bool:

@@ -155,6 +155,21 @@ def test_a_request_whose_end_is_in_doubt_is_refused_and_its_connection_closed(
     assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
+def test_it_is_refused_before_anything_else_looks_at_the_request() -> None:
+    async def refusing(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    with http(refusing) as client, _connected(client) as connection:
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        connection.sendall(head + HIDDEN)
+
+        answer = _until_closed(connection)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_body_that_does_not_come_is_given_up(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "_SILENCE_SECONDS", 0.3)
     head = [

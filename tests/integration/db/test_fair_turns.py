@@ -135,7 +135,7 @@ def test_who_has_more_under_way_waits_for_the_others(queue: _Queue) -> None:
 
 def test_parts_are_equal_over_time(queue: _Queue) -> None:
     queue.add("ada@host1", 60)
-    queue.add("ada@host2", 60)
+    queue.add("ada@host2 by schedule nightly", 60)
     queue.add("bob@host1", 60)
     queue.add("eve@host1", 60)
 
@@ -151,7 +151,7 @@ def test_parts_are_equal_over_time(queue: _Queue) -> None:
 
 def test_a_token_that_several_addresses_use_is_one_person(queue: _Queue) -> None:
     queue.add("http core from 10.1.2.3", 20)
-    queue.add("http core from 10.1.2.4", 20)
+    queue.add("http core from 10.1.2.4 by schedule nightly", 20)
     queue.add("http vendor from 10.1.2.3", 20)
 
     queue.share(8)
