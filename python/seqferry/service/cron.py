@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -98,7 +99,7 @@ def _read_field(expression: str, at: int) -> list[int]:
     """Values of a field of the clock, in their order."""
     from croniter import croniter
 
-    fields: list[list[int | str]] = croniter.expand(expression, second_at_beginning=True)[0]
+    fields: Sequence[Sequence[int | str]] = croniter.expand(expression, second_at_beginning=True)[0]
     if at >= len(fields):
         return [0]  # an expression without seconds
     values = fields[at]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 from ended import AT, add_ended_batch, begin, ended, finish
+from sqlalchemy.event import listen
 
 from seqferry.db import schedule_rows
 from seqferry.db.record import anchor_rows, ledger
@@ -75,12 +76,16 @@ def _other(column: sa.Column[Any], value: Any) -> Any:
     return f"{value or ''}x"
 
 
+def _past_references(raw: Any, _record: object) -> None:
+    raw.execute("set session_replication_role = replica")
+
+
 @pytest.fixture
 def forger(service: Service) -> Iterator[sa.Engine]:
     """Writes past the references between tables, as a person with all rights may."""
     made = sa.create_engine(service.database.url)
     if made.dialect.name != "sqlite":  # which looks at references only where it is asked to
-        sa.event.listen(made, "connect", lambda raw, _: raw.execute("set session_replication_role = replica"))
+        listen(made, "connect", _past_references)
     yield made
     made.dispose()
 
@@ -107,15 +112,16 @@ def test_a_changed_value_of_a_covered_column_is_found_and_of_another_is_not(
         owner = table.c.get("id" if table.name == "transfer" else "transfer_id")
         wanted = sa.select(table).order_by(*table.primary_key.columns).limit(1)
         with service.database.read() as connection:
-            rows = [] if owner is None else connection.execute(wanted.where(owner == of)).mappings().all()
-            rows = rows or connection.execute(wanted).mappings().all()
-        for row in rows:
+            found = None if owner is None else connection.execute(wanted.where(owner == of)).one_or_none()
+            found = found or connection.execute(wanted).one_or_none()
+        if found is not None:
+            row: dict[str, Any] = dict(zip(table.c.keys(), found, strict=True))
             others = {column.name: _other(column, row[column.name]) for column in table.c}
             kept = {name: value for name, value in others.items() if (table.name, name) not in covered}
             for changed in [*({name: others[name]} for name in others.keys() - kept.keys()), *([kept] if kept else [])]:
                 _change(forger, table, row, changed)
-                if bool(found := _audit(service)) is (changed is kept):
-                    wrong.append(f"{table.name}: {', '.join(changed)}: {found}")
+                if bool(told := _audit(service)) is (changed is kept):
+                    wrong.append(f"{table.name}: {', '.join(changed)}: {told}")
                 _change(forger, table, {**row, **changed}, {name: row[name] for name in changed})
 
     assert wrong == []

@@ -216,11 +216,19 @@ def test_files_of_a_share_that_wait_are_told(waits: dict[str, Any], lines: list[
 
 
 @pytest.mark.parametrize(
-    ("alive", "draining", "state"),
-    [(True, False, "alive"), (True, True, "draining"), (False, True, "silent"), (False, False, "silent")],
+    ("alive", "draining", "gone", "state"),
+    [
+        (True, False, False, "alive"),
+        (True, True, False, "draining"),
+        (False, True, False, "silent"),
+        (False, False, False, "silent"),
+        (False, True, True, "gone"),
+    ],
 )
-def test_a_worker_that_gives_no_sign_is_silent_whatever_it_was_to_do(alive: bool, draining: bool, state: str) -> None:
+def test_a_worker_that_gives_no_sign_is_silent_until_others_do_its_work(
+    alive: bool, draining: bool, gone: bool, state: str
+) -> None:
     process = Process("w", "worker", "host", 1, "1", "head", "1")
     activity = Activity((), None, None, 0, 0)
 
-    assert workers._state(ProcessStatus(process, activity, 0.0, 0.0, alive, draining)) == state
+    assert ProcessStatus(process, activity, 0.0, 0.0, alive, draining, gone).state == state
