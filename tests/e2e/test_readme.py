@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,16 +16,30 @@ from support.servers import S3Server
 ROOT = Path(__file__).parents[2]
 README, MANUAL = ROOT / "README.md", ROOT / "docs/use/manual.md"
 MARK = "--- next command ---"
-
+BLOCK = re.compile(r"<!-- session: .*?-->\n```console\n(.*?)```", re.DOTALL)
+DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 Session = list[tuple[str, list[str]]]
 
 
 def sessions(page: Path, expected: int) -> list[Session]:
     """The sessions of a page: their commands, each with the lines that it is said to print."""
-    blocks = re.findall(r"<!-- session: .*?-->\n```console\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    blocks = BLOCK.findall(page.read_text())
     assert len(blocks) == expected, f"a session of {page.name} is not marked as one"
     return [session(block) for block in blocks]
+
+
+def write(page: Path, told: list[list[list[str]]]) -> None:
+    """Put what the commands of the sessions of a page have printed into it."""
+    text = page.read_text()
+    for block, printed in zip(BLOCK.findall(text), told, strict=True):
+        lines = [
+            line
+            for (command, _), output in zip(session(block), printed, strict=True)
+            for line in (f"$ {command}".replace("\n", "\n> "), *output)
+        ]
+        text = text.replace(block, "".join(f"{line}\n" for line in lines))
+    page.write_text(text)
 
 
 def session(block: str) -> Session:
@@ -50,6 +65,16 @@ def alike(lines: list[str]) -> list[str]:
     text = re.sub(r"[\d.]+ [KMG]iB/s", "RATE", text)
     text = re.sub(r"\b2\d{7}\b", "SIZE", text)  # random data does not compress to the same size twice
     return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_digests_on_the_pages_are_of_runs(page: Path) -> None:
+    """A digest has nearly all digits, and hardly five of the same in a row; the audit has the head of the summary."""
+    found = DIGEST.findall(page.read_text())
+
+    assert not [one for one in found if len(set(one)) < 11 or re.search(r"(.)\1{4}", one)]
+    if page == README:
+        assert found[-1] == found[-2]
 
 
 @pytest.fixture
@@ -87,6 +112,9 @@ def test_the_sessions_print_what_the_pages_say(seaweedfs: S3Server, tmp_path: Pa
 
     told += run_session(transfer, {**environment, "SEQFERRY_STATE_DIR": str(tmp_path / "new")}, tmp_path)
 
+    if os.environ.get("SEQFERRY_TEST_WRITE_SESSIONS") == "1":
+        write(MANUAL, [told[: len(first)], told[len(first) : -len(transfer)]])
+        write(README, [told[-len(transfer) :]])
     for (command, said), lines in zip(first + second + transfer, told, strict=True):
         assert alike(lines) == alike(said), command
 
