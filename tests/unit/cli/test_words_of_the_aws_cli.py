@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import awscli  # pyright: ignore[reportMissingTypeStubs]
-import awscli.customizations.s3.subcommands as subcommands  # pyright: ignore[reportMissingTypeStubs]
+import awscli
+import awscli.customizations.s3.subcommands as subcommands
 import pytest
 import typer
-from awscli.customizations.s3.syncstrategy import (  # pyright: ignore[reportMissingTypeStubs]
+from awscli.customizations.s3.syncstrategy import (
     delete,
     exacttimestamps,
     sizeonly,
