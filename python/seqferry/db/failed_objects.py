@@ -67,9 +67,13 @@ def _is_carried(row: sa.Row[Any], cause: str | None) -> bool:
     return cause is not None and cause_id(row.error_class, row.error_code, row.error_operation) != cause
 
 
+_LOOKS: Final = ("HeadObject", "GetObject")
+"""Operations of a look-up. A refused HEAD has no body: the reason is that of the GET which it stands for."""
+
+
 def _is_refused(row: sa.Row[Any]) -> bool:
     """True of an object that planning has refused: no run of a batch has tried it."""
-    return row.error_operation == "plan" or (row.error_operation == "HeadObject" and not row.attempts)
+    return row.error_operation == "plan" or (row.error_operation in _LOOKS and not row.attempts)
 
 
 def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[FailureGroup]:

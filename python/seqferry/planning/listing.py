@@ -6,6 +6,7 @@ What happens to each is decided by ``planning.decision``.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.locations import LocalFolder
+from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
@@ -27,6 +28,8 @@ LOOKED_UP_AT_ONCE: Final = 1000
 _NAMED_AT_MOST: Final = 20
 _TARGET_PAGES: Final = 4
 """Requests for what is at the target of one page. Where more lies in between, looking each object up is no dearer."""
+_DENIED_PAGES: Final = 16
+"""Requests for the sizes of objects of one page that cannot be looked at. The sizes of others stay unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def _look_up(
     """Each of these single objects, which are in one bucket or folder."""
     if not singles:
         return
-    found = engine.head_each(singles[0].source, [one.source.key for one in singles])
+    found = look_up(engine, singles[0].source, [one.source.key for one in singles])
     for part, info in zip(singles, found, strict=True):
         yield part, iter([[info]])
 
@@ -228,7 +231,47 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
         yield from _versions(engine, spec)
         return
     for keys in _chunks(_keys_of(spec)):
-        yield engine.head_each(spec.source, keys)
+        yield look_up(engine, spec.source, keys)
+
+
+def look_up(engine: Engine, place: Location, keys: list[str]) -> list[Listed]:
+    """Each of these objects, also those that are absent or refused.
+
+    Of one that may be listed and not looked at, size and time are those of the listing.
+
+    Raises:
+        StorageError: as ``Engine.head_each``.
+    """
+    found = engine.head_each(place, keys)
+    denied = [info.key for info in found if isinstance(info, FailedLookup) and info.failure.is_denied]
+    if not denied or isinstance(place, LocalFolder):
+        return found
+    listed = _find_in_listing(engine, place, denied)
+    return [
+        replace(info, size=at.size, etag=at.etag, last_modified=at.last_modified, storage_class=at.storage_class)
+        if isinstance(info, FailedLookup) and (at := listed.get(info.key)) is not None
+        else info
+        for info in found
+    ]
+
+
+def _find_in_listing(engine: Engine, place: S3Location, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+    """Those of these keys that a few pages of a listing show."""
+    place = replace(place, key=os.path.commonprefix(keys))  # noqa: RUF071 - of keys, not of paths
+    left, found = sorted(set(keys), key=_in_bytes), dict[str, ObjectInfo]()
+    for _ in range(_DENIED_PAGES):
+        try:
+            listed, ended = engine.list_after(place, _before(left[0], place.key))
+        except StorageError as why:
+            log.info("sizes of objects that cannot be looked at stay unknown: %s", why)
+            break
+        wanted = set(left)
+        found |= {info.key: info for info in listed if info.key in wanted}
+        last = _in_bytes(listed[-1].key) if listed else b""
+        left = [key for key in left[1:] if _in_bytes(key) > last and key not in found]
+        if ended or not left:
+            break
+    return found
 
 
 def target_is_empty(engine: Engine, spec: ResolvedSpec) -> bool:
@@ -284,7 +327,7 @@ def _versions(engine: Engine, spec: ResolvedSpec) -> Iterator[Sequence[Listed]]:
         page = named[start : start + LOOKED_UP_AT_ONCE]
         current = [key for key, version in page if not version]
         found: dict[tuple[str, str], Any] = {}
-        found |= {(key, ""): info for key, info in zip(current, engine.head_each(spec.source, current), strict=True)}
+        found |= {(key, ""): info for key, info in zip(current, look_up(engine, spec.source, current), strict=True)}
         earlier = [one for one in page if one[1]]
         found |= dict(zip(earlier, buckets.look_up_versions(engine, spec.source, earlier), strict=True))
         yield [found[one] for one in page]

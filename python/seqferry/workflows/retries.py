@@ -21,7 +21,7 @@ from seqferry.model.models import (
     RETRY_CAUSE,
     ResolvedSpec,
 )
-from seqferry.planning import decision
+from seqferry.planning import decision, listing
 from seqferry.planning.decision import KeyRules
 from seqferry.spec import run
 from seqferry.workflows.operations import transfer, work_of
@@ -85,7 +85,12 @@ def _look_again(
             continue
         for (_, one), info in zip(ones, found, strict=True):
             choice = decision.decide(part, info, rules)
-            planned = replace(transfer.plan_object(info, choice), source_key=one.source_key, target_key=one.target_key)
+            planned = replace(
+                transfer.plan_object(info, choice),
+                source_key=one.source_key,
+                target_key=one.target_key,
+                size=info.size or one.size,  # of one that still cannot be looked at it is known from before
+            )
             again[id(one)] = None if choice.action == "ignore" else planned
     decided = [again.get(id(one), one) for one in page]
     return [one for one in decided if one is not None]
@@ -109,7 +114,7 @@ def _by_part(
 def _look_up(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
     if any(version for _, version in wanted) and spec.versions:
         return cast("Sequence[Listed]", buckets.look_up_versions(runtime.engine, spec.source, wanted))
-    return runtime.engine.head_each(spec.source, [key for key, _ in wanted])
+    return listing.look_up(runtime.engine, spec.source, [key for key, _ in wanted])
 
 
 def _decide_names(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:

@@ -112,6 +112,39 @@ def test_a_script_posts_reads_the_id_and_polls_until_all_files_are_there(
     assert len(digests(storage, buckets[1], "in/")) == 20
 
 
+@pytest.mark.every_server
+def test_a_named_file_that_is_denied_has_its_size_and_so_has_its_retry(
+    client: httpx.Client, own: Service, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    sizes = {f"run/{name}": SMALL + number for number, name in enumerate(("a", "b/ü c", "b/ü", "x"))}
+    fill(storage, buckets[0], sizes | {f"run/b/{number:04d}": 1 for number in range(30)}, rng)
+    for key in ("run/b/ü c", "run/x"):
+        proxy.rule(["HeadObject", "GetObject"], access_denied(), bucket=buckets[0], key_is=key)
+    names = [*(key.removeprefix("run/") for key in sizes), "gone"]
+
+    transfer_id = client.post("/start_transfer", json=_payload(buckets, src_keys=names)).json()
+    files = {one["file"]: (one["status"], one["size"] * 2**30) for one in _poll(client, transfer_id)["filewise"]}
+
+    denied = {key.removeprefix("run/"): ("ERROR", size) for key, size in sizes.items() if key in ("run/b/ü c", "run/x")}
+    assert files == {
+        **{key.removeprefix("run/"): ("SUCCESS", size) for key, size in sizes.items()}, **denied, "gone": ("ERROR", 0),
+    }  # fmt: skip
+
+    proxy.rule(["ListObjectsV2"], access_denied(), bucket=buckets[0])
+    until_ended(own, transfer_id)
+    again = client.post(f"/api/v1/transfers/{transfer_id}/retry").json()["id"]
+    assert until_ended(own, again).totals.failed == 3
+    objects = client.get(f"/api/v1/transfers/{again}/objects").json()["objects"]
+    failed = {f"run/{name}": size for name, (state, size) in files.items() if state == "ERROR"}
+    assert {one["source_key"]: one["size"] for one in objects} == failed
+
+    proxy.clear_rules()
+    last = client.post(f"/api/v1/transfers/{again}/retry").json()["id"]
+    assert until_ended(own, last).totals.done == 2
+    wanted = {f"run/{name}": found for name, found in digests(storage, buckets[0], "run/").items() if name in files}
+    assert {f"run/{name}": found for name, found in digests(storage, buckets[1], "in/").items()} == wanted
+
+
 def test_the_first_status_names_every_file(
     client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
 ) -> None:
