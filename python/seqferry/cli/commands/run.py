@@ -170,36 +170,36 @@ class _Parser:
         self,
         places: Places,
         selection: SelectionOptions,
+        filters: Filters,
         names: NameOptions,
         parts: PartOptions,
         storage: StorageOptions,
+        access: AccessOptions,
+        protection: Protection,
+        attributes: Attributes,
     ) -> TransferSpec:
         pipes.refuse(places, "run")
-        filters: Filters,
         given = selecting.spec_arguments(
             places, selection, filters, names, parts, storage, access, protection, attributes, self._endpoints
         )
         return build_spec(**given, allow_local=True)
 
-        access: AccessOptions,
-        protection: Protection,
-        attributes: Attributes,
     def mv(
         self,
         places: Places,
         selection: SelectionOptions,
+        filters: Filters,
         names: NameOptions,
         parts: PartOptions,
         storage: StorageOptions,
-    ) -> TransferSpec:
-        return mv_command.of(self.cp(places, selection, filters, names, parts, storage, access, protection, attributes))
-        filters: Filters,
-
-    def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
-        from seqferry.planning import removals
         access: AccessOptions,
         protection: Protection,
         attributes: Attributes,
+    ) -> TransferSpec:
+        return mv_command.of(self.cp(places, selection, filters, names, parts, storage, access, protection, attributes))
+
+    def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
+        from seqferry.planning import removals
 
         endpoint = self._endpoints
         given = rm.spec_arguments(doomed.sources or [], which, names)
