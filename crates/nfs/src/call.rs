@@ -10,8 +10,6 @@ const LONGEST_CREDENTIALS: usize = 400;
 /// Longest name of a machine and most groups in credentials of a Unix user.
 const LONGEST_MACHINE: usize = 255;
 const MOST_GROUPS: u32 = 16;
-/// Bytes of a call that tell it from another one with the same number.
-const DIGESTED: usize = 256;
 
 /// The user that a client states.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +28,8 @@ pub(crate) struct Call {
     pub(crate) version: u32,
     pub(crate) procedure: u32,
     pub(crate) credentials: Result<Credentials, auth_stat>,
-    /// Checksum of the start of the call.
-    pub(crate) digest: u64,
-    /// Bytes of the record.
-    pub(crate) length: usize,
+    /// The whole call, as it came.
+    pub(crate) record: Bytes,
     pub(crate) arguments: Bytes,
 }
 
@@ -51,10 +47,7 @@ pub(crate) enum CallError {
 impl Call {
     /// Read the head of a call.
     pub(crate) fn parse(record: Bytes) -> Result<Self, CallError> {
-        let length = record.len();
-        let start = &record[..length.min(DIGESTED)];
-        let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, start);
-        let mut decoder = Decoder::new(record);
+        let mut decoder = Decoder::new(record.clone());
         let (Ok(xid), Ok(0)) = (decoder.number(), decoder.number()) else { return Err(CallError::NotACall) };
         if decoder.number() != Ok(RPC_VERSION_2) {
             return Err(CallError::RpcVersion { xid });
@@ -68,7 +61,7 @@ impl Call {
         let (program, version, procedure, (flavor, body)) =
             head(&mut decoder).map_err(|_| CallError::Garbage { xid })?;
         let credentials = credentials(flavor, body);
-        Ok(Self { xid, program, version, procedure, credentials, digest, length, arguments: decoder.rest() })
+        Ok(Self { xid, program, version, procedure, credentials, record, arguments: decoder.rest() })
     }
 }
 

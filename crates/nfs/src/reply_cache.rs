@@ -1,13 +1,18 @@
 //! Replies to calls that change something, kept for the case that the call comes again.
 //!
 //! A client that got no reply sends its call again, often over another connection. Run twice, a removal would report
-//! that there is no such file, and a write that was delayed would undo a later one.
+//! that there is no such file, and a write that was delayed would undo a later one. A call that only looks like one
+//! before must run: its client would believe a change that was not made. So a call is known by a keyed digest of all
+//! its bytes, and for a limited time, since clients begin their numbers anew.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::reply::Reply;
@@ -16,14 +21,15 @@ use crate::reply::Reply;
 const REPLIES: usize = 1024;
 /// Clients whose replies are kept: 256 clients use up to 150 MiB.
 const CLIENTS: usize = 256;
+/// Time for which a reply is kept. Linux sends a call again after a minute, and at once over a new connection.
+const AGE: Duration = Duration::from_mins(2);
 
 /// Identity of a call: its number alone would mix calls of several programs behind one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct CallKey {
     xid: u32,
-    procedure: u32,
+    /// Digest of the whole call. It has a key, so that no call can be made that has the digest of another one.
     digest: u64,
-    length: usize,
 }
 
 /// Kinds of calls whose replies are kept apart: a file that is written must not push out the reply to a removal.
@@ -45,8 +51,8 @@ enum Seen {
 #[derive(Debug, Default)]
 struct Replies {
     calls: HashMap<CallKey, Seen>,
-    /// Calls that are done, the oldest first.
-    done: VecDeque<CallKey>,
+    /// Calls that are done and their ends, the oldest first.
+    done: VecDeque<(CallKey, Instant)>,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +72,7 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct ReplyCache {
     state: Mutex<State>,
+    digests: RandomState,
 }
 
 /// Answer to a call that begins.
@@ -90,7 +97,7 @@ pub(crate) struct RunningCall {
 impl ReplyCache {
     /// Begin a call, or wait for the reply of the same call.
     pub(crate) async fn begin(self: &Arc<Self>, client: IpAddr, call: &Call, kind: Kept) -> Begun {
-        let key = CallKey { xid: call.xid, procedure: call.procedure, digest: call.digest, length: call.length };
+        let key = self.key(call);
         loop {
             let mut running = {
                 let mut state = self.lock();
@@ -115,6 +122,12 @@ impl ReplyCache {
         }
     }
 
+    fn key(&self, call: &Call) -> CallKey {
+        let mut hasher = self.digests.build_hasher();
+        hasher.write(&call.record);
+        CallKey { xid: call.xid, digest: hasher.finish() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,9 +147,26 @@ impl State {
         }
         let found = self.clients.entry(client).or_default();
         found.used = self.clock;
-        match kind {
+        let replies = match kind {
             Kept::Writes => &mut found.writes,
             Kept::Changes => &mut found.changes,
+        };
+        replies.forget_old();
+        replies
+    }
+}
+
+impl Replies {
+    /// Forget replies that are too old.
+    fn forget_old(&mut self) {
+        while self.done.front().is_some_and(|(_, end)| end.elapsed() >= AGE) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((oldest, _)) = self.done.pop_front() {
+            self.calls.remove(&oldest);
         }
     }
 }
@@ -148,11 +178,9 @@ impl RunningCall {
             let mut state = self.cache.lock();
             let replies = state.replies(self.client, self.kind);
             replies.calls.insert(self.key, Seen::Done(reply.clone()));
-            replies.done.push_back(self.key);
-            if replies.done.len() > REPLIES
-                && let Some(oldest) = replies.done.pop_front()
-            {
-                replies.calls.remove(&oldest);
+            replies.done.push_back((self.key, Instant::now()));
+            if replies.done.len() > REPLIES {
+                replies.forget_oldest();
             }
         }
         if let Some(sender) = self.reply.take() {
@@ -176,11 +204,27 @@ mod tests {
     use super::*;
 
     fn call(xid: u32) -> Call {
+        call_with(xid, 12, &[])
+    }
+
+    fn call_with(xid: u32, procedure: u32, arguments: &[u8]) -> Call {
         let mut record = xid.to_be_bytes().to_vec();
-        for number in [0_u32, 2, 100_003, 3, 12, 0, 0, 0, 0] {
+        for number in [0_u32, 2, 100_003, 3, procedure, 0, 0, 0, 0] {
             record.extend(number.to_be_bytes());
         }
+        record.extend(arguments);
         Call::parse(record.into()).unwrap()
+    }
+
+    /// True when the call runs, and false when it gets the reply of one before.
+    async fn runs(cache: &Arc<ReplyCache>, call: &Call) -> bool {
+        match cache.begin("10.0.0.1".parse().unwrap(), call, Kept::Writes).await {
+            Begun::Answered(_) => false,
+            Begun::New(running) => {
+                running.answered(&reply("done"));
+                true
+            }
+        }
     }
 
     fn reply(text: &'static str) -> Reply {
@@ -223,5 +267,42 @@ mod tests {
         tokio::task::yield_now().await;
         drop(running);
         assert!(matches!(waiting.await.unwrap(), Begun::New(_)));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_differs_anywhere_is_another_call() {
+        let cache = Arc::new(ReplyCache::default());
+        let arguments = vec![7; 1 << 20];
+        assert!(runs(&cache, &call_with(1, 7, &arguments)).await);
+        assert!(!runs(&cache, &call_with(1, 7, &arguments)).await, "the same call");
+        for at in [0, 255, 256, 257, 4096, arguments.len() / 2, arguments.len() - 1] {
+            let mut changed = arguments.clone();
+            changed[at] ^= 1;
+            assert!(runs(&cache, &call_with(1, 7, &changed)).await, "byte {at}");
+        }
+        assert!(runs(&cache, &call_with(1, 7, &arguments[1..])).await, "shorter");
+        assert!(runs(&cache, &call_with(1, 2, &arguments)).await, "another procedure");
+        assert!(runs(&cache, &call_with(2, 7, &arguments)).await, "another number");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_is_kept_for_two_minutes_and_a_call_that_runs_for_as_long_as_it_runs() {
+        let cache = Arc::new(ReplyCache::default());
+        assert!(runs(&cache, &call(1)).await);
+        tokio::time::advance(AGE.saturating_sub(Duration::from_secs(1))).await;
+        assert!(!runs(&cache, &call(1)).await, "it comes again in time");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(runs(&cache, &call(1)).await, "a program that begins its numbers anew");
+        assert_eq!(cache.lock().clients.values().map(|client| client.writes.calls.len()).sum::<usize>(), 1);
+
+        let address = "10.0.0.1".parse().unwrap();
+        let Begun::New(running) = cache.begin(address, &call(5), Kept::Writes).await else { panic!("it is new") };
+        tokio::time::advance(10 * AGE).await;
+        let (other, again) = (Arc::clone(&cache), call(5));
+        let waiting = tokio::spawn(async move { other.begin(address, &again, Kept::Writes).await });
+        tokio::task::yield_now().await;
+        running.answered(&reply("late"));
+        let Begun::Answered(late) = waiting.await.unwrap() else { panic!("the slow call ran twice") };
+        assert_eq!(late.parts[0], "late");
     }
 }

@@ -82,6 +82,27 @@ async fn a_write_that_was_delayed_on_an_old_connection_does_not_undo_a_later_one
 }
 
 #[tokio::test]
+async fn a_write_that_differs_from_one_before_in_its_last_byte_alone_is_carried_out() {
+    let share = MemoryShare::new(false);
+    share.add_file("file", b"");
+    let server = serve(&share).await;
+    let top = root(server.address).await;
+    let file = find(&mut connect(server.address).await, &top, "file").await;
+    for last in [1, 2] {
+        let mut data = vec![0; 4096];
+        data[4095] = last;
+        let written = Opaque::borrowed(&data);
+        let arguments =
+            WRITE3args { file: file.clone(), offset: 0, count: 4096, stable: stable_how::FILE_SYNC, data: written };
+        // A program that numbers its calls anew over each connection.
+        let mut connection = Raw::connect(server.address).await;
+        connection.send(&call(1, WRITE, &arguments)).await;
+        assert_eq!(words(&connection.receive().await.unwrap())[STATUS], 0);
+        assert_eq!(share.bytes("file").unwrap(), data, "acknowledged");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_did_nothing_for_now_runs_when_it_comes_again() {
     let share = MemoryShare::new(false);
     share.add_file("file", b"bytes");
