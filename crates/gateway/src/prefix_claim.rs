@@ -87,6 +87,23 @@ struct State {
     refusal: Option<String>,
 }
 
+/// Cause for which a prefix is not claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotClaimed {
+    /// Another gateway has claimed it: the line about that claim.
+    Taken(String),
+    /// The bucket refuses the look or the claim. The same cache claims it before its first upload.
+    Failed(String),
+}
+
+impl NotClaimed {
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Taken(text) | Self::Failed(text) => text,
+        }
+    }
+}
+
 /// Outcome of a look.
 enum Standing {
     Held,
@@ -110,31 +127,32 @@ impl PrefixClaim {
     /// Refuse a prefix that another cache has claimed. Changes nothing. An endpoint that does not answer is no refusal.
     ///
     /// # Errors
-    /// The line about the other claim, or the reason why the bucket refuses the look.
-    pub(crate) async fn check(&self) -> Result<(), String> {
+    /// Another claim, or the reason why the bucket refuses the look.
+    pub(crate) async fn check(&self) -> Result<(), NotClaimed> {
         if self.spec.take_over {
             return Ok(());
         }
         match self.look().await {
-            Ok(seen) => self.first_foreign(&seen).map_or(Ok(()), |claim| Err(self.line(claim))),
+            Ok(seen) => self.first_foreign(&seen).map_or(Ok(()), |claim| Err(NotClaimed::Taken(self.line(claim)))),
             Err(RequestError::Failed(error)) if is_outage(&error) => Ok(()),
-            Err(error) => Err(words(error)),
+            Err(error) => Err(NotClaimed::Failed(words(error))),
         }
     }
 
     /// Claim the prefix. Where the endpoint does not answer it is claimed before the first upload.
     ///
     /// # Errors
-    /// The line about another claim, or the reason why the bucket refuses.
-    pub(crate) async fn acquire(&self) -> Result<(), String> {
+    /// Another claim, or the reason why the bucket refuses.
+    pub(crate) async fn acquire(&self) -> Result<(), NotClaimed> {
         let began = Instant::now();
         let standing = self.settle().await;
         let outage = matches!(&standing, Err(RequestError::Failed(error)) if is_outage(error));
         self.note(began, standing);
         let state = self.lock();
-        match state.refusal.as_ref().or(state.failure.as_ref().filter(|_| !outage)) {
-            Some(line) => Err(line.clone()),
-            None => Ok(()),
+        match (&state.refusal, &state.failure) {
+            (Some(line), _) => Err(NotClaimed::Taken(line.clone())),
+            (None, Some(line)) if !outage => Err(NotClaimed::Failed(line.clone())),
+            (None, _) => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Shares served by this process: runtime, budget, cache, files and server put together.
 
+mod uploads;
+
 use std::fs::{self, DirBuilder, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -25,6 +27,7 @@ use crate::prefix_claim::{ClaimSpec, PrefixClaim};
 use crate::share::{BucketShare, ShareDefaults};
 use crate::writable_share::{UploadSpec, WritableShare, WritableSpec};
 use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_overlaps, probe};
+use uploads::{RunningUpload, Written, claim_prefixes};
 
 /// Threads of the runtime: two serve a saturated link; more clients than those of one machine keep more busy.
 const THREADS: usize = 4;
@@ -32,8 +35,6 @@ const THREADS: usize = 4;
 const GRACE: Duration = Duration::from_secs(15);
 /// Longest wait for tasks to end that hold locks, and for work of the disk.
 const LOCKS: Duration = Duration::from_secs(1);
-/// Longest wait for uploads to be given up when the gateway stops.
-const UPLOADS: Duration = Duration::from_secs(5);
 
 /// A share: its name, its place, and who may use it.
 #[derive(Debug, Clone)]
@@ -270,55 +271,6 @@ struct OpenedShare {
     written: Option<Written>,
 }
 
-/// The way of a share's files to its bucket.
-struct Written {
-    spec: UploadSpec,
-    claim: Arc<PrefixClaim>,
-    /// False when the endpoint did not answer: the prefix is claimed before the first upload.
-    is_reached: bool,
-}
-
-/// Uploads of a share while it is served.
-struct RunningUpload {
-    task: JoinHandle<()>,
-    /// Looks at the claim.
-    keeper: JoinHandle<()>,
-    writable: WritableShare,
-    claim: Arc<PrefixClaim>,
-}
-
-impl RunningUpload {
-    /// Wait until nothing is under way any more, after the stop. A share whose bucket has everything gives its claim up.
-    async fn end(self) {
-        let ended = async { (self.task.await, self.keeper.await) };
-        let has_ended = tokio::time::timeout(UPLOADS, ended).await.is_ok();
-        if has_ended && self.writable.is_drained() {
-            self.claim.release().await;
-        }
-    }
-}
-
-/// Claim the prefix of each share that is written, or of none.
-async fn claim_prefixes(opened: &[OpenedShare]) -> Result<(), GatewayError> {
-    let written = || {
-        let written = opened.iter().filter_map(|one| Some((&one.controlled.name, one.written.as_ref()?)));
-        written.filter(|(_, written)| written.is_reached)
-    };
-    let of_share = |name: &str, text: String| GatewayError(format!("share {name}: {text}"));
-    for (name, written) in written() {
-        written.claim.check().await.map_err(|text| of_share(name, text))?;
-    }
-    for (name, one) in written() {
-        if let Err(text) = one.claim.acquire().await {
-            for (_, other) in written() {
-                other.claim.withdraw().await;
-            }
-            return Err(of_share(name, text));
-        }
-    }
-    Ok(())
-}
-
 /// Identity of a share: its journal and its handles belong to it alone.
 fn identity_of(share: &ShareSpec) -> String {
     format!("{}\n{}\n{}\n{}", share.name, share.endpoint_name, share.tree.bucket, share.tree.prefix)
@@ -362,7 +314,7 @@ async fn open_share(
     let stale_after = share.tree.lifetime.unwrap_or(Duration::MAX);
     let table = place.state.join(format!("{digest:016x}.handles"));
     let journal = place.writes.map(|cache| cache.folder_of(digest).join("journal"));
-    let was_served = table.exists() || journal.is_some_and(|journal| journal.exists());
+    let has_journal = journal.is_some_and(|journal| journal.exists());
     let spec = ExportSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
@@ -372,7 +324,7 @@ async fn open_share(
         manifest: None,
         cache,
         pin: false,
-        opens_unreached: was_served,
+        opens_unreached: has_journal || table.exists(),
         note,
     };
     let export = Export::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
@@ -384,7 +336,8 @@ async fn open_share(
         None => (Arc::new(BucketShare::new(files, ids, defaults)), None, None),
         Some((writes, (cache, id))) => {
             let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
-            if export.is_reached() {
+            // Where there is a journal, the first upload sees whether the bucket can be written.
+            if export.is_reached() && !has_journal {
                 let probed = probe(asking.clone(), &bucket, &prefix, writes.storage_class.as_deref()).await;
                 probed.map_err(|error| of_share(error.0))?;
             }
@@ -409,7 +362,7 @@ async fn open_share(
             });
             let claim = Arc::new(claim);
             opened.set_claim(Arc::clone(&claim));
-            let written = Written { spec, claim, is_reached: export.is_reached() };
+            let written = Written { spec, claim, is_reached: export.is_reached(), has_journal };
             (Arc::new(opened.clone()), Some(opened), Some(written))
         }
     };
@@ -521,3 +474,6 @@ impl Drop for Gateway {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

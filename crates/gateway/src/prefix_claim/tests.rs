@@ -75,11 +75,12 @@ async fn one_cache_claims_a_prefix_and_another_one_is_told_of_it() {
     first.check().await.unwrap();
     first.acquire().await.unwrap();
 
-    let told = second.check().await.unwrap_err();
+    let taken = second.check().await.unwrap_err();
 
+    let NotClaimed::Taken(told) = taken.clone() else { panic!("{taken:?}") };
     assert!(told.contains("writes to s3://b/runs/a/ (share share-1, since 20"), "{told}");
     assert!(told.contains("s3://b/runs/a/.seqferry-share"), "{told}");
-    assert_eq!(second.acquire().await.unwrap_err(), told);
+    assert_eq!(second.acquire().await.unwrap_err(), taken);
     assert_eq!(second.confirm().await.unwrap_err(), told);
     assert_eq!((bucket.keys().await, bucket.writes()), (vec!["runs/a/.seqferry-share".to_owned()], 1));
     second.release().await;
@@ -156,7 +157,8 @@ async fn claims_above_hold_for_a_prefix_and_those_below_and_beside_do_not() {
     // An identity that sees nothing above its prefix.
     bucket.asked.rule(Rule::always("GetObject", Fault::Fail("AccessDenied", 403)).key("runs/.seqferry-share"));
     bucket.claim("4", "runs/d/").acquire().await.unwrap();
-    assert!(bucket.claim("4", "runs/").check().await.unwrap_err().contains("AccessDenied"));
+    let refused = bucket.claim("4", "runs/").check().await.unwrap_err();
+    assert!(matches!(&refused, NotClaimed::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
     bucket.asked.heal();
     let taking = bucket.taking("4", "runs/d/");
     taking.acquire().await.unwrap();
@@ -192,8 +194,8 @@ async fn an_endpoint_that_does_not_answer_is_waited_for() {
 async fn a_refused_write_and_a_lost_answer_leave_one_claim_or_none() {
     let bucket = Bucket::new();
     bucket.asked.rule(Rule::always("PutObject", Fault::Fail("AccessDenied", 403)));
-    let told = bucket.claim("1", "").acquire().await.unwrap_err();
-    assert!(told.contains("AccessDenied"), "{told}");
+    let refused = bucket.claim("1", "").acquire().await.unwrap_err();
+    assert!(matches!(&refused, NotClaimed::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
     bucket.asked.heal();
     bucket.asked.rule(Rule::once("PutObject", Fault::LoseReply));
     let claim = bucket.claim("1", "");
@@ -207,15 +209,15 @@ async fn a_refused_write_and_a_lost_answer_leave_one_claim_or_none() {
 async fn a_file_of_that_name_is_no_claim_and_is_replaced_when_that_is_asked_for() {
     let bucket = Bucket::new();
     bucket.put(CLAIM, "text").await;
-    let told = bucket.claim("1", "").acquire().await.unwrap_err();
-    assert!(told.contains("or another file"), "{told}");
+    let told = async |cache: &str| bucket.claim(cache, "").acquire().await.unwrap_err().into_text();
+    assert!(told("1").await.contains("or another file"));
     bucket.put(CLAIM, r#"{"format":9,"cache":"2","host":"h","share":"s","source":"","since":""}"#).await;
-    assert!(bucket.claim("1", "").acquire().await.unwrap_err().contains("another version of this program"));
+    assert!(told("1").await.contains("another version of this program"));
     let odd = r#"{"format":1,"cache":"2","host":"h\u001b[2Jx","share":"s","source":"","since":""}"#;
     bucket.put(CLAIM, odd).await;
-    assert!(bucket.claim("1", "").acquire().await.unwrap_err().contains("the gateway on h[2Jx writes"));
+    assert!(told("1").await.contains("the gateway on h[2Jx writes"));
     bucket.taking("1", "").acquire().await.unwrap();
-    assert!(bucket.claim("2", "").acquire().await.unwrap_err().contains("share share-1"));
+    assert!(told("2").await.contains("share share-1"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,77 @@
+//! Uploads of the shares that can be written, and the claims on their prefixes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::{OpenedShare, note};
+use crate::error::GatewayError;
+use crate::prefix_claim::{NotClaimed, PrefixClaim};
+use crate::writable_share::{UploadSpec, WritableShare};
+
+/// Longest wait for uploads to be given up when the gateway stops.
+const UPLOADS: Duration = Duration::from_secs(5);
+
+/// The way of a share's files to its bucket.
+pub(super) struct Written {
+    pub(super) spec: UploadSpec,
+    pub(super) claim: Arc<PrefixClaim>,
+    /// False when the endpoint did not answer: the prefix is claimed before the first upload.
+    pub(super) is_reached: bool,
+    /// A journal was there: acknowledged files may wait in it, and the start needs no write of the bucket.
+    pub(super) has_journal: bool,
+}
+
+/// Uploads of a share while it is served.
+pub(super) struct RunningUpload {
+    pub(super) task: JoinHandle<()>,
+    /// Looks at the claim.
+    pub(super) keeper: JoinHandle<()>,
+    pub(super) writable: WritableShare,
+    pub(super) claim: Arc<PrefixClaim>,
+}
+
+impl RunningUpload {
+    /// Wait until nothing is under way any more, after the stop. A share whose bucket has everything gives its claim up.
+    pub(super) async fn end(self) {
+        let ended = async { (self.task.await, self.keeper.await) };
+        let has_ended = tokio::time::timeout(UPLOADS, ended).await.is_ok();
+        if has_ended && self.writable.is_drained() {
+            self.claim.release().await;
+        }
+    }
+}
+
+/// Claim the prefix of each share that is written, or of none. A share with a journal is served also where the bucket
+/// refuses the claim: what waits is kept, and the prefix is claimed before the first upload.
+pub(super) async fn claim_prefixes(opened: &[OpenedShare]) -> Result<(), GatewayError> {
+    let written = || {
+        let written = opened.iter().filter_map(|one| Some((&one.controlled.name, one.written.as_ref()?)));
+        written.filter(|(_, written)| written.is_reached)
+    };
+    let of_share = |name: &str, cause: NotClaimed| GatewayError(format!("share {name}: {}", cause.into_text()));
+    let counts = |one: &Written, cause: &NotClaimed| !one.has_journal || matches!(cause, NotClaimed::Taken(_));
+    for (name, one) in written() {
+        one.claim
+            .check()
+            .await
+            .or_else(|cause| if counts(one, &cause) { Err(of_share(name, cause)) } else { Ok(()) })?;
+    }
+    for (name, one) in written() {
+        match one.claim.acquire().await {
+            Ok(()) => {}
+            Err(cause) if counts(one, &cause) => {
+                for (_, other) in written() {
+                    other.claim.withdraw().await;
+                }
+                return Err(of_share(name, cause));
+            }
+            Err(cause) => note(&format!(
+                "share {name}: {}. The share is served, and files are uploaded once the bucket takes them",
+                cause.into_text().trim_end_matches('.')
+            )),
+        }
+    }
+    Ok(())
+}
