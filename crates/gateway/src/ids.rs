@@ -3,19 +3,21 @@
 //! A number is a hash of the name and of the number of its directory. The table finds the name of a number again. A
 //! file that was made or renamed here and that the bucket has as it is keeps its number and its facts in the table: it
 //! is [assigned](FileTable::assign) to its name. The file of the table is appended to, and synced for assignments
-//! alone: what a loss of power takes of the rest is a handle that a client has to look up again.
+//! alone: what a loss of power takes of the rest is a handle that a client has to look up again. Names that are absent
+//! in the bucket are in no table.
 
+mod file;
 mod record;
 mod remembered;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seqferry_nfs::FileId;
 use sha2::{Digest as _, Sha256};
 
+use file::{Records, TableFile};
 use record::{Record, encode_assigned, encode_name, record};
 use remembered::Remembered;
 
@@ -66,7 +68,8 @@ struct State {
     places: Remembered<u64, Place>,
     /// Numbers of names that have another one than their hash.
     assigned: Remembered<(u64, Box<str>), u64>,
-    file: Option<File>,
+    /// None: the table ends with the process.
+    file: Option<TableFile>,
 }
 
 impl Default for State {
@@ -103,17 +106,12 @@ impl FileTable {
         Self { state: Arc::default() }
     }
 
-    /// The table in a file. Records behind a damaged one are dropped.
+    /// The table in a file. Records behind a damaged one are dropped. A full disk is no failure.
     ///
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        match File::open(path) {
-            Ok(mut file) => drop(file.read_to_end(&mut bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        let bytes = file::read(path)?;
         let mut state = State::default();
         let mut rest: &[u8] = &bytes;
         let mut records = 0;
@@ -122,12 +120,8 @@ impl FileTable {
             records += 1;
             rest = after;
         }
-        let sound = bytes.len() - rest.len();
-        if records > 2 * state.places.len() + 1024 || !rest.is_empty() {
-            let kept: Vec<u8> = state.places.iter().flat_map(|(number, place)| encode(*number, place)).collect();
-            replace(path, if records > 2 * state.places.len() + 1024 { &kept } else { &bytes[..sound] })?;
-        }
-        state.file = Some(OpenOptions::new().append(true).create(true).open(path)?);
+        state.file = Some(TableFile::open(path, (bytes.len() - rest.len()) as u64, records)?);
+        state.write_anew_if_due();
         Ok(Self { state: Arc::new(Mutex::new(state)) })
     }
 
@@ -139,7 +133,7 @@ impl FileTable {
     /// The numbers of names of one directory.
     pub(crate) fn numbers<'a>(&self, parent: u64, names: impl Iterator<Item = &'a str>) -> Vec<Option<u64>> {
         let mut state = self.lock();
-        let mut added = Vec::new();
+        let mut added = Records::default();
         let numbers = names.map(|name| state.number(parent, name, &mut added)).collect();
         state.append(&added);
         numbers
@@ -152,7 +146,7 @@ impl FileTable {
         if let Some(file) = state.assigned_to(parent, name).filter(|file| !is_taken(file.number)) {
             return Some(file);
         }
-        let mut added = Vec::new();
+        let mut added = Records::default();
         let mut marked = name.to_owned();
         let number = loop {
             if !state.is_assigned_elsewhere(parent, &marked) {
@@ -176,9 +170,9 @@ impl FileTable {
     /// Have a name show as this file from now on, with these facts. [`FileTable::sync`] brings it to the disk.
     pub(crate) fn assign(&self, number: u64, place: Place) {
         let mut state = self.lock();
-        let bytes = encode(number, &place);
+        let record = encode(number, &place);
         state.assign(number, place);
-        state.append(&bytes);
+        state.append_one(&record);
     }
 
     /// A file is no more: nothing shows under its number.
@@ -186,16 +180,23 @@ impl FileTable {
         let mut state = self.lock();
         if state.places.get(&number).is_some_and(|place| place.assigned.is_some()) {
             state.release(number);
-            state.append(&encode_name(number, 0, ""));
+            state.append_one(&encode_name(number, 0, ""));
         }
     }
 
     /// Bring all assignments to the disk. Blocks.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// When the disk fails, or is full.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let file = self.lock().file.as_ref().map(File::try_clone).transpose()?;
+        let file = {
+            let mut state = self.lock();
+            if state.file.as_ref().is_some_and(TableFile::is_behind) {
+                state.write_anew()?;
+            }
+            state.write_anew_if_due();
+            state.file.as_ref().map(TableFile::to_sync).transpose()?.flatten()
+        };
         file.map_or(Ok(()), |file| file.sync_data())
     }
 
@@ -209,6 +210,12 @@ impl FileTable {
             table.assign(number, place);
         }
         table
+    }
+
+    /// Names in the table.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().places.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -225,18 +232,41 @@ impl State {
         }
     }
 
-    fn append(&mut self, bytes: &[u8]) {
-        if let Some(file) = &mut self.file
-            && !bytes.is_empty()
-            && let Err(error) = file.write_all(bytes)
-        {
-            tracing::warn!("the table of file handles cannot be written: {error}. They end with this process");
-            self.file = None;
+    fn append(&mut self, records: &Records) {
+        if let Some(file) = &mut self.file {
+            file.append(records);
+        }
+        if self.file.as_ref().is_some_and(TableFile::is_behind) {
+            self.write_anew_if_due();
         }
     }
 
+    fn append_one(&mut self, record: &[u8]) {
+        let mut records = Records::default();
+        records.push(record);
+        self.append(&records);
+    }
+
+    /// Write the file anew, if that is due. The file stays as it is where the disk has no room for two.
+    fn write_anew_if_due(&mut self) {
+        if self.file.as_ref().is_some_and(|file| file.is_due(self.places.len()))
+            && let Err(error) = self.write_anew()
+        {
+            tracing::debug!("the table of file handles stays as it is: {error}");
+        }
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut records = Records::default();
+        for (number, place) in self.places.iter() {
+            records.push(&encode(*number, place));
+        }
+        file.replace(&records)
+    }
+
     /// The number of a name by its hash.
-    fn number(&mut self, parent: u64, name: &str, added: &mut Vec<u8>) -> Option<u64> {
+    fn number(&mut self, parent: u64, name: &str, added: &mut Records) -> Option<u64> {
         for salt in 0..SALTS {
             let number = number(parent, name, salt);
             match self.places.get(&number) {
@@ -244,7 +274,7 @@ impl State {
                 Some(_) => {}
                 None => {
                     let place = Place { parent, name: name.into(), assigned: None };
-                    added.extend(encode(number, &place));
+                    added.push(&encode(number, &place));
                     self.places.insert(number, place);
                     return Some(number);
                 }
@@ -296,17 +326,11 @@ fn encode(number: u64, place: &Place) -> Vec<u8> {
     }
 }
 
-/// Write a file anew; the old one stays until the new one is whole.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let temporary = PathBuf::from(name);
-    fs::write(&temporary, bytes)?;
-    fs::rename(&temporary, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::record::HEAD;
     use super::*;
 
@@ -356,6 +380,88 @@ mod tests {
         changed[HEAD + 2] ^= 1;
         fs::write(&path, &changed).unwrap();
         assert_eq!(FileTable::open(&path).unwrap().place(first), None, "a name must be that of its number");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    fn assigned(name: &str, version: u64) -> Place {
+        let facts = Assigned {
+            generation: 1,
+            version,
+            mode: 0o600,
+            uid: 1,
+            gid: 2,
+            accessed: 3,
+            modified: 4,
+            changed: 5,
+            stated: 6,
+        };
+        Place { parent: ROOT, name: name.into(), assigned: Some(Box::new(facts)) }
+    }
+
+    fn set_room(table: &FileTable, room: Option<u64>) {
+        table.lock().file.as_mut().unwrap().room = room;
+    }
+
+    #[test]
+    fn the_file_does_not_grow_with_files_that_are_written_again_or_removed() {
+        let folder = scratch();
+        let path = folder.join("share.ids");
+        let table = FileTable::open(&path).unwrap();
+        for version in 0..20_000 {
+            table.assign(1 << 40, assigned("same", version));
+            table.assign((1 << 41) + version, assigned("removed", version));
+            table.release((1 << 41) + version);
+            if version % 100 == 0 {
+                table.sync().unwrap();
+            }
+        }
+        let length = fs::metadata(&path).unwrap().len();
+        assert!(length < 200_000, "{length} bytes for one file");
+        drop(table);
+        assert_eq!(FileTable::open(&path).unwrap().place(1 << 40), Some(assigned("same", 19_999)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_keeps_the_table_in_memory_and_no_assignment_counts_until_there_is_room() {
+        let folder = scratch();
+        let path = folder.join("share.ids");
+        let table = FileTable::open(&path).unwrap();
+        let first = table.number(ROOT, "first").unwrap();
+        set_room(&table, Some(fs::metadata(&path).unwrap().len() + 3));
+        let second = table.number(ROOT, "second").unwrap();
+        table.assign(1 << 40, assigned("file", 1));
+        assert_eq!(table.sync().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(*table.place(second).unwrap().name, *"second");
+        // The next process finds what the disk has taken.
+        let again = FileTable::open(&path).unwrap();
+        assert_eq!((again.place(first).is_some(), again.place(second)), (true, None));
+        drop(again);
+        set_room(&table, None);
+        table.sync().unwrap();
+        let again = FileTable::open(&path).unwrap();
+        assert_eq!((again.place(second).is_some(), again.place(1 << 40)), (true, Some(assigned("file", 1))));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A kernel would answer `StorageFull` to each write and each new file of a disk that is full; cutting off is free.
+    #[test]
+    fn a_table_that_was_cut_by_a_full_disk_is_opened_without_room() {
+        let folder = scratch();
+        let path = folder.join("share.ids");
+        let first = FileTable::open(&path).unwrap().number(ROOT, "first").unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        let sound = bytes.len();
+        bytes.extend_from_within(..HEAD + 2);
+        fs::write(&path, &bytes).unwrap();
+        // A folder in the place of the new file: nothing can be written beside the table.
+        fs::create_dir(folder.join("share.ids.new")).unwrap();
+        let table = FileTable::open(&path).unwrap();
+        assert!(table.place(first).is_some());
+        assert_eq!(fs::metadata(&path).unwrap().len(), sound as u64);
+        let second = table.number(ROOT, "second").unwrap();
+        drop(table);
+        assert!(FileTable::open(&path).unwrap().place(second).is_some());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) use disk::make_folder;
 pub use disk::{Disk, Folder};
+pub(crate) use disk::{is_full, make_folder};
 use frame::{Group, RECORD};
 use log::Log;
 pub use log::{CheckpointWriter, Replay};

@@ -399,6 +399,8 @@ impl<D: Disk> Share for WritableShare<D> {
 }
 
 #[cfg(test)]
+mod absent_tests;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;

@@ -92,6 +92,33 @@ def test_a_full_cache_makes_writers_wait_until_uploads_have_made_room(
     assert shares.process.running
 
 
+def test_a_gateway_starts_and_serves_while_the_disk_of_its_state_is_full(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
+) -> None:
+    state, saved = tmp_path / "gateway-state", tmp_path / "saved"
+    small = f'mount -t tmpfs -o size=2m,mode=700 small "{state}" && cp -a "{saved}/." "{state}"'
+    full = f'{small} && {{ cat /dev/zero > "{state}/fill" 2>/dev/null; exec "$@"; }}'
+    within = ("unshare", "--mount", "--map-root-user", "sh", "-c", full, "full-disk")
+    bucket = make_bucket(seaweedfs)
+    config = written_share("runs", f"s3://{bucket}/runs/", NEVER)
+    shares = serving(seaweedfs, config)
+    shares.write("runs/before", b"acknowledged")
+    shares.process.__exit__()
+    shutil.copytree(state, saved)
+    # A record that the full disk has cut off.
+    [table] = (saved / "gateway").glob("*.handles")
+    table.write_bytes(table.read_bytes() + b"cut off")
+    if subprocess.run([*within, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine does not let a process mount a small file system of its own")
+
+    again = serving(seaweedfs, config, within=within)
+
+    assert read(again, "runs/before") == b"acknowledged"
+    again.write("runs/after", b"written")
+    again.ask("flush", "--wait")
+    assert bodies(seaweedfs, bucket) == {"runs/before": b"acknowledged", "runs/after": b"written"}
+
+
 def test_a_cache_disk_that_fails_ends_acknowledgements_and_health_and_what_is_in_the_bucket_is_read(
     seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 //! The few operations on files that a journal needs. Tests have a disk that loses power at each of them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,6 +59,12 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn pace(&self) -> Option<std::time::Duration> {
         None
     }
+}
+
+/// True for an error of a disk that has no room, or may not be written now.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
 /// Make a folder for its owner alone, and those above it that are missing. Each is on the disk in the one that holds it
@@ -155,6 +161,8 @@ impl Disk for Folder {
     }
 
     fn append(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        // One that was there before is at its beginning.
+        file.seek(io::SeekFrom::End(0))?;
         file.write_all(bytes)
     }
 

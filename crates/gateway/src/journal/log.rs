@@ -8,7 +8,7 @@ use std::io;
 use seqferry_store::crash_point::{self, When};
 
 use super::JournalError;
-use super::disk::Disk;
+use super::disk::{Disk, is_full};
 use super::frame::{BadHeader, FRAME, Frame, Group, HEADER, Header, Kind, VERSION, is_followed, read_frame};
 
 const LOG: &str = ".log";
@@ -241,21 +241,54 @@ impl<D: Disk> Log<D> {
         Ok((log, torn))
     }
 
-    /// Write the segment into a new file. A killed process may have written what it did not sync, and after a failed
-    /// sync the system shows bytes that it never brings to the disk: what was read counts from now on.
+    /// Write the segment anew. A killed process may have written what it did not sync, and after a failed sync the
+    /// system shows bytes that it never brings to the disk: what was read counts from now on.
     fn rewrite(&mut self, name: &str) -> io::Result<()> {
         let new = name.to_owned() + NEW;
-        let mut file = self.disk.create(&new)?;
+        match self.copied_to(&new) {
+            Ok(file) => {
+                self.file = file;
+                self.syncs += 2;
+                Ok(())
+            }
+            Err(error) if is_full(&error) => {
+                match self.disk.remove(&new) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+                self.rewrite_in_place()
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The segment in a new file of its name.
+    fn copied_to(&self, new: &str) -> io::Result<D::File> {
+        let mut file = self.disk.create(new)?;
+        self.pieces(|_, piece| self.disk.append(&mut file, piece))?;
+        publish(&self.disk, &file, new)?;
+        Ok(file)
+    }
+
+    /// Write the same bytes in the place of those that were read, which needs no room. All groups but the last one were
+    /// synced before, so that a loss of power meanwhile leaves what a torn end is.
+    fn rewrite_in_place(&mut self) -> io::Result<()> {
+        self.disk.set_length(&self.file, self.length)?;
+        self.pieces(|at, piece| self.disk.write_at(&self.file, at, piece))?;
+        self.disk.sync(&self.file)?;
+        self.syncs += 1;
+        Ok(())
+    }
+
+    /// Hand the bytes of the segment on, with their offsets.
+    fn pieces(&self, mut take: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut at = 0;
         while at < self.length {
             let mut piece = vec![0; usize::try_from(self.length - at).unwrap_or(PIECE).min(PIECE)];
             self.disk.read_at(&self.file, at, &mut piece)?;
-            self.disk.append(&mut file, &piece)?;
+            take(at, &piece)?;
             at += piece.len() as u64;
         }
-        publish(&self.disk, &file, &new)?;
-        self.file = file;
-        self.syncs += 2;
         Ok(())
     }
 

@@ -170,6 +170,33 @@ fn a_torn_end_is_cut_off_at_each_byte() {
 }
 
 #[test]
+fn a_journal_opens_on_a_full_disk_and_a_loss_of_power_meanwhile_leaves_it_whole() {
+    let kinds = [Step::Create, Step::Append, Step::Rename];
+    let cases =
+        kinds.into_iter().flat_map(|kind| (0..8).flat_map(move |steps| (0..20).map(move |seed| (kind, steps, seed))));
+    let mut dead = 0;
+    for (kind, steps, seed) in cases {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (disk, records) = filled();
+        disk.set(FIRST, &[disk.bytes(FIRST), b"torn".to_vec()].concat());
+        disk.fail(&[kind]);
+        disk.die_after(steps);
+        match open(&disk) {
+            Ok((_, found, replay)) => assert_eq!((found, replay.torn_bytes), (records.clone(), 4), "{kind:?}"),
+            Err(error) => assert!(disk.is_dead(), "{kind:?} after {steps} steps: {error}"),
+        }
+        dead += usize::from(disk.is_dead());
+        let disk = disk.restarted(&mut random, true);
+        let (mut log, found, _) = open(&disk).unwrap_or_else(|error| panic!("{kind:?}, {steps}, {seed}: {error}"));
+        assert_eq!(found, records);
+        log.write(group(log.next(), &[b"more".to_vec()])).unwrap();
+        let (_, found, _) = open(&disk).unwrap();
+        assert_eq!(found.last().unwrap(), b"more");
+    }
+    assert!(dead > 100, "{dead}");
+}
+
+#[test]
 fn damage_before_the_end_is_refused_and_never_cut_off() {
     let (disk, _) = filled();
     let whole = disk.bytes(FIRST);

@@ -191,7 +191,8 @@ impl<D: Disk> Inner<D> {
                     return (Ok(child), None);
                 }
                 let now = overlay.lower(&self.ids, number).unwrap_or_else(|_| prefix.clone());
-                (Err(now), overlay.bucket_file(&self.ids, number, name))
+                // Looking for a name that does not exist leaves nothing.
+                (Err(now), found.as_ref().and_then(|_| overlay.bucket_file(&self.ids, number, name)))
             });
             match (now, found) {
                 (Ok(child), _) => return Ok(child),
