@@ -1,11 +1,12 @@
 //! Control of a gateway that serves, for commands on its machine: one line of JSON in, one out.
 //!
 //! It answers at a Unix socket in the cache, for this user alone. A client sends one request and gets one answer:
-//! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines and the number of clients are bounded. A request ends when
-//! its client has gone, but for a drain, which goes on.
+//! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines are bounded, and so is the number of clients,
+//! by what they wait for. A request ends when its client has gone, but for a drain, which goes on.
 
 mod epochs;
 mod hand_over;
+mod places;
 mod requests;
 mod socket;
 
@@ -18,18 +19,16 @@ use seqferry_client::RetryingClient;
 use seqferry_nfs::Share;
 use seqferry_vfs::FileSystem;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::held_share::Changes;
 use crate::writable_share::{Left, WritableShare, WritingStatus};
 pub(crate) use hand_over::take_from_unmounted;
+pub(crate) use places::Places;
 pub(crate) use socket::ControlSocket;
 
 /// Time between two looks at what a flush or a drain still waits for.
 const LOOK: Duration = Duration::from_millis(250);
-/// Clients at a time.
-const CLIENTS: usize = 16;
 /// Longest time for answers under way when the gateway ends by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Version of the answers.
@@ -66,8 +65,8 @@ pub(crate) struct Controlled {
     pub(crate) changes: Arc<Changes>,
     /// Ends the gateway.
     pub(crate) stop: CancellationToken,
-    /// Clients that can still come.
-    pub(crate) clients: Semaphore,
+    /// Places for clients of the socket.
+    pub(crate) places: Places,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,11 +94,6 @@ struct ShareStatus {
 }
 
 impl Controlled {
-    /// Places for clients.
-    pub(crate) fn places() -> Semaphore {
-        Semaphore::new(CLIENTS)
-    }
-
     /// The state of all shares, as one line of JSON.
     pub(crate) async fn status(&self) -> String {
         serde_json::to_string(&self.look().await).unwrap_or_default()
@@ -213,8 +207,7 @@ impl Controlled {
             // What cannot be kept for the record now is in the journal for the next process.
             let _frozen = controlled.freeze().await;
             // Those who wait for it are answered.
-            let all = u32::try_from(CLIENTS).unwrap_or(u32::MAX);
-            let _idle = tokio::time::timeout(FAREWELL, controlled.clients.acquire_many(all)).await;
+            let _idle = tokio::time::timeout(FAREWELL, controlled.places.idle()).await;
             controlled.stop.cancel();
         });
     }

@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{ControlSocket, Controlled, ControlledShare, take_from_unmounted};
+use crate::control::{ControlSocket, Controlled, ControlledShare, Places, take_from_unmounted};
 use crate::error::GatewayError;
 use crate::held_share::{Changes, HeldShare};
 use crate::ids::FileTable;
@@ -188,7 +188,7 @@ impl GatewaySpec {
             started: Instant::now(),
             changes,
             stop: stop.clone(),
-            clients: Controlled::places(),
+            places: Places::default(),
         });
         let counted = Arc::clone(&controlled);
         runtime.spawn(async move { counted.count_conflicts().await });

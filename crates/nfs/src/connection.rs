@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +18,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{Call, CallError, Credentials};
 use crate::context::{Context, Peer};
+use crate::hosts::Admitted;
 use crate::procedures::{self, MAX_TRANSFER, OVERHEAD};
-use crate::record::{RecordError, RecordReader};
+use crate::record::{RecordError, RecordReader, RecordStart};
 use crate::reply::Reply;
 use crate::reply_cache::Begun;
 use crate::xdr::Malformed;
@@ -34,28 +35,32 @@ const MAX_RECORD: u32 = MAX_TRANSFER + OVERHEAD;
 const UNIT: u32 = 1 << 10;
 /// Memory that is reserved before a record is read: it may be the largest write, or ask for the largest read.
 pub(crate) const RESERVED: u32 = (MAX_RECORD + OVERHEAD).div_ceil(UNIT);
-/// Longest record, and kilobytes for a call, of a client that may use no export: it can ask, and is told so.
-const STRANGER_RECORD: u32 = 4 << 10;
-const STRANGER_RESERVED: u32 = (STRANGER_RECORD + OVERHEAD) / UNIT;
-/// Time in which a record that has begun must be there, and a reply must be taken: 10 kB/s for the largest.
-const STALL: Duration = Duration::from_mins(2);
+/// Time in which a record that has begun must be there, and a reply must be taken: this, and 10 kB/s.
+const STALL: Duration = Duration::from_secs(15);
+const SLOWEST: u64 = 10 << 10;
 
-/// Calls and memory that connections may use.
+/// Memory and time that connections may use.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Calls of one connection.
-    pub(crate) calls: usize,
     /// Kilobytes of one connection.
     pub(crate) connection_memory: usize,
     /// Kilobytes of all connections.
     pub(crate) memory: Arc<Semaphore>,
+    /// Time without any call after which a connection is closed.
+    pub(crate) idle: Duration,
 }
 
 /// Room that a call occupies until its reply is written.
 struct CallPermits {
     _call: OwnedSemaphorePermit,
     connection: OwnedSemaphorePermit,
+    host: OwnedSemaphorePermit,
     process: OwnedSemaphorePermit,
+}
+
+/// Time for this many bytes.
+fn patience(bytes: u64) -> Duration {
+    STALL + Duration::from_secs(bytes / SLOWEST)
 }
 
 struct Answer {
@@ -63,32 +68,29 @@ struct Answer {
     _permits: CallPermits,
 }
 
-/// Serve a connection until the client closes it, it fails, or the server stops.
+/// Serve a connection until the client closes it, it fails, it is idle for too long, or the server stops.
 pub(crate) async fn serve(
     stream: TcpStream,
-    address: IpAddr,
+    admitted: Admitted,
     context: Arc<Context>,
     limits: Arc<Limits>,
     tasks: TaskTracker,
-    stop: CancellationToken,
 ) {
+    let address = admitted.address;
     let (reading, writing) = stream.into_split();
-    let (answers, answered) = mpsc::channel(limits.calls);
+    let (answers, answered) = mpsc::channel(admitted.calls.available_permits().max(1));
     // Calls under way end when their replies cannot be written; a writer that has failed ends the reading.
-    let is_over = stop.child_token();
+    let is_over = admitted.close.clone();
     let over = is_over.clone();
-    tasks.spawn(async move {
+    let writer = tasks.spawn(async move {
         if let Err(error) = write_answers(writing, answered).await {
             tracing::debug!("connection of {address}: {error}");
         }
         over.cancel();
     });
-    let is_client = context.exports.iter().any(|export| export.clients.allows(address));
-    let (most, reserved) = if is_client { (MAX_RECORD, RESERVED) } else { (STRANGER_RECORD, STRANGER_RESERVED) };
-    let mut reader = RecordReader::new(reading, most as usize);
-    let calls = Arc::new(Semaphore::new(limits.calls));
+    let mut reader = RecordReader::new(reading, MAX_RECORD as usize);
     let memory = Arc::new(Semaphore::new(limits.connection_memory));
-    let requests = RequestReader { reader: &mut reader, calls, memory, limits: &limits, reserved };
+    let requests = RequestReader { reader: &mut reader, admitted: &admitted, memory, limits: &limits };
     let read = tokio::select! {
         biased;
         () = is_over.cancelled() => Ok(()),
@@ -113,24 +115,27 @@ pub(crate) async fn serve(
     if let Err(error) = read {
         tracing::debug!("connection of {address}: {error}");
     }
+    drop(answers);
+    // The connection counts until its last reply is written.
+    let _ended = writer.await;
 }
 
 /// Reads the records of a connection while there is room for them.
 struct RequestReader<'a, R> {
     reader: &'a mut RecordReader<R>,
-    calls: Arc<Semaphore>,
+    admitted: &'a Admitted,
     memory: Arc<Semaphore>,
     limits: &'a Limits,
-    /// Kilobytes that are reserved for a call before it is read.
-    reserved: u32,
 }
 
 impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
     /// Hand each record on with its room, until the last one or until one is not wanted.
-    async fn read(self, mut take: impl FnMut(Bytes, CallPermits) -> bool) -> Result<(), RecordError> {
-        while let Some(start) = self.reader.start().await? {
+    async fn read(mut self, mut take: impl FnMut(Bytes, CallPermits) -> bool) -> Result<(), RecordError> {
+        while let Some(start) = self.start().await? {
+            self.admitted.touch();
             let permits = self.reserve().await?;
-            let record = timeout(STALL, self.reader.finish(start)).await.map_err(io::Error::from)??;
+            let patience = patience(start.announced());
+            let record = timeout(patience, self.reader.finish(start)).await.map_err(io::Error::from)??;
             if !take(record, permits) {
                 break;
             }
@@ -138,13 +143,29 @@ impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
         Ok(())
     }
 
+    /// Wait for the next record. None: the client has closed the connection, or has sent no call for too long.
+    async fn start(&mut self) -> Result<Option<RecordStart>, RecordError> {
+        let mut started = pin!(self.reader.start());
+        loop {
+            match timeout(self.limits.idle, &mut started).await {
+                Ok(started) => return started,
+                Err(_) if self.admitted.is_idle() => return Ok(None),
+                // Clients wait for calls that take long.
+                Err(_) => {}
+            }
+        }
+    }
+
     /// Wait for the room of a call. All of it is taken at once: calls that each hold a part would wait for each other.
     async fn reserve(&self) -> Result<CallPermits, RecordError> {
         let closed = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
+        let kilobytes =
+            async |memory: &Arc<Semaphore>| Arc::clone(memory).acquire_many_owned(RESERVED).await.map_err(closed);
         Ok(CallPermits {
-            _call: Arc::clone(&self.calls).acquire_owned().await.map_err(closed)?,
-            connection: Arc::clone(&self.memory).acquire_many_owned(self.reserved).await.map_err(closed)?,
-            process: Arc::clone(&self.limits.memory).acquire_many_owned(self.reserved).await.map_err(closed)?,
+            _call: Arc::clone(&self.admitted.calls).acquire_owned().await.map_err(closed)?,
+            connection: kilobytes(&self.memory).await?,
+            host: kilobytes(&self.admitted.memory).await?,
+            process: kilobytes(&self.limits.memory).await?,
         })
     }
 }
@@ -153,7 +174,7 @@ impl CallPermits {
     /// Give back what this many bytes do not need.
     fn shrunk_to(mut self, bytes: u32) -> Self {
         let needed = bytes.div_ceil(UNIT) as usize;
-        for permits in [&mut self.connection, &mut self.process] {
+        for permits in [&mut self.connection, &mut self.host, &mut self.process] {
             drop(permits.split(permits.num_permits().saturating_sub(needed)));
         }
         self
@@ -253,7 +274,8 @@ async fn run(context: &Context, peer: Peer<'_>, procedure: Procedure, call: &Cal
 /// Write replies in the order in which they come, without copying them.
 async fn write_answers(mut stream: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> io::Result<()> {
     while let Some(answer) = answers.recv().await {
-        timeout(STALL, write_parts(&mut stream, answer.reply.parts.into())).await??;
+        let patience = patience(answer.reply.parts.iter().map(|part| part.len() as u64).sum());
+        timeout(patience, write_parts(&mut stream, answer.reply.parts.into())).await??;
     }
     stream.shutdown().await
 }

@@ -6,6 +6,8 @@
 //!
 //! - A record is bounded before memory is allocated for it, and a connection stops reading when its share of calls or
 //!   bytes is in use. No call is refused because there are many.
+//! - An address on no list of clients is closed when it connects. A host has a part of the connections and of the
+//!   memory alone, and a connection without calls is closed after a while.
 //! - A handle is signed with a key that outlives the process: it stays valid after a restart and cannot be guessed.
 //! - The reply to a call that changes something is kept: a call that is sent again is answered and not run again.
 
@@ -16,6 +18,7 @@ mod context;
 mod error;
 mod export;
 mod handle;
+mod hosts;
 mod key;
 mod mount;
 mod mount_table;

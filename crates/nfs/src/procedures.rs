@@ -57,7 +57,10 @@ pub(crate) fn footprint(call: &Call) -> u32 {
         Ok(NFS_PROGRAM::NFSPROC3_READDIR | NFS_PROGRAM::NFSPROC3_READDIRPLUS) => directories::MAX_LISTING,
         _ => 0,
     };
-    u32::try_from(call.record.len()).unwrap_or(u32::MAX).saturating_add(reply.min(MAX_TRANSFER)).saturating_add(OVERHEAD)
+    u32::try_from(call.record.len())
+        .unwrap_or(u32::MAX)
+        .saturating_add(reply.min(MAX_TRANSFER))
+        .saturating_add(OVERHEAD)
 }
 
 fn read_length(arguments: &mut Decoder) -> Result<u32, Malformed> {

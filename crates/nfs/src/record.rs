@@ -43,6 +43,13 @@ impl From<io::Error> for RecordError {
 #[derive(Debug)]
 pub(crate) struct RecordStart(fragment_header);
 
+impl RecordStart {
+    /// Bytes of the first fragment, as the client has announced them.
+    pub(crate) fn announced(&self) -> u64 {
+        u64::from(self.0.fragment_length())
+    }
+}
+
 /// Reads the records of one connection.
 #[derive(Debug)]
 pub(crate) struct RecordReader<R> {

@@ -15,6 +15,7 @@ use crate::connection::{self, Limits, RESERVED};
 use crate::context::Context;
 use crate::error::ServerError;
 use crate::export::{Export, ServedExport};
+use crate::hosts::{Closed, HostLimits, Hosts};
 use crate::key::{HandleKey, random};
 use crate::mount_table::MountTable;
 
@@ -30,16 +31,31 @@ pub struct ServerLimits {
     pub calls: usize,
     /// Bytes of calls and replies of one connection.
     pub connection_memory: u64,
+    /// Bytes of calls and replies of all connections of one host.
+    pub host_memory: u64,
     /// Bytes of calls and replies of all connections.
     pub memory: u64,
-    /// Connections; further ones are closed at once, and clients try again.
+    /// Connections of one host. A further one replaces an idle one of it, or is closed.
+    pub host_connections: usize,
+    /// Connections. A further one replaces an idle one of the host with the most, or is closed.
     pub connections: usize,
+    /// Time without any call after which a connection is closed. Clients of Linux close theirs after five minutes.
+    pub idle: Duration,
 }
 
 impl Default for ServerLimits {
-    /// 64 calls and 64 MiB for a connection, 256 MiB for all of up to 1,024.
+    /// 64 calls and 64 MiB for a connection, 128 MiB for the up to 128 connections of a host, 256 MiB for all of up to
+    /// 1,024. Linux makes at most 16 connections to a server.
     fn default() -> Self {
-        Self { calls: 64, connection_memory: 64 << 20, memory: 256 << 20, connections: 1024 }
+        Self {
+            calls: 64,
+            connection_memory: 64 << 20,
+            host_memory: 128 << 20,
+            memory: 256 << 20,
+            host_connections: 128,
+            connections: 1024,
+            idle: Duration::from_mins(6),
+        }
     }
 }
 
@@ -92,11 +108,17 @@ impl Server {
         // One call must always fit.
         let within = |bytes| kilobytes(bytes).clamp(RESERVED as usize, Semaphore::MAX_PERMITS);
         let limits = Arc::new(Limits {
-            calls: self.limits.calls.max(1),
             connection_memory: within(self.limits.connection_memory),
             memory: Arc::new(Semaphore::new(within(self.limits.memory))),
+            idle: self.limits.idle,
         });
-        let connections = Arc::new(Semaphore::new(self.limits.connections));
+        let hosts = Hosts::new(HostLimits {
+            connections: self.limits.connections.max(1),
+            host_connections: self.limits.host_connections.max(1),
+            host_memory: within(self.limits.host_memory),
+            calls: self.limits.calls.max(1),
+        });
+        let (mut strangers, mut beyond) = (Closed::default(), Closed::default());
         let tasks = TaskTracker::new();
         while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
             let (stream, peer) = match accepted {
@@ -107,19 +129,31 @@ impl Server {
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-                tracing::warn!("the connection of {peer} is closed: {} are open", self.limits.connections);
+            let address = peer.ip().to_canonical();
+            if !self.context.exports.iter().any(|export| export.clients.allows(address)) {
+                if let Some(count) = strangers.count() {
+                    tracing::warn!(
+                        "connections are closed since no share lists their address among its clients: {count}, the \
+                         last of {address}. Add the address to clients of a share if it may mount it"
+                    );
+                }
+                continue;
+            }
+            let Some(admitted) = hosts.admit(address, &stop) else {
+                if let Some(count) = beyond.count() {
+                    tracing::warn!(
+                        "connections are closed since there are too many, {} in all or {} of one host: {count}, the \
+                         last of {address}",
+                        self.limits.connections,
+                        self.limits.host_connections
+                    );
+                }
                 continue;
             };
             // Replies are small and awaited; without it they only wait longer.
             let _slower = stream.set_nodelay(true);
             let (context, limits) = (Arc::clone(&self.context), Arc::clone(&limits));
-            let address = peer.ip().to_canonical();
-            let serving = connection::serve(stream, address, context, limits, tasks.clone(), stop.child_token());
-            tasks.spawn(async move {
-                serving.await;
-                drop(permit);
-            });
+            tasks.spawn(connection::serve(stream, admitted, context, limits, tasks.clone()));
         }
         tasks.close();
         if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {

@@ -117,7 +117,7 @@ def test_warnings_are_told_on_stderr(
     shares = serving(s3server, share("runs", f"s3://{bucket}/runs/", 'clients = ["10.9.9.9"]'))
     refused = subprocess.run(["nfs-ls", shares.url("runs")], capture_output=True, check=False, timeout=60)
     assert refused.returncode != 0
-    line = "127.0.0.1 may not mount /runs: it is on no list of its clients"
+    line = "connections are closed since no share lists their address among its clients: 1, the last of 127.0.0.1"
     shares.process.wait_for_output(f"seqferry gateway: {line}")
     assert f"seqferry gateway: {line}" in shares.process.stderr
     assert not traced or line in trace.read_text()

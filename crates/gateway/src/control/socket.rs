@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
@@ -59,11 +58,6 @@ impl ControlSocket {
             };
             let (controlled, stop) = (Arc::clone(&controlled), stop.clone());
             tokio::spawn(async move {
-                // A client that comes when there are too many is told so, within its time.
-                let Ok(_place) = controlled.clients.try_acquire() else {
-                    let _told = refuse(stream).await;
-                    return;
-                };
                 tokio::select! {
                     () = stop.cancelled() => {}
                     _ended = converse(&controlled, stream) => {}
@@ -93,11 +87,6 @@ fn bind(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn refuse(mut stream: UnixStream) -> io::Result<()> {
-    let text = "too many commands are under way: try again when one of them has ended";
-    send(&mut stream, &json!({"error": text}).to_string()).await
-}
-
 async fn send(stream: &mut (impl tokio::io::AsyncWrite + Unpin), line: &str) -> io::Result<()> {
     let line = format!("{line}\n");
     tokio::time::timeout(SLOWEST, stream.write_all(line.as_bytes())).await?
@@ -108,17 +97,26 @@ async fn converse(controlled: &Arc<Controlled>, stream: UnixStream) -> io::Resul
     let (reading, mut writing) = stream.into_split();
     let mut reading = BufReader::new(reading.take(LINE));
     let mut line = String::new();
-    tokio::time::timeout(SLOWEST, reading.read_line(&mut line)).await??;
-    let answer = match serde_json::from_str::<Request>(&line) {
-        _ if !line.ends_with('\n') => Err(format!("a request is one line of less than {LINE} bytes")),
-        Ok(request) => {
-            let mut rest = reading.into_inner().into_inner();
-            tokio::select! {
-                answer = controlled.answer(request) => answer,
-                () = gone(&mut rest) => return Ok(()),
-            }
+    {
+        let place = controlled.places.read();
+        tokio::select! {
+            () = place.close.cancelled() => return Ok(()),
+            read = tokio::time::timeout(SLOWEST, reading.read_line(&mut line)) => drop(read??),
         }
-        Err(error) => Err(not_understood(&error)),
+    }
+    let request = match serde_json::from_str::<Request>(&line) {
+        _ if !line.ends_with('\n') => Err(format!("a request is one line of less than {LINE} bytes")),
+        request => request.map_err(|error| not_understood(&error)),
+    };
+    let place = request.and_then(|request| Ok((controlled.places.take(&request)?, request)));
+    let (_place, request) = match place {
+        Ok(found) => found,
+        Err(text) => return send(&mut writing, &line_of(Err(text))).await,
+    };
+    let mut rest = reading.into_inner().into_inner();
+    let answer = tokio::select! {
+        answer = controlled.answer(request) => answer,
+        () = gone(&mut rest) => return Ok(()),
     };
     send(&mut writing, &line_of(answer)).await
 }

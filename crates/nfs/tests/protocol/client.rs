@@ -12,7 +12,7 @@ use nfs3_types::rpc::{auth_unix, call_body, fragment_header, msg_body, opaque_au
 use nfs3_types::xdr_codec::{Opaque, Pack};
 use seqferry_nfs::{Export, ExportSpec, HandleKey, Server, ServerLimits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::tree::MemoryShare;
@@ -117,6 +117,13 @@ pub(crate) struct Raw(pub(crate) TcpStream);
 impl Raw {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    /// A connection of another host: 127.0.0.0/8 has many.
+    pub(crate) async fn connect_from(host: u8, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+        Self(socket.connect(address).await.unwrap())
     }
 
     pub(crate) async fn send(&mut self, record: &[u8]) {

@@ -72,14 +72,15 @@ async fn many_exports_have_names_on_one_port_and_directories_below_them_mount_as
 }
 
 #[tokio::test]
-async fn a_client_that_is_on_no_list_is_refused_at_the_mount_and_with_a_handle_of_another_client() {
+async fn a_client_that_is_not_on_the_list_of_a_share_is_refused_at_its_mount_and_with_a_handle_of_another_client() {
     let share = MemoryShare::new(true);
     let open = serve(&share).await;
     let spec = ExportSpec { clients: ClientList::parse(&["192.0.2.0/24"]).unwrap(), ..ExportSpec::new("share") };
-    let closed = serve_exports(vec![export(spec, &share)], ServerLimits::default()).await;
+    let exports = vec![export(spec, &share), export(ExportSpec::new("open"), &share)];
+    let closed = serve_exports(exports, ServerLimits::default()).await;
     let mut client = mounter(closed.address).await;
     assert!(refused(client.mnt(path("/share")).await).contains("MNT3ERR_ACCES"));
-    assert!(client.export().await.unwrap().0.is_empty());
+    assert_eq!(client.export().await.unwrap().0.len(), 1, "it sees the other one alone");
     // Both servers have one key: the handle is right, and its client is not on the list.
     let object = root(open.address).await;
     let answer = connect(closed.address).await.getattr(&GETATTR3args { object: object.clone() }).await.unwrap();

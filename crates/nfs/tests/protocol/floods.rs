@@ -4,8 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nfs3_types::nfs3::{READ3args, WRITE3args, stable_how};
-use nfs3_types::xdr_codec::Opaque;
+use std::time::Duration;
+
+use nfs3_types::nfs3::{READ3args, WRITE3args, nfs_fh3, stable_how};
+use nfs3_types::rpc::fragment_header;
+use nfs3_types::xdr_codec::{Opaque, Void};
 use seqferry_nfs::{Export, ExportSpec, ServerLimits};
 use tokio::sync::Semaphore;
 
@@ -100,4 +103,89 @@ async fn a_client_that_takes_no_replies_holds_up_itself_alone() {
     assert_eq!(read.data.len(), 1 << 20);
     let begun = share.callers.lock().unwrap().len();
     assert!(begun < 200, "{begun} reads of the client that takes nothing were run");
+}
+
+/// A share with a file of a megabyte, and the handle of it.
+async fn megabyte(limits: ServerLimits) -> (crate::client::Running, Arc<MemoryShare>, nfs_fh3) {
+    let share = MemoryShare::new(true);
+    share.add_file("file", &vec![3; 1 << 20]);
+    let export = Export::new(ExportSpec::new("share"), Arc::clone(&share) as _).unwrap();
+    let server = serve_exports(vec![export], limits).await;
+    let top = root(server.address).await;
+    let file = find(&mut connect(server.address).await, &top, "file").await;
+    (server, share, file)
+}
+
+fn read_all(xid: u32, file: &nfs_fh3) -> Vec<u8> {
+    call(xid, READ, &READ3args { file: file.clone(), offset: 0, count: 1 << 20 })
+}
+
+/// Bytes that a connection sends, by the handle of a file.
+type Sent = Box<dyn Fn(&nfs_fh3) -> Vec<u8>>;
+
+/// Each is a host that takes all that it can have. Another host is served meanwhile.
+#[tokio::test]
+async fn one_host_does_not_keep_others_out() {
+    let begun = fragment_header::new(1 << 20, true).into_xdr_buf().to_vec();
+    let whole = call(1, 0, &Void);
+    let kinds: [(&str, usize, Sent); 5] = [
+        ("idle connections", 300, Box::new(|_| Vec::new())),
+        ("marks of records that do not come", 260, Box::new(move |_| begun.clone())),
+        ("parts of a mark", 300, Box::new(|_| vec![0x80])),
+        ("parts of a record", 300, Box::new(move |_| whole[..20].to_vec())),
+        (
+            "replies that are not read",
+            40,
+            Box::new(|file| (0..400).flat_map(|xid| read_all(xid, file)).collect::<Vec<u8>>()),
+        ),
+    ];
+    for (kind, count, sent) in kinds {
+        // The process of the test may open 1,024 files.
+        let (server, _share, file) = megabyte(ServerLimits { connections: 200, ..ServerLimits::default() }).await;
+        let sent = sent(&file);
+        let mut held = Vec::new();
+        for _ in 0..count {
+            let mut connection = Raw::connect_from(1, server.address).await;
+            // Those beyond the limit are closed.
+            let _closed = tokio::io::AsyncWriteExt::write_all(&mut connection.0, &sent).await;
+            held.push(connection);
+        }
+        for host in 2..5 {
+            let mut other = Raw::connect_from(host, server.address).await;
+            other.send(&read_all(7, &file)).await;
+            let reply = other.receive().await.unwrap_or_else(|| panic!("{kind}: the connection is closed"));
+            assert!(reply.len() > 1 << 20, "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_has_its_most_connections_goes_on_with_new_ones() {
+    let (server, _share, file) = megabyte(ServerLimits { host_connections: 3, ..ServerLimits::default() }).await;
+    let mut held = Vec::new();
+    for xid in 0..20 {
+        let mut connection = Raw::connect(server.address).await;
+        connection.send(&read_all(xid, &file)).await;
+        assert!(connection.receive().await.is_some(), "connection {xid}");
+        held.push(connection);
+    }
+    assert_eq!(held[0].receive().await, None, "the oldest idle one was replaced");
+}
+
+#[tokio::test]
+async fn a_connection_without_calls_is_closed_and_one_that_waits_for_a_reply_is_not() {
+    let limits = ServerLimits { idle: Duration::from_millis(100), ..ServerLimits::default() };
+    let (server, share, file) = megabyte(limits).await;
+    share.reads.forget_permits(Semaphore::MAX_PERMITS);
+    let mut waiting = Raw::connect(server.address).await;
+    waiting.send(&read_all(1, &file)).await;
+    until(|| share.running.load(Ordering::SeqCst) == 1).await;
+    for sent in [&[][..], &[0x80, 0]] {
+        let mut idle = Raw::connect(server.address).await;
+        idle.send(sent).await;
+        assert_eq!(idle.receive().await, None);
+    }
+    share.reads.add_permits(1);
+    assert!(waiting.receive().await.unwrap().len() > 1 << 20);
+    assert_eq!(waiting.receive().await, None, "it is idle now");
 }
