@@ -8,9 +8,12 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import uvicorn
@@ -108,10 +111,19 @@ class _Connection(H11Protocol):
             self._deadline = None
 
 
+@dataclass
+class _Opened:
+    """A connection that counts: its address, and what speaks HTTP over it once there is TLS."""
+
+    address: str
+    connection: _Connection | None = None
+
+
 class Server(uvicorn.Server):
     """Accepts connections itself, so that those in a TLS handshake are counted as well.
 
-    With ``MAX_CONNECTIONS`` open, a new one takes the place of the oldest that has no request with a token under way.
+    With ``MAX_CONNECTIONS`` open, a new one takes the place of one that has no request with a token under way: of the
+    address with the most connections, there of one without any request, there of the oldest.
     Leaves signals to the caller: uvicorn would raise them again at the end, before the worker has left.
     """
 
@@ -121,7 +133,7 @@ class Server(uvicorn.Server):
         self._accepting: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         # In the order in which they came.
-        self._open: dict[asyncio.Task[None], _Connection | None] = {}
+        self._open: dict[asyncio.Task[None], _Opened] = {}
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -155,13 +167,15 @@ class Server(uvicorn.Server):
         """End once the requests under way are answered, or after ``_GRACE_SECONDS``; until then accept others."""
         self.is_ending = True
         until = time.monotonic() + _GRACE_SECONDS
-        while time.monotonic() < until and any(one is not None and one.answers for one in self._open.values()):  # noqa: ASYNC110
+        while time.monotonic() < until and any(  # noqa: ASYNC110
+            (one := opened.connection) is not None and one.answers for opened in self._open.values()
+        ):
             await asyncio.sleep(_LOOK_SECONDS)
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
-        for task, connection in list(self._open.items()):
-            if connection is None:
+        for task, opened in list(self._open.items()):
+            if opened.connection is None:
                 task.cancel()
         await super().shutdown(sockets)
 
@@ -169,7 +183,7 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listener)
+                accepted, peer = await loop.sock_accept(listener)
             except OSError as why:
                 # No files left, or the client is gone already: neither is a reason to stop listening.
                 log.warning("cannot accept a connection: %s", why.strerror or why)
@@ -178,17 +192,16 @@ class Server(uvicorn.Server):
             if len(self._open) >= MAX_CONNECTIONS and not self._evict():
                 accepted.close()
                 continue
-            task = asyncio.create_task(self._serve_connection(accepted))
-            self._open[task] = None
+            opened = _Opened(str(peer[0]))
+            task = asyncio.create_task(self._serve_connection(accepted, opened))
+            self._open[task] = opened
             task.add_done_callback(partial(self._forget, accepted))
 
     def _forget(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         self._open.pop(task, None)
         accepted.close()  # else one that was evicted before it began would stay
 
-    async def _serve_connection(self, accepted: socket.socket) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    async def _serve_connection(self, accepted: socket.socket, opened: _Opened) -> None:
         with suppress(OSError):  # asyncio sets it for some listeners only; without it a short answer waits for 40 ms
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
@@ -201,23 +214,28 @@ class Server(uvicorn.Server):
         handshake = None if context is None else _HANDSHAKE_SECONDS
         # Clients that break off a handshake, or speak no TLS.
         with suppress(OSError, ssl.SSLError, TimeoutError):
-            _, made = await loop.connect_accepted_socket(
+            _, opened.connection = await loop.connect_accepted_socket(
                 protocol, accepted, ssl=context, ssl_handshake_timeout=handshake
             )
-            self._open[task] = made
             await gone
 
     def _evict(self) -> bool:
-        for task, connection in self._open.items():
-            if connection is None:
-                task.cancel()
-            elif not connection.is_trusted:
-                connection.close()
-            else:
-                continue
-            del self._open[task]
-            return True
-        return False
+        """Close a connection for a new one; False when each has a request with a token."""
+        count = Counter(opened.address for opened in self._open.values())
+        candidates = [
+            ((-count[opened.address], connection is not None and connection.answers), task)
+            for task, opened in self._open.items()
+            if (connection := opened.connection) is None or not connection.is_trusted
+        ]
+        if not candidates:
+            return False
+        _, task = min(candidates, key=itemgetter(0))  # the first of equal ones is the oldest
+        connection = self._open.pop(task).connection
+        if connection is None:
+            task.cancel()
+        else:
+            connection.close()
+        return True
 
 
 class _Framing:

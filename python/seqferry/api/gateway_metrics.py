@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -53,6 +54,9 @@ NAMES: Final = (
 
 _SLOWEST: Final = 10.0
 """Seconds for a client to send its request."""
+
+_CONNECTIONS: Final = 64
+"""Each is a thread."""
 
 Sample = tuple[tuple[str, ...], float]
 
@@ -146,7 +150,30 @@ def application(status: Callable[[], str]) -> WSGIApplication:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection. Beyond ``_CONNECTIONS`` a new one takes the place of the oldest."""
+
     daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            while len(self._open) >= _CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with suppress(OSError):  # the client has gone
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
 
 
 class _ServerOfSix(_Server):

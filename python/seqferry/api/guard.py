@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import Final
 
@@ -47,6 +48,9 @@ MAX_STREAMS_WITH_LINKS: Final = 200
 MAX_BODIES_WITH_LINKS: Final = 8
 """Requests with a body of such people: those who send theirs slowly take no room from readers."""
 
+PART_OF_ONE: Final = 2
+"""One token, or one address without a token, has at most this part of the places: the half. The rest is for others."""
+
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
 
@@ -63,7 +67,8 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._at_once = dict.fromkeys(product((False, True), repeat=3), 0)
+        # Requests under way of each kind, by their holder.
+        self._at_once = {kind: Counter[str]() for kind in product((False, True), repeat=3)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,7 +93,7 @@ class Guard:
         is_mail = scope["path"] == DELIVERY_MAIL and scope["method"] == "POST"
         with_link = needs_no_token(scope["path"]) and (is_mail or not with_body)
         if with_link:
-            await self._within_limits(scope, receive, send, with_link=True)
+            await self._within_limits(scope, receive, send, holder=None)
             return
         if identity is None:
             refusal = problem(
@@ -105,7 +110,7 @@ class Guard:
         if not identity.may(needed):
             await problem(403, role_refusal(identity, needed), "forbidden")(scope, receive, send)
             return
-        await self._within_limits(scope, receive, send, with_link=False)
+        await self._within_limits(scope, receive, send, holder=identity.name)
 
     async def _identity(self, scope: Scope) -> Identity | None:
         """The client.
@@ -130,21 +135,35 @@ class Guard:
         if identity is not None:
             scope.setdefault("state", {})["identity"] = identity
 
-    async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, with_link: bool) -> None:
+    async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, holder: str | None) -> None:
+        """Args: ``holder`` is the name of the token; None with a share link or ticket: the address counts then."""
+        with_link = holder is None
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
         with_body = with_link and has_body(scope)
-        kind = (is_stream, with_link, with_body)
+        at_once = self._at_once[is_stream, with_link, with_body]
         most = MAX_BODIES_WITH_LINKS if with_body else _most(is_stream=is_stream, with_link=with_link)
-        if self._at_once[kind] >= most:
+        holder = _address(scope) if holder is None else holder
+        of_one = max(most // PART_OF_ONE, 1)
+        if at_once[holder] >= of_one or at_once.total() >= most:
             what = "streams" if is_stream else "requests"
-            busy = problem(503, f"{most} {what} are under way; try again.", "busy", {"Retry-After": "1"})
+            whose = "" if at_once.total() >= most else " of this address" if with_link else " with this token"
+            count = at_once[holder] if whose else most
+            busy = problem(503, f"{count} {what}{whose} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
-        self._at_once[kind] += 1
+        at_once[holder] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._at_once[kind] -= 1
+            at_once[holder] -= 1
+            if not at_once[holder]:
+                del at_once[holder]
+
+
+def _address(scope: Scope) -> str:
+    """The address of the client, or of the proxy before it."""
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
 
 
 def _most(*, is_stream: bool, with_link: bool) -> int:

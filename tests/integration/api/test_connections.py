@@ -41,8 +41,9 @@ def client(own: Service) -> Iterator[httpx.Client]:
         yield made
 
 
-def _connected(client: httpx.Client) -> socket.socket:
-    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=30)
+def _connected(client: httpx.Client, source: str = "127.0.0.1") -> socket.socket:
+    address = (client.base_url.host, client.base_url.port)
+    return socket.create_connection(address, timeout=30, source_address=(source, 0))
 
 
 def _until_closed(connection: socket.socket) -> bytes:
@@ -222,6 +223,40 @@ def test_beyond_the_limit_a_new_connection_replaces_the_oldest_that_asks_for_not
         for connection in idle[2:]:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert _until_closed(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_beyond_the_limit_a_new_connection_replaces_one_of_the_address_that_has_the_most(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with ExitStack() as stack:
+        early = stack.enter_context(_connected(client))
+        half = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+        early.sendall(half)
+
+        others = [stack.enter_context(_connected(client, "127.0.0.2")) for _ in range(20)]
+
+        early.sendall(b"Connection: close\r\n\r\n")
+        assert _until_closed(early).startswith(b"HTTP/1.1 200 ")
+        assert _until_closed(others[0]) == b""
+
+
+def test_a_body_that_comes_byte_by_byte_is_given_up(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "_SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(body, "_BYTES_PER_SECOND", 100 * 2**20)
+    token = client.headers["Authorization"]
+    head = f"POST /start_transfer HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Length: 1000\r\n\r\n"
+    with _connected(client) as connection:
+        connection.sendall(head.encode())
+        connection.settimeout(0.02)
+        answer = b""
+        for _ in range(900):
+            with suppress(TimeoutError):
+                if answer := connection.recv(65536):
+                    break
+            connection.sendall(b" ")
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
 
 
 # --- TLS ---

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
 import pytest
 from control import spec_number
-from http_client import http, http_of
+from http_client import http, http_of, plain_client
 
 from seqferry.api import create_app, guard
 from seqferry.api.streams import Hub
 from seqferry.db.record import events
+from seqferry.service import tokens
 from seqferry.service.service import Service
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
@@ -127,6 +130,48 @@ def test_more_streams_than_the_server_holds_are_refused(service: Service, monkey
         listed = client.get("/api/v1/transfers")
 
     assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+    assert listed.status_code == 200
+
+
+def test_one_token_does_not_take_all_streams_and_requests(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MAX_STREAMS", 4)
+    transfer_id = service.submit(spec_number(0), actor="ada")
+    other = tokens.add(service, "lab", "read")
+    with http_of(service) as client, ExitStack() as stack:
+        streams = [stack.enter_context(_stream(client, transfer_id)) for _ in range(2)]
+        for stream in streams:
+            stream.until("progress")
+        refused = client.get(f"/api/v1/transfers/{transfer_id}/events", timeout=10)
+        second = stack.enter_context(plain_client(str(client.base_url), other, timeout=60))
+        streams += [stack.enter_context(_stream(second, transfer_id)) for _ in range(2)]
+        for stream in streams[2:]:
+            stream.until("progress")
+
+    assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+    assert "2 streams with this token are under way" in refused.json()["detail"]
+
+
+def test_requests_that_are_sent_by_half_leave_room_for_other_tokens(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MAX_AT_ONCE", 6)
+    other = tokens.add(service, "lab", "read")
+    with http_of(service) as client, ExitStack() as stack:
+        address = (client.base_url.host, client.base_url.port)
+        head = f"POST /start_transfer HTTP/1.1\r\nHost: x\r\nAuthorization: {client.headers['Authorization']}\r\n"
+        half = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(6)]
+        for connection in half:
+            connection.sendall(f"{head}Content-Length: 100\r\n\r\n[".encode())
+        # When three are refused, the other three are under way.
+        refused: dict[socket.socket, bytes] = {}
+        while len(refused) < 3:
+            ready, _, _ = select.select([one for one in half if one not in refused], [], [], 30)
+            assert ready, refused
+            refused |= {one: one.recv(65536) for one in ready}
+        with plain_client(str(client.base_url), other, timeout=60) as second:
+            listed = second.get("/api/v1/transfers")
+
+    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused.values())
     assert listed.status_code == 200
 
 

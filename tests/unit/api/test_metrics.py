@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
+import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 from seqferry.api import gateway_metrics, metrics
@@ -31,3 +35,17 @@ def test_histograms_have_a_count_for_each_bound_and_one_beyond() -> None:
         for sample in metric.samples:
             assert len(sample.labels) == len(metric.labels)
             assert len(sample.counts) == (len(bounds) + 1 if metric.kind == "histogram" else 0)
+
+
+def test_health_of_a_gateway_is_told_beside_many_requests_that_are_sent_by_half() -> None:
+    port = gateway_metrics.offer("127.0.0.1", 0, lambda: json.dumps({"is_healthy": True, "shares": []}))
+    with ExitStack() as stack:
+        half = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(200)]
+        for connection in half:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\n")
+
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as answer:
+            assert json.loads(answer.read()) == {"status": "ok"}
+
+        half[0].settimeout(5)  # half of the time that it has for its request
+        assert half[0].recv(1) == b"", "the oldest has given its place up"
