@@ -197,8 +197,9 @@ async fn client_at(url: String) -> RetryingClient {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_a_service_has_normalised_are_in_no_listing() {
     let client = client_of_answer(
-        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>p/a</Key><Size>1</Size></Contents>\
-         <Contents><Key>p//b</Key><Size>1</Size></Contents>\
+        "<ListBucketResult><IsTruncated>false</IsTruncated>\
+         <Contents><Key>p/a</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
+         <Contents><Key>p//b</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
          <CommonPrefixes><Prefix>p/c/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>p//d/</Prefix></CommonPrefixes>\
          </ListBucketResult>",
     )
@@ -214,8 +215,10 @@ async fn names_that_a_service_has_normalised_are_in_no_listing() {
         assert_eq!((keys, page.common_prefixes), (vec!["p//b"], vec!["p//d/".to_owned()]));
     }
     let client = client_of_answer(
-        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>p/a</Key><Size>1</Size></Contents>\
-         <Contents><Key>p//b</Key><Size>1</Size></Contents></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>false</IsTruncated>\
+         <Contents><Key>p/a</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
+         <Contents><Key>p//b</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
+         </ListBucketResult>",
     )
     .await;
     let mut listing = list(client, ListingScope::new(BUCKET, "p//"));
@@ -265,7 +268,8 @@ async fn client_of_circle(length: usize) -> RetryingClient {
             }
             let document = format!(
                 "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t{n}</NextContinuationToken>\
-                 <Contents><Key>k{}</Key><Size>1</Size></Contents></ListBucketResult>",
+                 <Contents><Key>k{}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
+                 </ListBucketResult>",
                 n % length
             );
             let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", document.len());

@@ -61,6 +61,8 @@ pub struct S3Store {
     max_attempts: Option<u32>,
     /// Form in which objects are requested.
     form: stored_form::PreferredForm,
+    /// Order of the listings under way.
+    orders: requests::ListingOrders,
     /// True while a warning is due that bodies can be changed in transit unnoticed.
     has_open_bodies: AtomicBool,
 }
@@ -117,6 +119,7 @@ impl S3Store {
             notes,
             max_attempts,
             form: stored_form::PreferredForm::default(),
+            orders: requests::ListingOrders::default(),
             has_open_bodies,
         }
     }

@@ -21,9 +21,12 @@ use crate::types::{Capabilities, PartsPage};
 mod body;
 mod buckets;
 mod multipart;
+mod order;
 mod read;
 mod stated;
 mod write;
+
+pub(super) use order::ListingOrders;
 
 /// Time limit of requests that move no object bytes.
 const SHORT: Duration = Duration::from_mins(1);

@@ -94,7 +94,8 @@ async fn end_of<T>(request: impl Future<Output = T>) -> Option<T> {
 /// A page of a listing with one key.
 fn page(key: &str) -> Reply {
     Reply::xml(&format!(
-        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>"
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>{key}</Key><Size>1</Size>\
+         <LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"
     ))
 }
 

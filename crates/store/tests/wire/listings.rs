@@ -11,7 +11,8 @@ use crate::store_at;
 const OBJECTS: &str = "<ListBucketResult><Name>bucket</Name><Prefix>run/</Prefix><StartAfter>run/a</StartAfter>\
     <KeyCount>3</KeyCount><MaxKeys>1000</MaxKeys><Delimiter>/</Delimiter><EncodingType>url</EncodingType>\
     <IsTruncated>false</IsTruncated>\
-    <Contents><Key>run/b+c</Key><Size>1</Size></Contents><Contents><Key>run/d</Key><Size>2</Size></Contents>\
+    <Contents><Key>run/b+c</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
+    <Contents><Key>run/d</Key><Size>2</Size><LastModified>2026-01-02T00:00:00Z</LastModified></Contents>\
     <CommonPrefixes><Prefix>run/e/</Prefix></CommonPrefixes></ListBucketResult>";
 
 const VERSIONS: &str = "<ListVersionsResult><Name>bucket</Name><Prefix>run/</Prefix><KeyMarker>run/a</KeyMarker>\
@@ -139,6 +140,11 @@ async fn a_page_of_objects_that_contradicts_itself_is_an_error() {
             ("<Size>2</Size>", "<Size>-2</Size>"),
             ("<CommonPrefixes><Prefix>run/e/", "<CommonPrefixes><Prefix>other/"),
             ("<CommonPrefixes><Prefix>run/e/", "<CommonPrefixes><Prefix>run/e"),
+            // The delimiter is ignored.
+            ("<Key>run/d</Key>", "<Key>run/d/e</Key>"),
+            ("<Key>run/d</Key>", "<Key>run/d/e/</Key>"),
+            ("<CommonPrefixes><Prefix>run/e/", "<CommonPrefixes><Prefix>run/e/f/"),
+            ("<LastModified>2026-01-02T00:00:00Z</LastModified>", ""),
         ],
     ) {
         assert_contradiction(&objects(&document).await.expect_err(&document), &document);
@@ -232,6 +238,10 @@ async fn a_page_of_parts_that_contradicts_itself_is_an_error() {
     ) {
         assert_contradiction(&parts(&document).await.expect_err(&document), &document);
     }
+    // A next page that begins where this one began would end the list of parts without an error.
+    let still = "<ListPartsResult><NextPartNumberMarker>1</NextPartNumberMarker><IsTruncated>true</IsTruncated>\
+        </ListPartsResult>";
+    assert_contradiction(&parts(still).await.expect_err(still), still);
     let endless = "<ListPartsResult><IsTruncated>true</IsTruncated></ListPartsResult>";
     assert_contradiction(&parts(endless).await.expect_err(endless), endless);
 }
@@ -249,5 +259,132 @@ async fn what_comes_in_place_of_a_listing_is_told() {
 
         assert_eq!(error.code, code::MALFORMED, "{body:?}: {error}");
         assert!(error.message.contains(words), "{body:?}: {error}");
+    }
+}
+
+/// Pages of ten names each, by their numbers, as a service answers one request after another.
+fn in_pages(pages: &[u32], page: fn(names: &[String], token: Option<u32>) -> String) -> Wire {
+    let pages = pages.to_vec();
+    Wire::serve(move |_, asked| {
+        let first = pages[asked] * 10;
+        let names: Vec<String> = (first..first + 10).map(|number| format!("run/{number:03}")).collect();
+        let token = (asked + 1 < pages.len()).then_some(pages[asked] + 1);
+        Reply::xml(&page(&names, token))
+    })
+}
+
+/// Elements of each name, between those that tell whether there is another page.
+fn document(root: &str, names: &[String], more: Option<String>, element: impl Fn(&String) -> String) -> String {
+    let entries: String = names.iter().map(element).collect();
+    let (is_truncated, more) = (more.is_some(), more.unwrap_or_default());
+    format!("<{root}><IsTruncated>{is_truncated}</IsTruncated>{more}{entries}</{root}>")
+}
+
+fn page_of_objects(names: &[String], token: Option<u32>) -> String {
+    let more = token.map(|token| format!("<NextContinuationToken>t{token}</NextContinuationToken>"));
+    document("ListBucketResult", names, more, |name| {
+        format!(
+            "<Contents><Key>{name}</Key><Size>1</Size><ETag>e</ETag><LastModified>2026-01-01T00:00:00Z</LastModified>\
+             </Contents>"
+        )
+    })
+}
+
+fn page_of_versions(names: &[String], token: Option<u32>) -> String {
+    let more = token.map(|token| {
+        format!("<NextKeyMarker>run/{token}</NextKeyMarker><NextVersionIdMarker>v{token}</NextVersionIdMarker>")
+    });
+    document("ListVersionsResult", names, more, |name| {
+        format!("<Version><Key>{name}</Key><VersionId>v</VersionId><Size>1</Size></Version>")
+    })
+}
+
+fn page_of_uploads(names: &[String], token: Option<u32>) -> String {
+    let more = token.map(|token| {
+        format!("<NextKeyMarker>run/{token}</NextKeyMarker><NextUploadIdMarker>u{token}</NextUploadIdMarker>")
+    });
+    document("ListMultipartUploadsResult", names, more, |name| {
+        format!("<Upload><Key>{name}</Key><UploadId>u</UploadId></Upload>")
+    })
+}
+
+fn page_of_parts(names: &[String], token: Option<u32>) -> String {
+    let more = token.map(|token| format!("<NextPartNumberMarker>{}</NextPartNumberMarker>", token * 10));
+    document("ListPartsResult", names, more, |name| {
+        let number: u32 = name.trim_start_matches("run/").parse().expect("a number");
+        format!("<Part><PartNumber>{}</PartNumber><ETag>\"e\"</ETag><Size>5</Size></Part>", number + 1)
+    })
+}
+
+fn page_of_buckets(names: &[String], token: Option<u32>) -> String {
+    let more = token.map(|token| format!("<ContinuationToken>t{token}</ContinuationToken>")).unwrap_or_default();
+    let buckets: String =
+        names.iter().map(|name| format!("<Bucket><Name>{}</Name></Bucket>", name.replace('/', "-"))).collect();
+    format!("<ListAllMyBucketsResult><Buckets>{buckets}</Buckets>{more}</ListAllMyBucketsResult>")
+}
+
+/// Number of the entries of a whole listing, or why it is none.
+async fn walk(kind: &str, pages: &[u32]) -> Result<usize> {
+    let page = match kind {
+        "objects" => page_of_objects,
+        "versions" => page_of_versions,
+        "uploads" => page_of_uploads,
+        "parts" => page_of_parts,
+        _ => page_of_buckets,
+    };
+    let server = in_pages(pages, page);
+    let store = store_at(&server.url()).await;
+    let service = || store.bucket_service().expect("S3 has buckets");
+    let (bucket, prefix) = ("bucket".to_owned(), "run/".to_owned());
+    let mut found = 0;
+    match kind {
+        "objects" => {
+            let mut request = ListRequest { bucket, prefix, ..ListRequest::default() };
+            loop {
+                let page = store.list(&request).await?;
+                found += page.objects.len();
+                request.continuation = page.continuation;
+                if request.continuation.is_none() {
+                    return Ok(found);
+                }
+            }
+        }
+        "versions" => {
+            let mut request = VersionsRequest { bucket, prefix, after: None };
+            loop {
+                let page = service().list_versions(&request).await?;
+                found += page.versions.len();
+                request.after = page.next;
+                if request.after.is_none() {
+                    return Ok(found);
+                }
+            }
+        }
+        "uploads" => Ok(store.list_uploads("bucket", "run/").await?.len()),
+        "parts" => {
+            let mut after = None;
+            loop {
+                let page = store.list_parts(UploadRef::new("bucket", "run/b", "u1"), after).await?;
+                found += page.parts.len();
+                after = page.next;
+                if after.is_none() {
+                    return Ok(found);
+                }
+            }
+        }
+        _ => Ok(service().list_buckets().await?.len()),
+    }
+}
+
+/// A cache, or a service that ignores the token, answers with another page than the one that was asked for. Taken for
+/// the last one, it would end a listing that lacks entries.
+#[tokio::test]
+async fn a_page_that_does_not_follow_the_one_before_is_an_error() {
+    for kind in ["objects", "versions", "uploads", "parts", "buckets"] {
+        assert_eq!(walk(kind, &[0, 1, 2]).await.unwrap(), 30, "{kind}");
+        for pages in [&[0, 0][..], &[0, 1, 0], &[0, 1, 1], &[5, 1], &[1, 2, 0]] {
+            let error = walk(kind, pages).await.expect_err(kind);
+            assert_contradiction(&error, &format!("{kind}: {pages:?}"));
+        }
     }
 }

@@ -255,6 +255,14 @@ impl SnapshotBuilder {
             }
             return;
         }
+        // Some services list folders as objects. Bytes of one have no name.
+        if name.ends_with('/') {
+            if object.size > 0 {
+                self.hide(&object.key, HiddenReason::DirectoryWithBytes);
+            }
+            self.add_directory(prefix, &object.key);
+            return;
+        }
         match check_name(name) {
             Err(reason) => self.hide(&object.key, reason),
             Ok(()) => self.add(prefix, name, Facts::of_listed(object)),

@@ -9,10 +9,12 @@ use aws_sdk_s3::types::{BucketLocationConstraint, CreateBucketConfiguration, Del
 use md5::{Digest as _, Md5};
 
 use super::SHORT;
+use super::order::{Entries, ListingOrders};
 use super::stated::StatedPage;
 use crate::checksum::base64;
 use crate::error::Result;
 use crate::error::StoreError;
+use crate::error::classify::code;
 use crate::s3::S3Store;
 use crate::s3::convert::{decode_key, quote, seconds, size, unquote};
 use crate::s3::failures::failure;
@@ -28,11 +30,12 @@ const MANY: Duration = Duration::from_mins(5);
 /// The region of a bucket if none is named.
 const FIRST_REGION: &str = "us-east-1";
 
-/// Compares a page of versions with what it states of itself, and with the request.
+/// Compares a page of versions with what it states of itself, with the request, and with the page before.
 fn held_against_request(
     page: &ListObjectVersionsOutput,
     listed: &VersionsPage,
     request: &VersionsRequest,
+    orders: &ListingOrders,
 ) -> Result<()> {
     let VersionsRequest { bucket, prefix, after } = request;
     let stated = StatedPage {
@@ -58,13 +61,21 @@ fn held_against_request(
     if let Some(group) = page.common_prefixes().first() {
         stated.check_group(group.prefix().unwrap_or_default(), None)?;
     }
-    listed.versions.iter().try_for_each(|version| stated.belongs(&version.object.key))
+    listed.versions.iter().try_for_each(|version| stated.belongs(&version.object.key))?;
+    let keys = |is_marker| {
+        let versions = listed.versions.iter().filter(move |version| version.is_delete_marker == is_marker);
+        versions.map(|version| version.object.key.as_str()).collect()
+    };
+    let ids = listed.versions.iter().map(|version| version.version_id.as_str()).collect();
+    let entries = Entries { lists: [keys(false), keys(true)], ids, repeats_second: false };
+    let asked = ("ListObjectVersions", bucket, prefix);
+    orders.follow(asked, after.as_ref(), listed.next.as_ref(), &entries).map_err(|what| stated.contradiction(&what))
 }
 
 #[async_trait]
 impl BucketService for S3Store {
     async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        let mut found = Vec::new();
+        let (mut found, orders) = (Vec::new(), ListingOrders::default());
         let mut token: Option<String> = None;
         for _ in 0..BUCKET_PAGES {
             let page = self
@@ -77,17 +88,29 @@ impl BucketService for S3Store {
                         .map_err(|e| failure("ListBuckets", "", None, &e))
                 })
                 .await?;
+            let stated = StatedPage { operation: "ListBuckets", ..StatedPage::default() };
+            let names: Vec<&str> = page.buckets().iter().map(|bucket| bucket.name().unwrap_or_default()).collect();
+            if names.contains(&"") {
+                return Err(stated.contradiction("a bucket has no name"));
+            }
+            let next = page.continuation_token().filter(|next| !next.is_empty()).map(str::to_owned);
+            if next.is_some() && next == token {
+                return Err(stated.contradiction("it names its own beginning as that of the next one"));
+            }
+            let entries = Entries { lists: [names, Vec::new()], ..Entries::default() };
+            let followed = orders.follow("ListBuckets", token.as_ref(), next.as_ref(), &entries);
+            followed.map_err(|what| stated.contradiction(&what))?;
             found.extend(page.buckets().iter().map(|bucket| BucketInfo {
                 name: bucket.name().unwrap_or_default().to_owned(),
                 created: seconds(bucket.creation_date()),
             }));
-            let next = page.continuation_token().filter(|next| !next.is_empty()).map(str::to_owned);
-            if next.is_none() || next == token {
-                break;
-            }
             token = next;
+            if token.is_none() {
+                return Ok(found);
+            }
         }
-        Ok(found)
+        Err(StoreError::new("ListBuckets", "", None, code::MALFORMED, Some(200))
+            .with_message(format!("the listing of buckets has no end: {BUCKET_PAGES} pages were read")))
     }
 
     async fn create_bucket(&self, bucket: &str) -> Result<()> {
@@ -172,7 +195,7 @@ impl BucketService for S3Store {
             (page.next_key_marker().map(key).unwrap_or_default(), page.next_version_id_marker().map(str::to_owned))
         });
         let listed = VersionsPage { versions, next };
-        held_against_request(&page, &listed, request)?;
+        held_against_request(&page, &listed, request, &self.orders)?;
         Ok(listed)
     }
 

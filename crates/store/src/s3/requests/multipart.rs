@@ -5,6 +5,7 @@ use aws_sdk_s3::operation::list_multipart_uploads::ListMultipartUploadsOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, ServerSideEncryption, StorageClass};
 use bytes::Bytes;
 
+use super::order::{Entries, ListingOrders};
 use super::stated::StatedPage;
 use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, etag};
 use crate::ChecksumAlgorithm;
@@ -49,6 +50,7 @@ fn held_together(stated: &StatedPage<'_>, page: &PartsPage, after: Option<u32>, 
     }
     match page.next {
         Some(next) if next < last => Err(stated.contradiction("the next page begins before the last part of this one")),
+        Some(next) if next == after => Err(stated.contradiction("it names its own beginning as that of the next one")),
         None if truncated => Err(stated.contradiction("it is not the last one, and does not name the next one")),
         _ => Ok(()),
     }
@@ -306,9 +308,10 @@ impl MultipartUpload for S3Store {
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
-        let mut uploads = Vec::new();
+        let mut uploads: Vec<UploadInfo> = Vec::new();
         let (mut key_marker, mut id_marker) = (None, None);
-        for _ in 0..UPLOAD_PAGES {
+        let orders = ListingOrders::default();
+        for number in 0..UPLOAD_PAGES {
             let page = self
                 .in_bucket_region("ListMultipartUploads", bucket, Some(prefix), SHORT, async |client| {
                     client
@@ -324,6 +327,7 @@ impl MultipartUpload for S3Store {
                 })
                 .await?;
             let encoded = page.encoding_type() == Some(&EncodingType::Url);
+            let came = uploads.len();
             uploads.extend(page.uploads().iter().map(|upload| {
                 let raw = upload.key().unwrap_or_default();
                 let key = if encoded { decode_key(raw) } else { raw.to_owned() };
@@ -339,6 +343,13 @@ impl MultipartUpload for S3Store {
             let markers = (next, page.next_upload_id_marker().map(str::to_owned));
             let asked = UploadsAsked { bucket, prefix, key: key_marker.as_deref(), id: id_marker.as_deref() };
             let stated = asked.held_against(&page)?;
+            let entries = Entries {
+                lists: [uploads[came..].iter().map(|upload| upload.key.as_str()).collect(), Vec::new()],
+                ids: uploads[came..].iter().map(|upload| upload.upload_id.as_str()).collect(),
+                repeats_second: false,
+            };
+            let followed = orders.follow("uploads", (number > 0).then_some(number), Some(number + 1), &entries);
+            followed.map_err(|what| stated.contradiction(&what))?;
             if page.is_truncated() != Some(true) {
                 return Ok(uploads);
             }

@@ -10,6 +10,7 @@ use aws_sdk_s3::types::{
 };
 
 use super::body::WatchedBody;
+use super::order::{Entries, ListingOrders};
 use super::stated::StatedPage;
 use super::{SHORT, is_mute};
 use crate::body::Body;
@@ -28,8 +29,13 @@ use crate::s3::stored_form::{FetchAnswer, Form, transformation_error};
 use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
-/// Compares a page with what it states of itself, and with the request.
-fn held_against_request(page: &ListObjectsV2Output, listed: &ListPage, request: &ListRequest) -> Result<()> {
+/// Compares a page with what it states of itself, with the request, and with the page before.
+fn held_against_request(
+    page: &ListObjectsV2Output,
+    listed: &ListPage,
+    request: &ListRequest,
+    orders: &ListingOrders,
+) -> Result<()> {
     let stated = StatedPage {
         operation: "ListObjectsV2",
         bucket: &request.bucket,
@@ -54,14 +60,28 @@ fn held_against_request(page: &ListObjectsV2Output, listed: &ListPage, request: 
     if page.contents().iter().any(|object| object.size().is_none_or(|size| size < 0)) {
         return Err(stated.contradiction("an entry has no size"));
     }
+    if page.contents().iter().any(|object| object.last_modified().is_none()) {
+        return Err(stated.contradiction("an entry has no time"));
+    }
     for object in &listed.objects {
         stated.belongs(&object.key)?;
+        stated.check_ungrouped(&object.key, request.delimiter.as_deref())?;
     }
     for group in &listed.common_prefixes {
         stated.belongs(group)?;
         stated.check_group(group, request.delimiter.as_deref())?;
     }
-    Ok(())
+    let entries = Entries {
+        lists: [
+            listed.objects.iter().map(|object| object.key.as_str()).collect(),
+            listed.common_prefixes.iter().map(String::as_str).collect(),
+        ],
+        repeats_second: true,
+        ..Entries::default()
+    };
+    let asked = ("ListObjectsV2", &request.bucket, &request.prefix, &request.delimiter);
+    let (marker, next) = (request.continuation.as_deref(), listed.continuation.as_deref());
+    orders.follow(asked, marker, next, &entries).map_err(|what| stated.contradiction(&what))
 }
 
 /// The headers of a customer's key.
@@ -174,7 +194,7 @@ impl ObjectRead for S3Store {
         let continuation =
             page.next_continuation_token().filter(|_| page.is_truncated() == Some(true)).map(str::to_owned);
         let listed = ListPage { objects, common_prefixes, continuation };
-        held_against_request(&page, &listed, request)?;
+        held_against_request(&page, &listed, request, &self.orders)?;
         Ok(listed)
     }
 

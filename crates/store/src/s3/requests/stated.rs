@@ -5,7 +5,7 @@
 //! removals. Every field that the service states is compared. A field that it leaves out, or leaves empty, is not.
 //!
 //! Differences of real services are no contradictions: encoded and plain forms of one text are the same, counts may
-//! leave out common prefixes, and keys may come in any order.
+//! leave out common prefixes, and keys may come in any order within a page. [`order`](super::order) compares pages.
 
 use std::borrow::Cow;
 
@@ -119,14 +119,33 @@ impl StatedPage<'_> {
         normal != self.prefix && key.starts_with(&*normal)
     }
 
-    /// Common prefixes come only with a delimiter, and end in it.
+    /// Common prefixes come only with a delimiter, and end in it: they have it once behind the prefix.
     pub(super) fn check_group(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
-        match delimiter {
-            None => Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was asked for"))),
-            Some(delimiter) if !group.ends_with(delimiter) => {
-                Err(self.contradiction(&format!("the common prefix '{group}' does not end in '{delimiter}'")))
-            }
-            Some(_) => Ok(()),
+        let Some(delimiter) = delimiter else {
+            return Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was asked for")));
+        };
+        let Some(group_start) = group.strip_suffix(delimiter) else {
+            return Err(self.contradiction(&format!("the common prefix '{group}' does not end in '{delimiter}'")));
+        };
+        self.check_one_level(group, group_start.strip_prefix(self.prefix), delimiter)
+    }
+
+    /// A key has no delimiter behind the prefix: it would be grouped. A service that ignores the delimiter lists all
+    /// keys below a folder as names in it.
+    pub(super) fn check_ungrouped(&self, key: &str, delimiter: Option<&str>) -> Result<()> {
+        let Some(delimiter) = delimiter.filter(|delimiter| !delimiter.is_empty()) else { return Ok(()) };
+        let rest = key.strip_prefix(self.prefix);
+        // SeaweedFS lists some folders as objects.
+        self.check_one_level(key, rest.map(|rest| rest.strip_suffix(delimiter).unwrap_or(rest)), delimiter)
+    }
+
+    /// `rest`: the text behind the prefix. None: the service has normalised it.
+    fn check_one_level(&self, key: &str, rest: Option<&str>, delimiter: &str) -> Result<()> {
+        match rest.filter(|rest| rest.contains(delimiter)) {
+            Some(_) => Err(self.contradiction(&format!(
+                "'{key}' has the delimiter '{delimiter}' behind the prefix that was asked for: the service ignores it"
+            ))),
+            None => Ok(()),
         }
     }
 }
