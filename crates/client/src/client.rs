@@ -43,6 +43,7 @@ pub struct RetryingClient {
     cancel: CancellationToken,
     metrics: Arc<RequestMetrics>,
     lease: Option<WriteLease>,
+    looks_before_writes: bool,
 }
 
 /// The lease that writes need, and the token that ends the wait for it.
@@ -74,7 +75,21 @@ impl RetryingClient {
             cancel,
             metrics,
             lease: None,
+            looks_before_writes: false,
         }
+    }
+
+    /// The same requests. Each attempt at a write with a condition looks at its target first, until
+    /// [`Quirks::keeps_conditions`] says that the service keeps the condition.
+    #[must_use]
+    pub fn looking_before_writes(mut self) -> Self {
+        self.looks_before_writes = true;
+        self
+    }
+
+    /// True when attempts at writes with a condition look at their targets first.
+    pub fn looks_before_writes(&self) -> bool {
+        self.looks_before_writes
     }
 
     /// The same requests with interactive priority: they start before bulk requests, and the budget keeps room for them

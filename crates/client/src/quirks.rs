@@ -27,6 +27,26 @@ pub enum Sums {
     Md5,
 }
 
+/// Requests that make an object and may have a condition. Services ignore conditions request by request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionalRequest {
+    /// `PutObject`.
+    Put,
+    /// `CopyObject`.
+    Copy,
+    /// `CompleteMultipartUpload`.
+    Complete,
+}
+
+impl ConditionalRequest {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Put, Self::Copy, Self::Complete];
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
 /// Faults and limits of one service, learned while working. Each has a workaround.
 #[derive(Debug, Default)]
 pub struct Quirks {
@@ -67,6 +87,8 @@ pub struct Quirks {
     counted_delete_markers: AtomicBool,
     /// Writes with `If-Match` are refused for that condition. Workaround: a HEAD of the target before them.
     refused_matches: AtomicBool,
+    /// Requests, by their bits, whose conditions a probe has shown to be kept.
+    kept_conditions: AtomicU8,
     /// Removals with `If-Match` are refused for that condition. Workaround: a HEAD of the object before them.
     refused_delete_matches: AtomicBool,
     /// Removals of many objects in one request are refused. Workaround: one request for each object.
@@ -283,6 +305,16 @@ impl Quirks {
     /// Records that a write was refused for the condition that it replaces a certain object.
     pub fn learn_refused_matches(&self) {
         self.refused_matches.store(true, Ordering::Relaxed);
+    }
+
+    /// True when a probe has shown that the service keeps the conditions of these requests.
+    pub fn keeps_conditions(&self, request: ConditionalRequest) -> bool {
+        self.kept_conditions.load(Ordering::Relaxed) & request.bit() != 0
+    }
+
+    /// Records that a probe has shown that the service keeps the conditions of these requests.
+    pub fn learn_kept_conditions(&self, request: ConditionalRequest) {
+        self.kept_conditions.fetch_or(request.bit(), Ordering::Relaxed);
     }
 
     /// True when removals on condition that they remove a certain object are known to be refused for that condition.

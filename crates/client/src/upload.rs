@@ -75,8 +75,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::absent::AbsentCondition;
 use crate::client::RetryingClient;
+use crate::quirks::ConditionalRequest;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
+use crate::target_look::{Condition, TargetLook};
 
 pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
@@ -364,10 +366,21 @@ impl UploadSession {
     }
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
-        let mut condition = AbsentCondition::new(ObjectRef::new(&self.bucket, &self.key), request.if_absent);
+        let target = ObjectRef::new(&self.bucket, &self.key);
+        let wanted = Condition { if_absent: request.if_absent, if_match: request.if_match.as_deref() };
         let mut sent = Cow::Borrowed(request);
+        if self.client.looks_before_writes() {
+            let known = self.client.sent_condition(ConditionalRequest::Complete, wanted);
+            if known != wanted {
+                let request = sent.to_mut();
+                (request.if_absent, request.if_match) = (known.if_absent, known.if_match.map(str::to_owned));
+            }
+        }
+        let mut condition = AbsentCondition::new(target, sent.if_absent);
         loop {
-            let answer = self.send_complete_once(&sent).await;
+            let has = Condition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
+            let look = self.client.target_look(ConditionalRequest::Complete, target, wanted, has);
+            let answer = self.send_complete_once(&sent, look.as_ref()).await;
             if !condition.is_sent_again(&self.client, &answer).await? {
                 return answer;
             }
@@ -377,10 +390,17 @@ impl UploadSession {
         }
     }
 
-    async fn send_complete_once(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
+    async fn send_complete_once(
+        &self,
+        request: &CompleteUpload,
+        target_look: Option<&TargetLook<'_>>,
+    ) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
-        let send = async |store: Arc<dyn ObjectStore>| store.complete_upload(request).await;
+        let send = async |store: Arc<dyn ObjectStore>| {
+            TargetLook::look_if_any(target_look, &store).await?;
+            store.complete_upload(request).await
+        };
         let look = || self.end_if_gone(UploadRef::new(&self.bucket, &self.key, &request.upload_id));
         self.client.call_looking(spec, permit, &self.retry_context, send, look).await
     }

@@ -11,13 +11,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use seqferry_store::checksum::hex;
 use seqferry_store::{
-    CopyTarget, DigestAlgorithm, Digester, ObjectMeta, ObjectRef, ObjectStore, PinnedObject, PutObject, WrittenObject,
+    Attributes, CopyTarget, DigestAlgorithm, Digester, ObjectMeta, ObjectRef, ObjectStore, PinnedObject, PutObject,
+    WrittenObject,
 };
 
 use crate::absent::AbsentCondition;
 use crate::client::RetryingClient;
+use crate::quirks::ConditionalRequest;
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::is_unclear;
+use crate::target_look::{Condition, TargetLook};
 
 /// A write of a whole object.
 #[derive(Clone, Copy)]
@@ -34,15 +37,48 @@ impl ObjectWriting<'_> {
         }
     }
 
-    /// True when the target's own facts prove that it holds the bytes of this write.
+    /// True when the target's own facts prove that it is what this write makes: the bytes, and what was asked for besides
+    /// them. The object before may have had the same bytes.
     fn is_proven_by(&self, there: &ObjectMeta) -> bool {
         match self {
-            Self::Put(object, bytes) => there.size == bytes.len() as u64 && holds(there, object, bytes),
-            Self::Copy(source, _) => {
-                there.size == source.size && !there.etag.is_empty() && source.if_match.as_ref() == Some(&there.etag)
+            Self::Put(object, bytes) => {
+                there.size == bytes.len() as u64
+                    && holds(there, object, bytes)
+                    && has_attributes(there, &object.attributes)
+                    && has_class(there, object.storage_class.as_deref())
+            }
+            Self::Copy(source, target) => {
+                let has_bytes = there.size == source.size
+                    && !there.etag.is_empty()
+                    && source.if_match.as_ref() == Some(&there.etag);
+                // A copy onto itself is made for what it changes besides the bytes: that alone can show it.
+                let is_shown = target.attributes.is_some() || target.storage_class.is_some();
+                let is_onto_itself = source.bucket == target.object.bucket && source.key == target.object.key;
+                has_bytes
+                    && (is_shown || !is_onto_itself)
+                    && target.attributes.is_none_or(|attributes| has_attributes(there, attributes))
+                    && has_class(there, target.storage_class)
             }
         }
     }
+}
+
+/// True when an object has the metadata and headers of a write. A service may give a content type of its own, and may
+/// add metadata.
+fn has_attributes(there: &ObjectMeta, sent: &Attributes) -> bool {
+    let found = &there.attributes;
+    let has = |found: &Option<String>, sent: &Option<String>| sent.is_none() || found == sent;
+    has(&found.content_type, &sent.content_type)
+        && has(&found.content_encoding, &sent.content_encoding)
+        && has(&found.content_language, &sent.content_language)
+        && has(&found.content_disposition, &sent.content_disposition)
+        && has(&found.cache_control, &sent.cache_control)
+        && sent.metadata.iter().all(|(name, value)| found.metadata.get(&name.to_ascii_lowercase()) == Some(value))
+}
+
+/// True when an object has the storage class of a write. The default class is not shown.
+fn has_class(there: &ObjectMeta, sent: Option<&str>) -> bool {
+    sent.is_none_or(|sent| there.storage_class.as_deref().unwrap_or("STANDARD") == sent)
 }
 
 impl RetryingClient {
@@ -57,10 +93,20 @@ impl RetryingClient {
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let target = ObjectRef::new(&object.bucket, &object.key);
-        let mut condition = AbsentCondition::new(target, object.if_absent);
+        let wanted = Condition { if_absent: object.if_absent, if_match: object.if_match.as_deref() };
         let mut sent = Cow::Borrowed(object);
+        if self.looks_before_writes() {
+            let known = self.sent_condition(ConditionalRequest::Put, wanted);
+            if known != wanted {
+                let object = sent.to_mut();
+                (object.if_absent, object.if_match) = (known.if_absent, known.if_match.map(str::to_owned));
+            }
+        }
+        let mut condition = AbsentCondition::new(target, sent.if_absent);
         loop {
-            let answer = self.write_object(ObjectWriting::Put(&sent, bytes), retry_context).await;
+            let has = Condition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
+            let look = self.target_look(ConditionalRequest::Put, target, wanted, has);
+            let answer = self.write_object(ObjectWriting::Put(&sent, bytes), look.as_ref(), retry_context).await;
             if !condition.is_sent_again(self, &answer).await? {
                 return answer;
             }
@@ -70,7 +116,9 @@ impl RetryingClient {
         }
     }
 
-    /// Has the service copy an object in one request.
+    /// Has the service copy an object in one request. Its condition is sent where a probe has shown that the service keeps
+    /// it; else the target is looked at before each attempt but the first, and before that as well where the client
+    /// [looks before writes](RetryingClient::looking_before_writes).
     ///
     /// # Errors
     /// When the service refuses, or answers twice with something that is not understood.
@@ -80,18 +128,30 @@ impl RetryingClient {
         target: CopyTarget<'_>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
-        self.write_object(ObjectWriting::Copy(source, target), retry_context).await
+        let wanted = Condition { if_absent: target.if_absent, if_match: target.if_match };
+        let sent = self.sent_condition(ConditionalRequest::Copy, wanted);
+        let look = self.target_look(ConditionalRequest::Copy, target.object, wanted, sent);
+        let target = CopyTarget { if_absent: sent.if_absent, if_match: sent.if_match, ..target };
+        let write = ObjectWriting::Copy(source, target);
+        match self.write_object(write, look.as_ref(), retry_context).await {
+            // An attempt whose answer was lost may have made what the look of the next one has found.
+            Err(RequestError::Failed(error)) if look.is_some() && error.operation == "HeadObject" => {
+                self.look_once(write, retry_context).await?.ok_or(RequestError::Failed(error))
+            }
+            answer => answer,
+        }
     }
 
     /// Sends a write at most twice, with a look at the target after each answer that is not understood.
     async fn write_object(
         &self,
         write: ObjectWriting<'_>,
+        target_look: Option<&TargetLook<'_>>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let mut is_last = false;
         loop {
-            let unclear = match self.send_object(write, retry_context).await {
+            let unclear = match self.send_object(write, target_look, retry_context).await {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
                 answer => return answer,
             };
@@ -126,6 +186,7 @@ impl RetryingClient {
     async fn send_object(
         &self,
         write: ObjectWriting<'_>,
+        target_look: Option<&TargetLook<'_>>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let look = || self.look_once(write, retry_context);
@@ -133,13 +194,19 @@ impl RetryingClient {
             ObjectWriting::Put(object, bytes) => {
                 let spec = RequestSpec::write("PutObject", &object.bucket).bytes(bytes.len() as u64);
                 let permit = self.reserve(spec, retry_context).await?;
-                let send = async |store: Arc<dyn ObjectStore>| store.put_object(object, bytes.clone()).await;
+                let send = async |store: Arc<dyn ObjectStore>| {
+                    TargetLook::look_if_any(target_look, &store).await?;
+                    store.put_object(object, bytes.clone()).await
+                };
                 self.call_looking(spec, permit, retry_context, send, look).await
             }
             ObjectWriting::Copy(source, target) => {
                 let spec = RequestSpec::write("CopyObject", target.object.bucket).bytes(source.size);
                 let permit = self.reserve(spec, retry_context).await?;
-                let send = async |store: Arc<dyn ObjectStore>| store.copy(source, target).await;
+                let send = async |store: Arc<dyn ObjectStore>| {
+                    TargetLook::look_if_any(target_look, &store).await?;
+                    store.copy(source, target).await
+                };
                 self.call_looking(spec, permit, retry_context, send, look).await
             }
         }

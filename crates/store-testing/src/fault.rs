@@ -34,6 +34,8 @@ pub enum Fault {
     Delay(Duration),
     /// The request is made, and its reply comes after this delay.
     DelayReply(Duration),
+    /// The request is not made; the test's hook runs, and it fails with this code and status.
+    FailAfter(Hook, &'static str, u16),
     /// The request waits for [`Latch::open`], then is made.
     Hold(Latch),
     /// The request is made, and its reply waits for [`Latch::open`].
@@ -263,6 +265,10 @@ impl FaultStore {
         match fault {
             None | Some(Fault::Truncate | Fault::Corrupt) => request.await,
             Some(Fault::Fail(code, status)) => {
+                Err(StoreError::new(operation, bucket, Some(key), code, Some(status)).with_message("made to fail"))
+            }
+            Some(Fault::FailAfter(hook, code, status)) => {
+                (hook.0)().await;
                 Err(StoreError::new(operation, bucket, Some(key), code, Some(status)).with_message("made to fail"))
             }
             Some(Fault::LoseReply) => {

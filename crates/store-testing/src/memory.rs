@@ -35,7 +35,19 @@ pub struct MemoryStore {
     as_files: bool,
     checksums: Checksums,
     ignores_ranges: bool,
+    ignores_conditions: &'static [Request],
     state: Mutex<State>,
+}
+
+/// A request that makes an object, and may have a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// `PutObject`.
+    Put,
+    /// `CopyObject`.
+    Copy,
+    /// `CompleteMultipartUpload`.
+    Complete,
 }
 
 /// Nature of the `ETag`s of the store.
@@ -146,6 +158,7 @@ impl MemoryStore {
             as_files: false,
             checksums: Checksums::All,
             ignores_ranges: false,
+            ignores_conditions: &[],
             state: Mutex::default(),
         }
     }
@@ -246,6 +259,23 @@ impl MemoryStore {
     pub fn ignoring_ranges(mut self) -> Self {
         self.ignores_ranges = true;
         self
+    }
+
+    /// Passes over conditions of these requests without a word, as some services do.
+    #[must_use]
+    pub fn ignoring_conditions_of(mut self, requests: &'static [Request]) -> Self {
+        self.ignores_conditions = requests;
+        self
+    }
+
+    /// The conditions of a request that count.
+    fn conditions_of<'a>(
+        &self,
+        request: Request,
+        if_absent: bool,
+        if_match: Option<&'a str>,
+    ) -> (bool, Option<&'a str>) {
+        if self.ignores_conditions.contains(&request) { (false, None) } else { (if_absent, if_match) }
     }
 
     /// True when bytes match the checksum and the MD5 of their sender.

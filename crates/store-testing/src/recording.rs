@@ -78,7 +78,7 @@ async fn call_all(store: &impl ObjectStore) {
     drop(store.delete(object).await);
     drop(store.delete_if(object, "e").await);
     drop(store.put_tags(object, &[]).await);
-    let target = CopyTarget { object, storage_class: None, checksum: None, attributes: None, tags: None, write: None };
+    let target = CopyTarget::new(object.bucket, object.key);
     drop(store.copy(&source, target).await);
     drop(store.create_upload(&CreateUpload::default()).await);
     drop(store.copy_part(&source, range, upload, 1).await);

@@ -130,6 +130,11 @@ pub struct CopyTarget<'a> {
     pub tags: Option<&'a [(String, String)]>,
     /// Encryption, access and retention. None: the bucket's defaults.
     pub write: Option<&'a WriteOptions>,
+    /// True to write only if no object has the key of the target, as in [`PutObject`]. Fewer services know this of
+    /// copies.
+    pub if_absent: bool,
+    /// `ETag` that the object at the key of the target must have, as in [`PutObject`].
+    pub if_match: Option<&'a str>,
 }
 
 impl<'a> CopyTarget<'a> {
@@ -142,6 +147,8 @@ impl<'a> CopyTarget<'a> {
             attributes: None,
             tags: None,
             write: None,
+            if_absent: false,
+            if_match: None,
         }
     }
 }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
-pub use input::{InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
+pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 

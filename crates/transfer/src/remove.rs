@@ -176,26 +176,18 @@ async fn remove_one(
 ) -> Result<bool, RequestError> {
     let retry_context = RetryContext::default();
     if let Some(etag) = etag.filter(|_| requests.capabilities().conditions) {
-        // Looked at first as well: some services pass over the condition without a word.
-        let there = requests
-            .call(RequestSpec::read("HeadObject", object.bucket), &retry_context, async |store| {
-                store.head(object, None).await
-            })
-            .await;
-        match there {
-            Ok(now) if now.etag != etag => return Ok(false),
-            Ok(_) => {}
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(true),
-            Err(other) => return Err(other),
-        }
+        // Looked at in each attempt as well: some services pass over the condition without a word.
         if !requests.quirks().refuses_delete_matches() {
             let removed = requests
                 .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
-                    store.delete_if(object, etag).await
+                    if store.head(object, None).await?.etag != etag {
+                        return Ok(false);
+                    }
+                    store.delete_if(object, etag).await.map(|()| true)
                 })
                 .await;
             match removed {
-                Ok(()) => return Ok(true),
+                Ok(is_removed) => return Ok(is_removed),
                 Err(RequestError::Failed(error)) => match error.class {
                     ErrorClass::Precondition => return Ok(false),
                     ErrorClass::NotFound => return Ok(true),
@@ -208,6 +200,18 @@ async fn remove_one(
                 Err(other) => return Err(other),
             }
         }
+        let removed = requests
+            .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
+                if store.head(object, None).await?.etag != etag {
+                    return Ok(false);
+                }
+                store.delete(object).await.map(|()| true)
+            })
+            .await;
+        return match removed {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(true),
+            removed => removed,
+        };
     }
     requests
         .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {

@@ -9,7 +9,7 @@ use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, Encryption, ObjectMeta, WrittenObject,
 };
 
-pub use self::expected::{Cut, ExpectedDigest, SegmentedDigest, format_digest, join_digests};
+pub use self::expected::{Cut, ExpectedDigest, SegmentedDigest, format_digest, join_digests, joined_etag};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};

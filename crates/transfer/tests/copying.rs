@@ -1,12 +1,13 @@
 //! One object and many, without faults: routes, policies, what travels, what proves it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, ObjectRef};
-use seqferry_store_testing::fault::{Fault, Rule};
+use seqferry_store_testing::fault::{Fault, Hook, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
@@ -254,4 +255,42 @@ async fn progress_counts_what_is_done() {
     assert_eq!(progress.bytes_done, 360);
     assert_eq!((progress.objects_done, progress.objects_active, progress.in_flight), (2, 0, 0));
     assert!(progress.slowest.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_not_repeated_over_an_object_that_came_after_its_first_attempt() {
+    for (if_exists, state) in [(IfExists::Skip, State::Skipped), (IfExists::Fail, State::Failed)] {
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "k", b"small").await;
+        let memory = Arc::clone(&fixture.memory);
+        let hook = Hook(Arc::new(move || {
+            let memory = Arc::clone(&memory);
+            Box::pin(async move {
+                memory.put(TARGET, "copy/k", Bytes::from_static(b"theirs"), &Attributes::default()).await.unwrap();
+            })
+        }));
+        fixture.store.rule(Rule::once("CopyObject", Fault::FailAfter(hook, "InternalError", 500)));
+
+        let outcomes = fixture.run(Policy { if_exists, ..policy() }, vec![item]).await;
+
+        assert_eq!(outcomes[&1].state, state, "{if_exists:?}: {:?}", outcomes[&1]);
+        assert_eq!(fixture.read(TARGET, "copy/k").await, Some(b"theirs".to_vec()), "{if_exists:?}");
+        assert_eq!(fixture.store.count("CopyObject"), 1, "{if_exists:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_changes_the_metadata_alone_is_made_though_its_target_has_the_bytes_already() {
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "k", b"small").await;
+    let before = Attributes { content_type: Some("text/before".into()), ..Attributes::default() };
+    fixture.memory.put(TARGET, "copy/k", Bytes::from_static(b"small"), &before).await.unwrap();
+    let replaced = Attributes { content_type: Some("text/after".into()), ..Attributes::default() };
+    let properties = Properties { carry_attributes: false, attributes: replaced, ..Properties::default() };
+    fixture.store.rule(Rule::always("CopyObject", Fault::Fail("InternalError", 500)).times(6));
+
+    let outcomes = fixture.run(Policy { if_exists: IfExists::Overwrite, properties, ..policy() }, vec![item]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(fixture.head("copy/k").await.attributes.content_type.as_deref(), Some("text/after"));
 }

@@ -138,6 +138,33 @@ async fn only_what_was_listed_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_removal_is_not_repeated_for_an_object_that_came_after_its_first_attempt() {
+    for refuses in [false, true] {
+        let fixture = TransferFixture::new();
+        if refuses {
+            fixture.connection.quirks.learn_refused_delete_matches();
+        }
+        let before = fixture.memory.put(TARGET, "k", Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
+        let memory = Arc::clone(&fixture.memory);
+        let hook = Hook(Arc::new(move || {
+            let memory = Arc::clone(&memory);
+            Box::pin(async move {
+                memory.put(TARGET, "k", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
+            })
+        }));
+        fixture.store.rule(Rule::once("DeleteObject", Fault::FailAfter(hook, "InternalError", 500)));
+        let (cancel, metrics) = (CancellationToken::new(), Arc::default());
+        let budget = Arc::clone(&fixture.budget);
+        let requests = RetryingClient::new(fixture.connection.clone(), budget, quick(), cancel, metrics);
+
+        let kept = remove(&requests, TARGET, vec![("k".to_owned(), Some(before.etag))]).await.expect("looked at");
+
+        assert_eq!(kept, ["k"], "the condition is refused: {refuses}");
+        assert_eq!(fixture.read(TARGET, "k").await, Some(b"new".to_vec()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_write_whose_answer_was_lost_is_known_by_its_bytes_when_its_condition_fails() {
     for (size, operation) in [(50, "PutObject"), (300, "CompleteMultipartUpload")] {
         for (if_exists, target_absent) in [(IfExists::Same, true), (IfExists::Same, false), (IfExists::Overwrite, true)]

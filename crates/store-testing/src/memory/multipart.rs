@@ -11,7 +11,7 @@ use seqferry_store::{
     PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
-use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, now, slice, value};
+use super::{Checksums, CopiedParts, MemoryStore, Object, Request, Upload, full, now, slice, value};
 
 #[async_trait]
 impl MultipartUpload for MemoryStore {
@@ -141,7 +141,8 @@ impl MultipartUpload for MemoryStore {
             return bad("BadDigest");
         }
         let request = open.request.clone();
-        state.may_be_written(operation, bucket, key, upload.if_absent, upload.if_match.as_deref())?;
+        let (if_absent, if_match) = self.conditions_of(Request::Complete, upload.if_absent, upload.if_match.as_deref());
+        state.may_be_written(operation, bucket, key, if_absent, if_match)?;
         state.uploads.remove(&upload.upload_id);
         let object = Object {
             etag: format!("{}-{}", self.etag_of(&digests), lengths.len()),

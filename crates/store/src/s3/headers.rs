@@ -62,6 +62,12 @@ pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
         // An empty value removes all tags.
         add("x-amz-tagging", tagging(tags).unwrap_or_default());
     }
+    if target.if_absent {
+        add("if-none-match", "*".to_owned());
+    }
+    if let Some(etag) = target.if_match {
+        add("if-match", quote(etag));
+    }
     headers.extend(target.attributes.map(attribute_headers).unwrap_or_default());
     headers
 }

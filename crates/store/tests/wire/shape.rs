@@ -199,6 +199,14 @@ async fn reads_and_copies_are_pinned() {
     assert_eq!(copy.header("x-amz-checksum-algorithm"), Some("CRC64NVME"));
     // Without attributes in the request the service copies metadata and tags.
     assert_eq!((copy.header("x-amz-metadata-directive"), copy.header("x-amz-tagging-directive")), (None, None));
+    assert_eq!((copy.header("if-none-match"), copy.header("if-match")), (None, None));
+    for (if_absent, if_match) in [(true, None), (false, Some("abc"))] {
+        store.copy(&source, CopyTarget { if_absent, if_match, ..CopyTarget::new("bucket", "target") }).await.unwrap();
+        let copy = last(&server);
+        let sent = (copy.header("if-none-match"), copy.header("if-match"));
+        assert_eq!(sent, (if_absent.then_some("*"), if_match.map(|_| "\"abc\"")));
+        assert_eq!(copy.header("x-amz-copy-source-if-match"), Some("\"abc-3\""), "that of the source stays");
+    }
 
     store
         .copy_part(&source, Range { first: 0, last: 9 }, UploadRef::new("bucket", "target", "upload"), 7)

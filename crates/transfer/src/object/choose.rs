@@ -57,17 +57,25 @@ impl<J: UploadJournal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let properties = &self.policy.properties;
         let attributes = properties.replaced_attributes(source.as_ref());
+        let if_match = self.if_match();
         let target = CopyTarget {
             storage_class: self.policy.storage_class.as_deref(),
             checksum: properties.checksum.or(checksum),
             attributes: attributes.as_ref(),
             tags: properties.replaced_tags(),
             write: Some(&write),
+            if_absent: self.if_absent(),
+            if_match: if_match.as_deref(),
             ..CopyTarget::new(bucket, key)
         };
         let written = self.target.copy_object(&pinned, target, &self.retry_context).await;
         let written = match written {
             Ok(written) => written,
+            // The look before a repeated attempt has found another object than the first one was to replace.
+            Err(RequestError::Failed(error)) if error.operation == "HeadObject" => {
+                let refused = self.explain_refused_condition(&error, if_match.is_some());
+                return Err(refused.unwrap_or_else(|| RequestError::Failed(error).into()));
+            }
             Err(RequestError::Failed(error)) => return Err(self.explain_refused_copy(error).await),
             Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };

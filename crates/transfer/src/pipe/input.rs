@@ -40,10 +40,10 @@ use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::clock::now;
 use crate::object::{IfExists, Properties};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
-use crate::verification::{Side, Verdict, compare, is_digest, join_digests};
+use crate::verification::{Side, Verdict, compare, is_digest, join_digests, joined_etag};
 
-/// Bytes of the first parts: small enough that little is held, and it begins soon.
-const FIRST_PART: u64 = 8 << 20;
+/// Bytes of the first parts where nothing else is set: small enough that little is held, and it begins soon.
+pub const FIRST_PART: u64 = 8 << 20;
 /// Parts under way at a time.
 const AHEAD: usize = 8;
 /// Services that refuse one checksum after the other.
@@ -223,12 +223,15 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
     fn if_absent(&self) -> bool {
         let is_wanted =
             matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) || self.replaces == Replaces::Nothing;
-        is_wanted && !self.client.quirks().refuses_conditions()
+        // A client that looks before writes drops what the service refuses, and looks for it.
+        is_wanted && (self.client.looks_before_writes() || !self.client.quirks().refuses_conditions())
     }
 
     fn if_match(&self) -> Option<String> {
         match &self.replaces {
-            Replaces::Version(etag) if !self.client.quirks().refuses_matches() => Some(etag.clone()),
+            Replaces::Version(etag) if self.client.looks_before_writes() || !self.client.quirks().refuses_matches() => {
+                Some(etag.clone())
+            }
             Replaces::Version(_) | Replaces::Anything | Replaces::Nothing => None,
         }
     }
@@ -299,6 +302,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         });
         let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
         let etag = md5s.map(|md5s| join_digests(DigestAlgorithm::Md5, md5s));
+        let joined = joined_etag(sent.values().map(|part| part.part.etag.as_str()));
         let request = CompleteUpload {
             parts: sent.into_values().map(|part| part.part).collect(),
             size,
@@ -311,11 +315,12 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         match session.complete(request).await? {
             Completion::Object(written) => self.settle(size, whole, etag, written).await,
             Completion::Gone(error) => {
-                // An attempt whose answer was lost may have completed the upload.
+                // An attempt whose answer was lost may have completed the upload: the object is that of these very parts,
+                // or its checksum is that of these bytes.
                 let found = self.look().await?.filter(|found| found.size == size);
                 let is_ours = |found: &ObjectMeta| {
                     let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
-                    matches!(proof, Verdict::Proven(_) | Verdict::Unknown)
+                    matches!(proof, Verdict::Proven(_)) || joined.as_ref() == Some(&found.etag)
                 };
                 let Some(found) = found.filter(is_ours) else {
                     return Err(RequestError::Failed(error).into());

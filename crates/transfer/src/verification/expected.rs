@@ -115,6 +115,20 @@ pub fn join_digests<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<I
     format!("{}-{count}", format_digest(algorithm, &digester.finish()))
 }
 
+/// `ETag` of the object that a service makes of parts with these `ETag`s. None: they have not the form of digests, and
+/// the service makes it in another way.
+pub fn joined_etag<'a>(parts: impl Iterator<Item = &'a str>) -> Option<String> {
+    let digest = |etag: &str| -> Option<Vec<u8>> {
+        let digits = etag.as_bytes().chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        if is_digest(etag) { digits.collect() } else { None }
+    };
+    let digests: Vec<Vec<u8>> = parts.map(digest).collect::<Option<_>>()?;
+    Some(join_digests(DigestAlgorithm::Md5, digests.iter().map(Vec::as_slice)))
+}
+
 /// A digest as headers have it: `ETag`s in hexadecimal digits, checksums in Base64.
 pub fn format_digest(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
     match algorithm {
