@@ -23,8 +23,8 @@ MIB: Final = 1024 * 1024
 
 CLAIM: Final = ".seqferry-share"
 """Name of the object at the top of a share that is written: the claim of its gateway, which is no file of the share."""
-PROBE: Final = ".seqferry-probe"
-"""Name of the object there that shows whether a service keeps conditions. A bucket keeps its versions."""
+PROBES: Final = (".seqferry-probe", ".seqferry-probe-copy")
+"""Names of the objects there that show whether a service keeps conditions. A bucket keeps their versions."""
 
 _ODD_KEYS: Final = ROOT / "crates" / "testkit" / "odd_keys.json"
 _PARALLEL: Final = 8

@@ -7,7 +7,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.buckets import PROBE, bodies, is_file
+from support.buckets import PROBES, bodies, is_file
 from support.processes import RunningProcess
 from support.run import find_tool
 from support.servers import MOVER, REGION, S3Server, free_ports
@@ -58,4 +58,4 @@ class OwnServer:
         pages = self.server.client(MOVER).get_paginator("list_object_versions").paginate(Bucket=bucket)
         # versitygw 1.8.0 names the last version of a page on the next one as well.
         found = {(version["Key"], version["VersionId"]) for page in pages for version in page.get("Versions", [])}
-        return sorted(key for key, _ in found if is_file(key) and not key.endswith(PROBE))
+        return sorted(key for key, _ in found if is_file(key) and not key.endswith(PROBES))

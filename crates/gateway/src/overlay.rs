@@ -10,6 +10,7 @@ mod node;
 mod outcome;
 mod record;
 mod states;
+mod token;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub(crate) use node::{
 pub(crate) use outcome::{FailedUpload, MadeVersion, Outcome, Outcomes};
 pub(crate) use record::{Change, OpenUpload, decode, encode};
 use states::States;
+pub(crate) use token::{MARK, new_token};
 
 /// Generation of files of the bucket, and of those made here.
 pub(crate) const OF_BUCKET: u32 = 0;

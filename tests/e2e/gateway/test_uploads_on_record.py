@@ -18,7 +18,7 @@ from seqferry.model.models import ObjectRecord, Status
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support import nfs_files
-from support.buckets import CLAIM, PROBE
+from support.buckets import CLAIM, PROBES
 from support.gateways import WrittenShares, written_share
 from support.postgres import Cluster
 from support.processes import run as run_command
@@ -60,7 +60,7 @@ def rows(shares: WrittenShares, bucket: str) -> list[tuple[str, str, str]]:
 def versions(server: S3Server, bucket: str) -> list[tuple[str, str, str]]:
     """The same of all versions that the bucket has of files, by its own account."""
     listed: list[Any] = server.client().list_object_versions(Bucket=bucket).get("Versions", [])
-    files = (one for one in listed if not one["Key"].endswith((f"/{PROBE}", f"/{CLAIM}")))
+    files = (one for one in listed if not one["Key"].endswith(tuple(f"/{name}" for name in (*PROBES, CLAIM))))
     return sorted((one["Key"], one["VersionId"], one["ETag"].strip('"')) for one in files)
 
 

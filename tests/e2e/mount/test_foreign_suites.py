@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from support.buckets import CLAIM, PROBE
+from support.buckets import CLAIM, PROBES
 from support.mounts import Mounter
 from support.processes import run_seqferry
 from support.run import MissingToolError
@@ -94,7 +94,7 @@ def _bodies(server: S3Server, bucket: str) -> dict[str, list[bytes]]:
     client = server.client()
     found: dict[str, list[bytes]] = {}
     for one in client.list_object_versions(Bucket=bucket).get("Versions", []):
-        if one["Key"] not in (PROBE, CLAIM):
+        if one["Key"] not in (*PROBES, CLAIM):
             got = client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
             found.setdefault(one["Key"], []).append(got["Body"].read())
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.buckets import CLAIM, PROBE
+from support.buckets import CLAIM, PROBES
 from support.mounts import Mount, Mounter, gone
 from support.processes import run, run_seqferry
 from support.servers import S3Server
@@ -45,7 +45,7 @@ def versions(server: S3Server, bucket: str) -> dict[str, list[bytes]]:
     client = server.client()
     found: dict[str, list[bytes]] = {}
     for one in client.list_object_versions(Bucket=bucket).get("Versions", []):
-        if one["Key"].endswith((PROBE, CLAIM)):
+        if one["Key"].endswith((*PROBES, CLAIM)):
             continue
         got = client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
         found.setdefault(one["Key"], []).append(got["Body"].read())

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from support.buckets import PROBE, is_file
+from support.buckets import PROBES, is_file
 from support.mounts import Mounter, gone
 from support.processes import run_seqferry
 from support.samba import PAGE, Samba, missing_samba, missing_smbtorture
@@ -99,7 +99,7 @@ def test_what_clients_of_windows_write_is_in_the_bucket_once(
     found = [
         one
         for one in client.list_object_versions(Bucket=bucket)["Versions"]
-        if is_file(one["Key"]) and not one["Key"].endswith(PROBE)
+        if is_file(one["Key"]) and not one["Key"].endswith(PROBES)
     ]
     assert {one["Key"]: client.get_object(Bucket=bucket, Key=one["Key"])["Body"].read() for one in found} == {
         "run42/output/big.bcl": bodies["big"],

@@ -106,6 +106,17 @@ impl Node {
         }
     }
 
+    /// Ranges of a file in part rewritten here whose bytes are those of the object below. None of a file that is as that
+    /// object.
+    pub(crate) fn gaps(&self) -> Vec<(u64, u64)> {
+        let (Some(base), Some(data)) = (&self.base, self.data()) else { return Vec::new() };
+        if self.is_as_base() {
+            return Vec::new();
+        }
+        let below = data.written.pieces(0, data.size.min(base.visible));
+        below.into_iter().filter(|(_, _, is_written)| !is_written).map(|(start, end, _)| (start, end)).collect()
+    }
+
     /// The bytes of a file.
     pub(crate) fn data(&self) -> Option<&Data> {
         match &self.content {

@@ -10,8 +10,9 @@ use super::node::{Base, Content, Data, Node};
 use super::outcome::Writer;
 
 /// Form of records that this program writes.
-const FORM: u8 = 4;
-/// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files.
+const FORM: u8 = 5;
+/// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files; 4: writes
+/// without a token.
 const EARLIEST: u8 = 2;
 
 /// One change of the overlay.
@@ -57,12 +58,18 @@ pub(crate) struct OpenUpload {
     pub(crate) changed: u64,
     /// The path that it is written to; that of a folder marker ends in a slash.
     pub(crate) path: Box<str>,
-    /// The time of the file and its bytes: an object with both is this write.
+    /// The time of the file and its bytes. They are statements of a client, and identify no write.
     pub(crate) modified: u64,
     pub(crate) size: u64,
     /// The service's id of the upload. Empty: none is open.
     pub(crate) upload_id: Box<str>,
     pub(crate) part_size: u64,
+    /// Random text of this generation of the file, which no other write has. Empty: an earlier version of this program
+    /// has announced the write.
+    pub(crate) token: Box<str>,
+    /// This process has announced it. False when the journal was read: bytes that were never acknowledged may have been
+    /// written over the file since. No record has it.
+    pub(crate) is_of_this_process: bool,
 }
 
 pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
@@ -87,13 +94,14 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
             }
             Change::Gone { path } => text(&mut out, 8, path),
             Change::Sending(upload) => {
-                long(&mut out, 9, upload.number);
+                long(&mut out, 15, upload.number);
                 out.extend(upload.changed.to_le_bytes());
                 bytes(&mut out, upload.path.as_bytes());
                 bytes(&mut out, upload.upload_id.as_bytes());
                 for number in [upload.modified, upload.size, upload.part_size] {
                     out.extend(number.to_le_bytes());
                 }
+                bytes(&mut out, upload.token.as_bytes());
             }
             Change::Sent(number) => long(&mut out, 10, *number),
             Change::Journal(name) => text(&mut out, 12, name),
@@ -282,6 +290,21 @@ impl<'a> Rest<'a> {
         Some(Data { size, written: durable.clone(), durable_size: size, durable, unsynced: Extents::default() })
     }
 
+    /// A write, without its token.
+    fn upload(&mut self) -> Read<OpenUpload> {
+        Some(OpenUpload {
+            number: self.long()?,
+            changed: self.long()?,
+            path: self.text()?.into(),
+            upload_id: self.text()?.into(),
+            modified: self.long()?,
+            size: self.long()?,
+            part_size: self.long()?,
+            token: "".into(),
+            is_of_this_process: false,
+        })
+    }
+
     fn change(&mut self) -> Read<Change> {
         Some(match self.flag()? {
             1 => Change::Share(self.text()?.to_owned()),
@@ -292,15 +315,7 @@ impl<'a> Rest<'a> {
             6 => Change::Doom { path: self.text()?.into(), etag: self.text()?.into() },
             7 => Change::Show { parent: self.long()?, name: self.text()?.into() },
             8 => Change::Gone { path: self.text()?.into() },
-            9 => Change::Sending(OpenUpload {
-                number: self.long()?,
-                changed: self.long()?,
-                path: self.text()?.into(),
-                upload_id: self.text()?.into(),
-                modified: self.long()?,
-                size: self.long()?,
-                part_size: self.long()?,
-            }),
+            9 => Change::Sending(self.upload()?),
             10 => Change::Sent(self.long()?),
             11 => {
                 let node = self.node()?;
@@ -309,6 +324,10 @@ impl<'a> Rest<'a> {
             12 => Change::Journal(self.text()?.into()),
             13 => Change::Outcome { at: self.long()?, line: self.text()?.into() },
             14 => Change::Frozen { epoch: self.long()?, outcomes: self.long()? },
+            15 => {
+                let upload = self.upload()?;
+                Change::Sending(OpenUpload { token: self.text()?.into(), ..upload })
+            }
             20 => {
                 let (number, name, is_set) = (self.long()?, self.bytes()?.into(), self.flag()? == 1);
                 let value = Bytes::copy_from_slice(self.bytes()?);
@@ -385,6 +404,8 @@ mod tests {
                 size: 7,
                 upload_id: "id".into(),
                 part_size: 8 << 20,
+                token: "0123".into(),
+                is_of_this_process: false,
             }),
             Change::Sent(77),
             Change::Journal("0123".into()),
@@ -410,6 +431,35 @@ mod tests {
         assert_eq!(decode(&other), Ok(changes));
         other[0] = 1;
         assert!(decode(&other).unwrap_err().contains("form 1"));
+    }
+
+    /// A record as the version before wrote it, byte by byte: a write in parts, then its end.
+    #[test]
+    fn a_write_that_an_earlier_version_announced_is_read_without_a_token() {
+        let mut record = vec![4, 9];
+        record.extend(77_u64.to_le_bytes());
+        record.extend(5_u64.to_le_bytes());
+        for text in ["runs/a", "id"] {
+            record.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+            record.extend(text.as_bytes());
+        }
+        for number in [6_u64, 7, 8 << 20] {
+            record.extend(number.to_le_bytes());
+        }
+        record.push(10);
+        record.extend(77_u64.to_le_bytes());
+        let open = OpenUpload {
+            number: 77,
+            changed: 5,
+            path: "runs/a".into(),
+            modified: 6,
+            size: 7,
+            upload_id: "id".into(),
+            part_size: 8 << 20,
+            token: "".into(),
+            is_of_this_process: false,
+        };
+        assert_eq!(decode(&record), Ok(vec![Change::Sending(open), Change::Sent(77)]));
     }
 
     #[test]

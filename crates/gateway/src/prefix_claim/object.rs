@@ -83,7 +83,7 @@ impl PrefixClaim {
         let body = Bytes::from(serde_json::to_vec(&record).unwrap_or_default());
         let attributes = Attributes { content_type: Some("application/json".to_owned()), ..Attributes::default() };
         let if_absent = replaces.is_none();
-        let mut object = PutObject {
+        let object = PutObject {
             bucket: self.spec.bucket.clone(),
             key: key.to_owned(),
             attributes,
@@ -92,11 +92,15 @@ impl PrefixClaim {
             if_match: replaces,
             ..PutObject::default()
         };
-        let (client, context) = (&self.spec.client, RetryContext::default());
+        let (client, context) = (self.spec.client.clone().looking_before_writes(), RetryContext::default());
         match client.put_object(&object, &body, &context).await {
-            // The service offers no conditions: what was read just before is all there is, and the look that follows.
+            // The service offers no conditions: the look before is all there is, and the one that follows.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => {
-                (object.if_absent, object.if_match) = (false, None);
+                if object.if_absent {
+                    client.quirks().learn_refused_conditions();
+                } else {
+                    client.quirks().learn_refused_matches();
+                }
                 client.put_object(&object, &body, &context).await.map(drop)
             }
             answer => answer.map(drop),

@@ -8,9 +8,10 @@ use crate::ids::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
 use crate::prefix_claim::CLAIM;
 
-/// The object at the top of a share that shows whether the service keeps conditions of writes. It is no file of the
-/// share, and there for a moment when its first file is uploaded.
+/// The objects at the top of a share that show whether the service keeps conditions of writes, and of copies. They are no
+/// files of the share, and there for a moment when a file is uploaded or renamed for the first time.
 pub(super) const PROBE: &str = ".seqferry-probe";
+pub(super) const COPIED_PROBE: &str = ".seqferry-probe-copy";
 /// Longest key of S3, in bytes.
 pub(super) const LONGEST_KEY: usize = 1024;
 /// Objects with this ending show as links without it.
@@ -35,7 +36,7 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
 /// True for the name of an object that is no file of the share. Below the top the names are those of files: a claim there
 /// is another gateway's.
 pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
-    parent == ROOT && (name == PROBE || name == CLAIM)
+    parent == ROOT && matches!(name, PROBE | COPIED_PROBE | CLAIM)
 }
 
 /// True for a name that clients may not give: a reserved one, and to all but folders that of the folder of conflicts.

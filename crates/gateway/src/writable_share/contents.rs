@@ -5,14 +5,15 @@ use seqferry_nfs::{
     Access, Attributes, Caller, Changed, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Stability,
     Summary, Written,
 };
+use seqferry_store::ObjectRef;
 use seqferry_vfs::{VersionPin, VfsError};
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use super::Inner;
 use super::checks::{apply, check_data, check_set, drop_set_id};
 use super::file_lock::FileLock;
 use super::find::{Found, Lower};
+use super::{CONFLICTS, Inner};
 use crate::journal::Disk;
 use crate::overlay::{Base, Change, Data, Node, Spot};
 use crate::share::{soon, status};
@@ -25,8 +26,6 @@ const FEWER_RANGES: usize = 3072;
 const PIECE: u64 = 1 << 20;
 /// Versions of a file of the bucket that one read follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
-/// Difference of two times that are the same, in seconds: the tree of the bucket keeps them as floating-point numbers.
-const SAME_TIME: f64 = 1e-6;
 
 fn summary(node: &Node) -> Summary {
     Summary::from(&node.attributes())
@@ -48,7 +47,14 @@ impl<D: Disk> Inner<D> {
             check_data(caller, &found.attributes, &[Access::READ, Access::EXECUTE])?;
             let Some(lower) = found.lower else {
                 let _stays = lock.data.read().await;
-                return self.read_node(file.number, offset, length).await;
+                match self.read_node(file.number, offset, length).await {
+                    Err(FileError::Stale) => last = self.replaced(file.number),
+                    read => return read,
+                }
+                if last != FileError::Stale {
+                    return Err(last);
+                }
+                continue;
             };
             match soon(async { Ok(self.files.read_at(lower.attributes.inode, offset, length as usize).await) }).await? {
                 Ok(slices) => {
@@ -63,8 +69,18 @@ impl<D: Disk> Inner<D> {
         Err(last)
     }
 
-    /// Read from a file of the overlay, while its lock is held.
+    /// Read from a file of the overlay, while its lock is held. [`FileError::Stale`] also where bytes of it are those of
+    /// an object that is not there any more.
     pub(super) async fn read_node(&self, number: u64, offset: u64, length: u32) -> Result<ReadData> {
+        self.read_pieces(number, (offset, length), true).await
+    }
+
+    /// As [`Inner::read_node`], with zeros in place of the bytes of the object below.
+    pub(super) async fn read_written(&self, number: u64, offset: u64, length: u32) -> Result<ReadData> {
+        self.read_pieces(number, (offset, length), false).await
+    }
+
+    async fn read_pieces(&self, number: u64, (offset, length): (u64, u32), is_over_object: bool) -> Result<ReadData> {
         let (attributes, base, data) = self.ledger.read(|overlay| {
             let node = overlay.node(number).ok_or(FileError::Stale)?;
             let data = node.data().ok_or(FileError::Invalid)?;
@@ -79,13 +95,15 @@ impl<D: Disk> Inner<D> {
                 let read = self.blocking(move |data| data.read(number, start, end)).await;
                 slices.push(read.map_err(|error| self.fail(&error))?);
             } else {
-                slices.push(self.read_below(number, base.as_ref(), start, end).await?);
+                let below = base.as_ref().filter(|_| is_over_object);
+                slices.push(self.read_below(number, below, start, end).await?);
             }
         }
         Ok(ReadData { slices, is_end, attributes: Some(attributes) })
     }
 
     /// Bytes that were not written here: those of the object below, and zeros behind what shows of it.
+    /// [`FileError::Stale`] where that object is not there any more.
     pub(super) async fn read_below(&self, number: u64, base: Option<&Base>, start: u64, end: u64) -> Result<Bytes> {
         let mut bytes = BytesMut::new();
         let length = |bytes: u64| usize::try_from(bytes).map_err(|_| FileError::Invalid);
@@ -94,15 +112,14 @@ impl<D: Disk> Inner<D> {
             // The upload of this file may replace the object meanwhile, with the same bytes in this range.
             let mut tries = VERSIONS;
             while start + (bytes.len() as u64) < until {
-                let found = self.object_below(number, base, tries < VERSIONS).await;
-                let found = found.map_err(|error| Self::replaced(base, error))?;
+                let found = self.object_below(number, base, tries < VERSIONS).await?;
                 let at = start + bytes.len() as u64;
                 let wanted = length(until - at)?;
                 match soon(async { self.files.read_at(found.inode, at, wanted).await.map_err(status) }).await {
                     Ok(slices) if !slices.is_empty() => bytes.extend_from_slice(&slices.to_bytes()),
-                    Ok(_) | Err(FileError::Stale) if tries > 1 => tries -= 1,
-                    Ok(_) => return Err(Self::replaced(base, FileError::Stale)),
-                    Err(error) => return Err(Self::replaced(base, error)),
+                    Ok(_) | Err(FileError::Stale | FileError::NotFound) if tries > 1 => tries -= 1,
+                    Ok(_) | Err(FileError::NotFound) => return Err(FileError::Stale),
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -113,29 +130,38 @@ impl<D: Disk> Inner<D> {
     /// The object below a file: the version that the file was made of, or the file as it was uploaded since. Where the
     /// bucket was read before that was uploaded, it is asked again.
     async fn object_below(&self, number: u64, base: &Base, is_again: bool) -> Result<seqferry_vfs::Attributes> {
-        let is_it =
-            |found: &seqferry_vfs::Attributes| self.is_version(found, base) || self.is_upload(number, found, base);
         if !is_again {
             match self.walk(&base.path).await {
-                Ok(found) if is_it(&found) => return Ok(found),
+                Ok(found) if self.is_version(&found, base) || self.is_upload(number, &found, base).await? => {
+                    return Ok(found);
+                }
                 Ok(_) | Err(FileError::Stale) => {}
                 Err(error) => return Err(error),
             }
         }
         let again = soon(async { self.files.tree().look_again(&base.path).await.map_err(status) }).await?;
-        again.filter(is_it).ok_or(FileError::Stale)
+        match again {
+            Some(found) if self.is_version(&found, base) || self.is_upload(number, &found, base).await? => Ok(found),
+            _ => Err(FileError::Stale),
+        }
     }
 
-    /// True when an object is an upload of a file whose end is not in the journal yet. Bytes of the object below that
-    /// still show in the file are in it, at the same place.
-    fn is_upload(&self, number: u64, found: &seqferry_vfs::Attributes, base: &Base) -> bool {
-        self.ledger.read(|overlay| {
-            overlay.uploads().get(&number).is_some_and(|open| {
-                let time = Duration::from_nanos(open.modified).as_secs_f64();
-                let is_time = (found.modified - time).abs() < SAME_TIME;
-                open.path == base.path && open.size == found.size && is_time
-            })
-        })
+    /// True when an object is an upload of a file whose end is not in the journal yet, by the mark of that upload. Bytes
+    /// of the object below that still show in the file are in it, at the same place.
+    async fn is_upload(&self, number: u64, found: &seqferry_vfs::Attributes, base: &Base) -> Result<bool> {
+        let open = self.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
+        let Some(open) = open.filter(|open| open.path == base.path && open.size == found.size) else {
+            return Ok(false);
+        };
+        let tree = self.files.tree();
+        let Ok(version) = tree.version(found.inode) else { return Ok(false) };
+        let object = ObjectRef::new(&version.bucket, &version.key);
+        let there = soon(async { tree.source().head(object).await.map_err(|error| status(error.into())) }).await;
+        match there {
+            Ok(there) => Ok(version.pin == VersionPin::Etag(there.etag.as_str().into()) && open.has_made(&there)),
+            Err(FileError::Stale | FileError::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn is_version(&self, found: &seqferry_vfs::Attributes, base: &Base) -> bool {
@@ -143,13 +169,31 @@ impl<D: Disk> Inner<D> {
         version.is_ok_and(|version| version.pin == VersionPin::Etag((&*base.etag).into()))
     }
 
-    /// The object below a file that was changed in part has gone: the handle of the file is sound, its bytes are not.
-    fn replaced(base: &Base, error: FileError) -> FileError {
-        if error != FileError::Stale {
-            return error;
+    /// The object below a file is not there any more. Stale: the bucket has the file as it was, and nothing is lost; it is
+    /// looked at again. Else the handle of the file is sound, and bytes of it are not known.
+    fn replaced(&self, number: u64) -> FileError {
+        let (node, is_sent) =
+            self.ledger.read(|overlay| (overlay.node(number).cloned(), overlay.uploads().contains_key(&number)));
+        let Some((node, base)) = node.and_then(|node| node.base.clone().map(|base| (node, base))) else {
+            return FileError::Stale;
+        };
+        if !node.is_changed() && is_sent {
+            // A rename is under way, and will find out.
+            return FileError::TryLater;
+        }
+        if !node.is_changed() {
+            self.look_again(number);
+            return FileError::Stale;
         }
         let path = &base.path;
-        tracing::warn!("{path} was replaced in the bucket after a part of it was changed here: its rest is lost");
+        if node.gaps().is_empty() {
+            tracing::warn!("{path} was replaced or removed in the bucket before what was changed of it here was there");
+            return FileError::Io;
+        }
+        tracing::warn!(
+            "{path} was replaced or removed in the bucket after a part of it was changed here: the bytes that were not \
+             written here are not known any more. Those that were are kept in {CONFLICTS} when the file is uploaded"
+        );
         FileError::Io
     }
 
@@ -265,7 +309,8 @@ impl<D: Disk> Inner<D> {
             })?;
             let Some((start, end)) = gap else { return Ok(()) };
             let end = end.min(start + PIECE);
-            let bytes = self.read_below(number, base.as_ref(), start, end).await?;
+            let bytes = self.read_below(number, base.as_ref(), start, end).await;
+            let bytes = bytes.map_err(|error| if error == FileError::Stale { FileError::Io } else { error })?;
             self.write_bytes(number, start, bytes).await?;
             self.ledger.note(|overlay| {
                 if let Some(data) = overlay.data_mut(number) {

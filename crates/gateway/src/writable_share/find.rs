@@ -305,6 +305,11 @@ impl<D: Disk> Inner<D> {
         self.ledger.read(|overlay| self.facts(overlay, &child)).ok_or(FileError::NotFound)
     }
 
+    /// The next question about a file goes to the bucket.
+    pub(super) fn look_again(&self, number: u64) {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+
     /// The directory that holds a file.
     fn holder(&self, file: FileId) -> FileId {
         self.ledger.read(|overlay| {

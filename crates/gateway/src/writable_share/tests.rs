@@ -50,9 +50,16 @@ impl Setting {
         Self::on(Simulated::default(), objects).await
     }
 
-    /// A bucket and disks on the runtime's clock: each request and each work of a disk takes a random time.
+    /// A bucket and disks on the runtime's clock: each request and each work of a disk takes a random time. One service
+    /// in three shows a checksum of each object, one the MD5s of its parts, and one nothing of the bytes.
     pub(super) async fn timed(objects: &[(&str, Vec<u8>)], seed: u64) -> Self {
-        let setting = Self::on(Simulated::timed(), objects).await;
+        let store = match seed % 3 {
+            0 => MemoryStore::new(1),
+            1 => MemoryStore::new(1).without_checksums(),
+            _ => MemoryStore::new(1).without_checksums().with_opaque_etags(),
+        };
+        store.create_bucket("b");
+        let setting = Self::of(Simulated::timed(), Arc::new(store), objects).await;
         setting.asked.at_random(seed, 1.0, late_answers(6));
         setting
     }
@@ -68,8 +75,17 @@ impl Setting {
         self.restarted(&mut random(), false).await
     }
 
+    /// A bucket of a service that keeps other digests, or none.
+    pub(super) async fn over(store: MemoryStore, objects: &[(&str, Vec<u8>)]) -> Self {
+        store.create_bucket("b");
+        Self::of(Simulated::default(), Arc::new(store), objects).await
+    }
+
     async fn on(journal: Simulated, objects: &[(&str, Vec<u8>)]) -> Self {
-        let store = MemoryStore::with_buckets(&["b"]);
+        Self::of(journal, MemoryStore::with_buckets(&["b"]), objects).await
+    }
+
+    async fn of(journal: Simulated, store: Arc<MemoryStore>, objects: &[(&str, Vec<u8>)]) -> Self {
         for (key, bytes) in objects {
             let (key, bytes) = (format!("p/{key}"), Bytes::from(bytes.clone()));
             store.put("b", &key, bytes, &seqferry_store::Attributes::default()).await.unwrap();

@@ -11,12 +11,14 @@
 //! 5. **Leave** ([`evict`]): clean files beyond some are the bucket's alone.
 //!
 //! The order of work on a key stands in [`plan`]. Killed at any point, the next process finds in the journal what is
-//! left to do, and each write whose outcome is not known: an object with its time and size is that write, and is not
-//! made again.
+//! left to do, and each write whose outcome is not known: an object with the mark of that write, or with the checksum of
+//! its bytes, is the file; else the file is sent again ([`evidence`]).
 
+mod conflict;
 pub(super) mod control;
 mod copy_parts;
 mod evict;
+mod evidence;
 mod fetch;
 mod finish;
 pub(super) mod flush;
@@ -24,6 +26,7 @@ mod folder;
 mod generation;
 mod outcomes;
 mod plan;
+mod probe;
 mod remove;
 mod resolve;
 mod schedule;
@@ -42,8 +45,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
 use plan::{Sending, Work, due, has_any_moved};
+use probe::Conditions;
 use schedule::{Schedule, Settling};
-pub(super) use send::Conditions;
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
 const AT_ONCE: usize = 16;
@@ -115,6 +118,7 @@ impl Trouble {
 /// One share and its bucket.
 struct Uploader<D: Disk> {
     inner: Arc<Inner<D>>,
+    /// Its client looks before writes.
     spec: UploadSpec,
     conditions: Conditions,
 }
@@ -123,7 +127,9 @@ impl<D: Disk> WritableShare<D> {
     /// Upload what is written, until `stop`. Returns when nothing is under way any more.
     pub async fn upload(&self, spec: UploadSpec, stop: CancellationToken) {
         let inner = Arc::clone(&self.0);
-        let uploader = Arc::new(Uploader { inner, spec, conditions: Conditions::default() });
+        let conditions = Conditions::new(spec.client.clone());
+        let spec = UploadSpec { client: spec.client.looking_before_writes(), ..spec };
+        let uploader = Arc::new(Uploader { inner, spec, conditions });
         uploader.run(&stop).await;
     }
 
@@ -263,15 +269,21 @@ impl<D: Disk> Uploader<D> {
 }
 
 #[cfg(test)]
+mod conflict_tests;
+#[cfg(test)]
 mod control_tests;
 #[cfg(test)]
 mod epoch_tests;
 #[cfg(test)]
 mod evict_tests;
 #[cfg(test)]
+mod evidence_tests;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod probe_tests;
 #[cfg(test)]
 mod room_tests;
 #[cfg(test)]

@@ -76,12 +76,8 @@ impl<D: Disk> Uploader<D> {
             },
             Err(other) => return Err(other.into()),
         };
-        let holds = self.conditions_hold().await?;
-        let if_match = match copy.replaces {
-            Replaces::Version(etag) if holds => Some(etag.clone()),
-            Replaces::Version(_) | Replaces::Nothing | Replaces::Anything => None,
-        };
-        let if_absent = holds && *copy.replaces == Replaces::Nothing;
+        let if_match = if let Replaces::Version(etag) = copy.replaces { Some(etag.clone()) } else { None };
+        let if_absent = *copy.replaces == Replaces::Nothing;
         let request = CompleteUpload { parts, size, if_absent, if_match, ..CompleteUpload::default() };
         match session.complete(request).await {
             Ok(Completion::Object(written)) => Ok(Some((written.etag, written.version_id))),

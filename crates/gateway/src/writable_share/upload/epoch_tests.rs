@@ -25,6 +25,16 @@ fn paths(outcomes: &[Value]) -> Vec<&str> {
     paths
 }
 
+/// Paths of the ends of uploads that are on record.
+pub(super) async fn paths_on_record(setting: &Setting) -> Vec<String> {
+    setting.share.freeze_epoch().await.unwrap();
+    let mut found = Vec::new();
+    for epoch in numbers(setting) {
+        found.extend(outcomes(setting, epoch).await);
+    }
+    paths(&found).into_iter().map(str::to_owned).collect()
+}
+
 fn numbers(setting: &Setting) -> Vec<u64> {
     setting.share.waiting_epochs().epochs
 }

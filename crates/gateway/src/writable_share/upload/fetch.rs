@@ -1,5 +1,9 @@
 //! Bytes of an object that is about to be replaced are read to this machine for the file that was made of it.
 
+use seqferry_nfs::FileError;
+use seqferry_transfer::pipe::Replaces;
+
+use super::plan::Sending;
 use super::send::local;
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
@@ -21,7 +25,13 @@ impl<D: Disk> Uploader<D> {
             })?;
             let Some((start, end, _)) = gap else { break };
             let end = end.min(start + PIECE);
-            let bytes = inner.read_below(number, base.as_ref(), start, end).await.map_err(local)?;
+            let bytes = match inner.read_below(number, base.as_ref(), start, end).await {
+                Err(FileError::Stale) => {
+                    drop(alone);
+                    return self.without_source(number).await;
+                }
+                read => read.map_err(local)?,
+            };
             inner.write_bytes(number, start, bytes).await.map_err(local)?;
             inner.ledger.note(|overlay| {
                 if let Some(data) = overlay.data_mut(number) {
@@ -36,7 +46,7 @@ impl<D: Disk> Uploader<D> {
             inner.commit_node(number, &lock).await.map_err(local)?;
         }
         let recorded = inner.ledger.change(|overlay| {
-            let mut node = overlay.node(number).cloned().ok_or(seqferry_nfs::FileError::Stale)?;
+            let mut node = overlay.node(number).cloned().ok_or(FileError::Stale)?;
             let is_whole = |node: &Node| {
                 node.data().is_none_or(|data| data.durable.pieces(0, data.size).iter().all(|(_, _, is_in)| *is_in))
             };
@@ -45,5 +55,16 @@ impl<D: Disk> Uploader<D> {
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });
         recorded.await.map_err(local)
+    }
+
+    /// The object that is to be read is not there any more: what was written of the file here is kept.
+    async fn without_source(&self, number: u64) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let (node, path) =
+            inner.ledger.read(|overlay| (overlay.node(number).cloned(), overlay.path(&inner.ids, number)));
+        let (Some(node), Ok(path)) = (node, path) else { return Err(Trouble::Changed) };
+        let sending =
+            Sending { number, changed: node.changed, path: path.into(), replaces: Replaces::Nothing, is_again: false };
+        Box::pin(self.lost(&sending, &node)).await
     }
 }

@@ -1,24 +1,20 @@
-//! The end of an upload in the journal: a clean file, a conflict, or a file that is no more.
+//! The end of an upload in the journal: a clean file, a folder with its marker, or a file that is no more.
 
 use std::collections::HashSet;
 
 use seqferry_nfs::FileError;
-use seqferry_store::ObjectMeta;
 use seqferry_store::crash_point::{self, When};
-use seqferry_transfer::pipe::Replaces;
 
-use super::plan::{self, Sending, to_show};
-use super::send::{Uploaded, has_facts, local};
+use super::plan::{Sending, to_show};
+use super::send::{Uploaded, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Base, Change, Content, Data, FailedUpload, Node, OpenUpload, Overlay, join};
+use crate::overlay::{Base, Change, Content, Data, Node, Overlay, join};
 
 /// Names that show again at a time.
 const SHOWN: usize = 1024;
-/// Longest key of S3, in bytes.
-const LONGEST_KEY: usize = 1024;
 
-fn clean(node: &mut Node, base: Base) {
+pub(super) fn clean(node: &mut Node, base: Base) {
     if let Content::File(data) = &mut node.content {
         *data = Data { size: base.size, durable_size: base.size, ..Data::default() };
     }
@@ -26,12 +22,12 @@ fn clean(node: &mut Node, base: Base) {
     node.base = Some(base);
 }
 
-fn base_at(path: &str, uploaded: &Uploaded) -> Base {
+pub(super) fn base_at(path: &str, uploaded: &Uploaded) -> Base {
     Base { path: path.into(), etag: uploaded.etag.as_str().into(), size: uploaded.size, visible: uploaded.size }
 }
 
 /// The changes after which nothing of an upload is left to do.
-fn ended(overlay: &Overlay, sending: &Sending) -> Vec<Change> {
+pub(super) fn ended(overlay: &Overlay, sending: &Sending) -> Vec<Change> {
     let mut changes = Vec::new();
     if overlay.uploads().contains_key(&sending.number) {
         changes.push(Change::Sent(sending.number));
@@ -89,7 +85,7 @@ impl<D: Disk> Uploader<D> {
         Ok(())
     }
 
-    async fn drop_data(&self, number: u64) {
+    pub(super) async fn drop_data(&self, number: u64) {
         if let Err(error) = self.inner.blocking(move |data| data.remove(number)).await {
             tracing::warn!("a data file cannot be removed: {error}");
         }
@@ -126,126 +122,6 @@ impl<D: Disk> Uploader<D> {
             let absent = below.filter(|name| !name.is_empty() && overlay.entry(number, name).is_none());
             let names: std::collections::BTreeSet<&str> = absent.collect();
             changes.extend(names.into_iter().map(|name| Change::Hide { parent: number, name: name.into() }));
-            Ok((changes, ()))
-        });
-        recorded.await.map_err(local)
-    }
-
-    /// The bucket has another object than the file was: that object stays, and the file is put beside it.
-    pub(super) async fn conflict(&self, sending: &Sending, node: &Node, there: &ObjectMeta) -> Result<(), Trouble> {
-        let number = sending.number;
-        let mut beside = plan::beside(&sending.path, sending.changed);
-        if self.key(&beside).len() > LONGEST_KEY {
-            beside = plan::beside(&format!("{number:016x}"), sending.changed);
-        }
-        self.announce_beside(sending, &beside).await?;
-        let found = self.head(&beside).await?;
-        let is_kept = match &found {
-            Some(found) => has_facts(node, found) && self.has_bytes(sending, found).await?,
-            None => false,
-        };
-        let kept = if let Some(found) = found.as_ref().filter(|_| is_kept) {
-            found.into()
-        } else {
-            let written = Box::pin(self.write(sending, node, &beside, None, Replaces::Nothing)).await?;
-            let Some(written) = written else { return self.lost(sending).await };
-            self.inner.control.note_conflict();
-            written
-        };
-        tracing::warn!(
-            "{} was written by another program. It stays as it is; the file of this share is kept as {}: compare them",
-            self.address(&sending.path),
-            self.address(&beside)
-        );
-        self.follow_object(sending, &there.into(), (&beside, &kept)).await
-    }
-
-    /// Record the write beside another program's object before it begins. What was open for the path itself is aborted.
-    async fn announce_beside(&self, sending: &Sending, beside: &str) -> Result<(), Trouble> {
-        let number = sending.number;
-        let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
-        let Some(open) = open else { return Err(Trouble::Changed) };
-        self.abort_parts(&open).await?;
-        let open = OpenUpload { path: beside.into(), upload_id: "".into(), part_size: 0, ..open };
-        let recorded = self.inner.ledger.change(|overlay| {
-            let is_open = overlay.uploads().contains_key(&number);
-            Ok((is_open.then_some(Change::Sending(open)).into_iter().collect(), is_open))
-        });
-        if recorded.await.map_err(local)? { Ok(()) } else { Err(Trouble::Changed) }
-    }
-
-    /// The file is the object that the bucket has, if it is still the same generation. It is kept beside that object.
-    async fn follow_object(
-        &self,
-        sending: &Sending,
-        there: &Uploaded,
-        (beside, kept): (&str, &Uploaded),
-    ) -> Result<(), Trouble> {
-        let number = sending.number;
-        let lock = self.inner.lock_of(number);
-        let alone = lock.alone().await;
-        let recorded = self.inner.ledger.change(|overlay| {
-            let mut outcomes = Vec::new();
-            if let Some(written) = &kept.written {
-                let version = (kept.etag.as_str(), kept.size);
-                outcomes.push(self.written((number, beside), overlay.node(number), version, written));
-            }
-            let Some(mut node) = overlay.node(number).filter(|node| node.changed == sending.changed).cloned() else {
-                return Ok((outcomes, false));
-            };
-            let message = format!(
-                "{} was written by another program. It stays as it is; the file of this share is kept as {}: compare them.",
-                self.address(&sending.path),
-                self.address(beside)
-            );
-            let failure =
-                FailedUpload { class: "exists", code: "Conflict", operation: "upload", message: &message };
-            outcomes.push(self.not_written(sending, &node, failure));
-            let mut changes = ended(overlay, sending);
-            changes.append(&mut outcomes);
-            if let Some(before) = node.base.take().filter(|before| before.path != sending.path) {
-                changes.push(Change::Doom { path: before.path, etag: before.etag });
-            }
-            if matches!(node.content, Content::Link(_)) {
-                // The object may be no link: the bucket decides.
-                changes.push(Change::Drop(number));
-                return Ok((changes, true));
-            }
-            node.stated = 0;
-            node.touch_bytes();
-            clean(&mut node, base_at(&sending.path, there));
-            changes.push(Change::Put(Box::new(node)));
-            Ok((changes, true))
-        });
-        let is_done = recorded.await.map_err(local)?;
-        if is_done {
-            self.drop_data(number).await;
-        }
-        drop(alone);
-        Ok(())
-    }
-
-    /// The object that the file was is not in the bucket any more, and none of its bytes are here: the file has gone.
-    pub(super) async fn lost(&self, sending: &Sending) -> Result<(), Trouble> {
-        tracing::warn!(
-            "{} was removed or replaced in the bucket before it was renamed or got other attributes there",
-            self.address(&sending.path)
-        );
-        self.abort(sending.number).await?;
-        let recorded = self.inner.ledger.change(|overlay| {
-            let node = overlay.node(sending.number).filter(|node| node.changed == sending.changed);
-            let Some(node) = node else { return Ok((Vec::new(), ())) };
-            let message = format!(
-                "The object that {} was made of was removed or replaced in the bucket before it was renamed or got other \
-                 attributes there. Look for a version of it.",
-                self.address(&sending.path)
-            );
-            let failure =
-                FailedUpload { class: "source_changed", code: "SourceGone", operation: "upload", message: &message };
-            let mut changes = ended(overlay, sending);
-            changes.push(self.not_written(sending, node, failure));
-            changes.push(Change::Drop(sending.number));
-            changes.extend(overlay.without_attributes(sending.number));
             Ok((changes, ()))
         });
         recorded.await.map_err(local)

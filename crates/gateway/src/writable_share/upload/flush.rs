@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::control::{Look, is_dirty, is_within};
 use super::plan::is_elsewhere;
-use super::send::NO_FILE;
+use super::probe::NO_FILE;
 use crate::ids::FileTable;
 use crate::overlay::{Content, Overlay};
 

@@ -25,16 +25,23 @@ pub(super) struct FileBytes<D: Disk> {
     number: u64,
     changed: u64,
     at: Mutex<u64>,
-    /// The file is another generation by now.
+    /// The file is another generation by now, or its object is not what it was: it is to be looked at again.
     pub(super) has_changed: Arc<AtomicBool>,
+    /// The object of the file, which has the bytes that were not written here, is not there any more: they are zeros.
+    is_over_zeros: bool,
 }
 
 impl<D: Disk> FileBytes<D> {
     pub(super) fn new(inner: Arc<Inner<D>>, number: u64, changed: u64) -> Self {
-        Self { inner, number, changed, at: Mutex::new(0), has_changed: Arc::default() }
+        Self { inner, number, changed, at: Mutex::new(0), has_changed: Arc::default(), is_over_zeros: false }
     }
 
-    fn is_same(&self) -> bool {
+    /// The bytes that were written here, and zeros in place of all others.
+    pub(super) fn over_zeros(inner: Arc<Inner<D>>, number: u64, changed: u64) -> Self {
+        Self { is_over_zeros: true, ..Self::new(inner, number, changed) }
+    }
+
+    pub(super) fn is_same(&self) -> bool {
         let is_same = |node: &Node| node.changed == self.changed;
         self.inner.ledger.read(|overlay| overlay.node(self.number).is_some_and(is_same))
     }
@@ -55,7 +62,12 @@ impl<D: Disk> FileBytes<D> {
             let offset = start + bytes.len() as u64;
             let read = {
                 let _stays = lock.shared().await;
-                self.inner.read_node(self.number, offset, u32::try_from(length).unwrap_or(u32::MAX)).await?
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
+                if self.is_over_zeros {
+                    self.inner.read_written(self.number, offset, length).await?
+                } else {
+                    self.inner.read_node(self.number, offset, length).await?
+                }
             };
             read.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
             if read.is_end {
@@ -72,7 +84,7 @@ impl<D: Disk> InputBytes for FileBytes<D> {
     async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
         let mut at = self.at.lock().await;
         let read = self.read(*at, size).await;
-        if !self.is_same() {
+        if !self.is_same() || matches!(read, Err(FileError::Stale)) {
             self.has_changed.store(true, Ordering::Release);
             return Err(PipeError::Cancelled);
         }

@@ -46,9 +46,9 @@ pub(super) struct Sending {
     pub(super) is_again: bool,
 }
 
-/// Path of a file that is kept beside another program's object.
-pub(super) fn beside(path: &str, changed: u64) -> String {
-    format!("{CONFLICTS}/{path}.{changed}")
+/// Path of a file that is kept beside another program's object, where so many are taken by other files.
+pub(super) fn beside(path: &str, changed: u64, taken: u32) -> String {
+    if taken == 0 { format!("{CONFLICTS}/{path}.{changed}") } else { format!("{CONFLICTS}/{path}.{taken}.{changed}") }
 }
 
 /// True for a write of a file beside another program's object. Files that users put into that folder are as others.

@@ -12,11 +12,13 @@ use crate::share::{soon, status};
 impl<D: Disk> Uploader<D> {
     pub(super) async fn remove(&self, path: &str, etag: &str) -> Result<(), Trouble> {
         let is_marker = path.ends_with('/');
-        let wanted = (!etag.is_empty()).then(|| etag.to_owned());
-        // Where there is no marker, a removal would only leave a mark of itself in a bucket with versions.
-        let is_there = !is_marker || self.head(path).await?.is_some();
+        let mut wanted = (!etag.is_empty()).then(|| etag.to_owned());
         let mut left = Vec::new();
-        if is_there {
+        if is_marker {
+            // Where there is no marker, a removal would only leave a mark of itself in a bucket with versions.
+            wanted = self.head(path).await?.map(|there| there.etag);
+        }
+        if !is_marker || wanted.is_some() {
             left = remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?;
         }
         if left.is_empty() {

@@ -8,42 +8,29 @@ use seqferry_client::{RecordedUpload, RequestError, RetryContext, UploadSession}
 use seqferry_nfs::FileError;
 use seqferry_store::crash_point::{self, When};
 use seqferry_store::{
-    Attributes, ChecksumKind, CopyTarget, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef,
-    PinnedObject, PutObject, StoredMetadata, WrittenObject, checksum::base64,
+    Attributes, CopyTarget, Digests, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, PutObject, StoredMetadata,
+    WrittenObject,
 };
-use seqferry_transfer::pipe::{
-    InputBytes, InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable,
-};
+use seqferry_transfer::pipe::{InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable};
 use seqferry_transfer::{FailureClass, IfExists, Method, ObjectFailure, Properties};
-use tokio::sync::OnceCell;
 
 use super::super::Inner;
-use super::super::checks::PROBE;
 use super::control::Paced;
 use super::copy_parts::LargeCopy;
+use super::evidence::Standing;
 use super::generation::{FileBytes, Rows};
 use super::outcomes::WrittenVersion;
 use super::plan::{Sending, may_send};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, Content, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_UID};
+use crate::overlay::{Change, Content, MARK, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_UID, new_token};
 
 /// Largest object that S3 copies in one request.
-const LARGEST_COPY: u64 = 5 << 30;
-/// Bytes that are read at a time.
-const PIECE: u64 = 1 << 20;
+pub(super) const LARGEST_COPY: u64 = 5 << 30;
 /// Types of files, as modes have them.
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// Number in the journal of a write that is of no file: that of the probe.
-pub(super) const NO_FILE: u64 = 0;
-
-/// Treatment of conditions of writes by the service. Some pass over them without a word.
-#[derive(Debug, Default)]
-pub(in super::super) struct Conditions {
-    hold: OnceCell<bool>,
-}
 
 /// An object that has the bytes of a file.
 #[derive(Debug, Clone)]
@@ -95,7 +82,19 @@ pub(super) fn stored(node: &Node) -> StoredMetadata {
     }
 }
 
-/// True when an object has the size, time, mode and owner of a file.
+/// Attributes of the object that a write makes of a file: those of the object that the file was, its facts, and the mark
+/// of this write alone.
+pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&ObjectMeta>) -> Attributes {
+    let mut attributes = source.map(|source| source.attributes.clone()).unwrap_or_default();
+    stored(node).write(&mut attributes.metadata);
+    // The mark of the write before is not inherited.
+    attributes.metadata.remove(MARK);
+    attributes.metadata.extend(open.mark().map(|mark| (MARK.to_owned(), mark)));
+    attributes
+}
+
+/// True when an object has the size, time, mode and owner of a file. They are statements of a client: no evidence that
+/// it is the file.
 pub(super) fn has_facts(node: &Node, there: &ObjectMeta) -> bool {
     let (ours, theirs) = (stored(node), StoredMetadata::of(&there.attributes.metadata));
     there.size == node.attributes().size
@@ -114,45 +113,49 @@ pub(super) fn time_of(nanoseconds: u64) -> (i64, u32) {
 impl<D: Disk> Uploader<D> {
     pub(super) async fn send(&self, sending: &Sending) -> Result<(), Trouble> {
         let node = self.frozen(sending).await?;
-        let conditions_hold = self.conditions_hold().await?;
-        let is_again = self.announce(sending, &node).await?;
+        let conditions_hold = self.keeps_conditions(self.request_of(&node)).await?;
+        let (open, is_again) = self.announce(sending, &node).await?;
         if node.content == Content::Directory {
-            return self.send_marker(sending, &node).await;
+            return self.send_marker(sending, &node, &open).await;
         }
         // One that was not tried before is not there: the write has the condition that nothing is.
         let is_fresh = sending.replaces == Replaces::Nothing && conditions_hold && node.base.is_none() && !is_again;
         let there = if is_fresh { None } else { self.head(&sending.path).await? };
-        let mut replaces = None;
-        if let Some(there) = there.as_ref().filter(|there| has_facts(&node, there)) {
-            let is_base = node.base.as_ref().is_some_and(|base| *base.etag == *there.etag);
-            if node.is_as_base() && (is_base || is_again) || is_again && self.has_bytes(sending, there).await? {
-                let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned());
-                if let Some(open) = open.filter(|_| is_again) {
-                    // The object may be that of a generation before, with the same facts.
-                    self.abort_parts(&open).await?;
+        if let Some(there) = &there {
+            match self.standing((sending, &open, is_again), &node, there).await? {
+                Standing::File => {
+                    if is_again {
+                        // An earlier attempt may have left an upload open beside the one that was completed.
+                        self.abort_parts(&open).await?;
+                    }
+                    let is_base = node.base.as_ref().is_some_and(|base| *base.etag == *there.etag);
+                    let mut found = Uploaded::from(there);
+                    found.written = found.written.filter(|_| open.has_made(there) || !is_base);
+                    return self.finish(sending, &found).await;
                 }
-                let mut found = Uploaded::from(there);
-                // Nothing was written by an attempt that there was not.
-                found.written = found.written.filter(|_| is_again);
-                return self.finish(sending, &found).await;
+                // It is the object that the file is made of from now on. What was written over it is sent then.
+                Standing::Earlier => {
+                    self.abort_parts(&open).await?;
+                    return self.finish(sending, &Uploaded { has_facts: false, ..there.into() }).await;
+                }
+                Standing::Other => {}
             }
-            // Bytes that were never acknowledged were written over it before this process was started.
-            replaces = is_again.then(|| Replaces::Version(there.etag.clone()));
         }
-        let replaces = match (replaces.as_ref().unwrap_or(&sending.replaces), &there) {
+        let replaces = match (&sending.replaces, &there) {
             (Replaces::Version(etag), Some(there)) if there.etag == *etag => Replaces::Version(etag.clone()),
             // It was removed from the bucket meanwhile.
             (Replaces::Version(_) | Replaces::Nothing | Replaces::Anything, None) => Replaces::Nothing,
-            (_, Some(there)) => return Box::pin(self.conflict(sending, &node, there)).await,
+            (_, Some(there)) => return Box::pin(self.conflict(sending, &node, Some(there))).await,
         };
-        match Box::pin(self.write(sending, &node, &sending.path, there, replaces)).await? {
+        match Box::pin(self.write(sending, &node, &open, there, replaces)).await? {
             Some(uploaded) => self.finish(sending, &uploaded).await,
-            None => self.lost(sending).await,
+            None => Box::pin(self.lost(sending, &node)).await,
         }
     }
 
-    /// Record that a file is about to be written. True when a write of the same was recorded before.
-    async fn announce(&self, sending: &Sending, node: &Node) -> Result<bool, Trouble> {
+    /// Record that a file is about to be written. Returns the record, and true when a write of the same was recorded
+    /// before.
+    async fn announce(&self, sending: &Sending, node: &Node) -> Result<(OpenUpload, bool), Trouble> {
         let slash = if node.content == Content::Directory { "/" } else { "" };
         let open = OpenUpload {
             number: sending.number,
@@ -162,40 +165,50 @@ impl<D: Disk> Uploader<D> {
             size: if slash.is_empty() { node.attributes().size } else { 0 },
             upload_id: "".into(),
             part_size: 0,
+            token: new_token(),
+            is_of_this_process: true,
         };
-        let is_same = |found: &OpenUpload| found.changed == open.changed && found.path == open.path;
-        match self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).map(is_same)) {
-            Some(true) => return Ok(true),
-            Some(false) => {
+        let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned());
+        let is_again = found.is_some();
+        let open = match found {
+            Some(found) if found.changed != open.changed || found.path != open.path => {
                 self.resolve(sending.number).await?;
                 return Err(Trouble::Changed);
             }
-            None => {}
-        }
+            Some(found) if !found.token.is_empty() => return Ok((found, true)),
+            // An earlier version of this program has announced it: what it left open makes an object without a mark.
+            Some(found) => {
+                self.abort_parts(&found).await?;
+                OpenUpload { is_of_this_process: false, ..open }
+            }
+            None => open,
+        };
         crash_point::reach(When::Before, "upload-announced");
+        let announced = open.clone();
         let recorded = self.inner.ledger.change(|overlay| {
             // From here on others see it, and wait for it.
             if may_send(overlay, &self.inner.ids, sending) {
-                Ok((vec![Change::Sending(open)], ()))
+                Ok((vec![Change::Sending(announced)], ()))
             } else {
                 Err(FileError::Stale)
             }
         });
         recorded.await.map_err(local)?;
         crash_point::reach(When::After, "upload-announced");
-        Ok(false)
+        Ok((open, is_again))
     }
 
-    /// Write the bytes and facts of a file to a path. None: its bytes were an object of the bucket that is not there any
-    /// more.
+    /// Write the bytes and facts of a file to the path of its record. None: bytes of it are those of an object of the
+    /// bucket that is not there any more.
     pub(super) async fn write(
         &self,
         sending: &Sending,
         node: &Node,
-        path: &str,
+        open: &OpenUpload,
         there: Option<ObjectMeta>,
         replaces: Replaces,
     ) -> Result<Option<Uploaded>, Trouble> {
+        let path = &*open.path;
         // Other facts of the object that the file was stay with it.
         let source = match &node.base {
             None => None,
@@ -205,8 +218,10 @@ impl<D: Disk> Uploader<D> {
             }
             Some(base) => self.head(&base.path).await?.filter(|found| found.etag == *base.etag),
         };
-        let mut attributes = source.as_ref().map(|source| source.attributes.clone()).unwrap_or_default();
-        stored(node).write(&mut attributes.metadata);
+        if source.is_none() && !node.gaps().is_empty() {
+            return Ok(None);
+        }
+        let attributes = attributes_of(node, open, source.as_ref());
         let tags = match (&node.base, &source) {
             (Some(base), Some(source)) if source.tag_count.is_some_and(|count| count > 0) => {
                 self.tags(&base.path).await?
@@ -216,7 +231,7 @@ impl<D: Disk> Uploader<D> {
         if let Some(base) = node.base.as_ref().filter(|_| node.is_as_base()) {
             let Some(source) = &source else { return Ok(None) };
             let copied = if base.size <= self.spec.largest_copy.unwrap_or(LARGEST_COPY) {
-                self.copy(&base.path, source, path, &attributes).await?
+                self.copy(&base.path, source, (path, &replaces), &attributes).await?
             } else {
                 let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
                 let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
@@ -231,7 +246,8 @@ impl<D: Disk> Uploader<D> {
                 return Ok(copied);
             }
         }
-        self.stream(sending, path, attributes, tags, replaces).await.map(Some)
+        let bytes = FileBytes::new(Arc::clone(&self.inner), sending.number, sending.changed);
+        self.stream(sending, bytes, path, (attributes, tags), replaces).await.map(Some)
     }
 
     /// The file as it is, if it is still the generation that was settled. All its bytes are on the disk.
@@ -261,7 +277,7 @@ impl<D: Disk> Uploader<D> {
         &self,
         from: &str,
         source: &ObjectMeta,
-        to: &str,
+        (to, replaces): (&str, &Replaces),
         attributes: &Attributes,
     ) -> Result<Option<Uploaded>, Trouble> {
         let bucket = self.spec.bucket.as_str();
@@ -270,6 +286,8 @@ impl<D: Disk> Uploader<D> {
         let target = CopyTarget {
             storage_class: self.spec.storage_class.as_deref(),
             attributes: Some(attributes),
+            if_absent: *replaces == Replaces::Nothing,
+            if_match: if let Replaces::Version(etag) = replaces { Some(etag) } else { None },
             ..CopyTarget::new(bucket, &to)
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
@@ -297,12 +315,13 @@ impl<D: Disk> Uploader<D> {
         Ok(self.spec.client.call(spec, &RetryContext::default(), get).await?)
     }
 
-    async fn stream(
+    /// Send the bytes of a file to a path.
+    pub(super) async fn stream(
         &self,
         sending: &Sending,
+        bytes: FileBytes<D>,
         path: &str,
-        attributes: Attributes,
-        tags: Vec<(String, String)>,
+        (attributes, tags): (Attributes, Vec<(String, String)>),
         replaces: Replaces,
     ) -> Result<Uploaded, Trouble> {
         let recorded = self.recorded(sending, path);
@@ -324,11 +343,9 @@ impl<D: Disk> Uploader<D> {
             journal: None,
         };
         let target = InputTarget { bucket: self.spec.bucket.clone(), key: self.key(path) };
-        let bytes = FileBytes::new(Arc::clone(&self.inner), sending.number, sending.changed);
         let has_changed = Arc::clone(&bytes.has_changed);
         let bytes = Paced { bytes, control: Arc::clone(&self.inner.control) };
         let journal = Rows { inner: Arc::clone(&self.inner), sending: sending.clone(), path: path.into() };
-        let replaces = if self.conditions_hold().await? { replaces } else { Replaces::Anything };
         let input = ResumableInput { bytes, journal, recorded, replaces };
         match store_resumable(self.spec.client.clone(), target, options, input).await {
             Ok(report) => {
@@ -364,32 +381,6 @@ impl<D: Disk> Uploader<D> {
         UploadSession::new(self.spec.client.clone(), &self.spec.bucket, &self.key(path), since, Arc::default())
     }
 
-    /// True when an object has the bytes of a file.
-    pub(super) async fn has_bytes(&self, sending: &Sending, there: &ObjectMeta) -> Result<bool, Trouble> {
-        let bytes = FileBytes::new(Arc::clone(&self.inner), sending.number, sending.changed);
-        let kept = there.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject);
-        let algorithm = match kept {
-            Some(sum) => DigestAlgorithm::Checksum(sum.algorithm),
-            None => DigestAlgorithm::Md5,
-        };
-        let mut digester = Digester::new(algorithm);
-        loop {
-            let piece = bytes.next(PIECE).await.map_err(|_| Trouble::Changed)?;
-            digester.update(&piece);
-            if (piece.len() as u64) < PIECE {
-                break;
-            }
-        }
-        let digest = digester.finish();
-        Ok(match kept {
-            Some(sum) => sum.value == base64(&digest),
-            // Of an object in parts the `ETag` is no digest; its time, to the nanosecond, is that of this file alone.
-            None => {
-                there.etag.contains('-') || there.opaque_etag || there.etag == seqferry_store::checksum::hex(&digest)
-            }
-        })
-    }
-
     pub(super) async fn head(&self, path: &str) -> Result<Option<ObjectMeta>, Trouble> {
         match self.spec.client.head(ObjectRef::new(&self.spec.bucket, &self.key(path))).await {
             Ok(found) => Ok(Some(found)),
@@ -399,14 +390,17 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Put a folder marker, so that the folder is there without files and keeps its facts.
-    async fn send_marker(&self, sending: &Sending, node: &Node) -> Result<(), Trouble> {
-        let path = format!("{}/", sending.path);
-        let uploaded = if let Some(there) = self.head(&path).await? {
-            // An attempt before may have put it.
-            sending.is_again.then(|| Uploaded::from(&there))
+    async fn send_marker(&self, sending: &Sending, node: &Node, open: &OpenUpload) -> Result<(), Trouble> {
+        let uploaded = if let Some(there) = self.head(&open.path).await? {
+            // Another program's stays; one that an attempt before has put is this one.
+            open.has_made(&there).then(|| Uploaded::from(&there))
         } else {
-            let metadata = stored(node).to_metadata();
-            let put = self.put_empty(&path, Attributes { metadata, ..Attributes::default() }, false).await?;
+            let put = match self.put_small(&open.path, Bytes::new(), attributes_of(node, open, None)).await {
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => {
+                    return Err(Trouble::Changed);
+                }
+                put => put?,
+            };
             let (version_id, checksum, method) = (put.version_id, put.checksum, Method::Stream);
             let written = Some(WrittenVersion { version_id, checksum, method, verified: "checksum" });
             Some(Uploaded { etag: put.etag, size: 0, has_facts: true, written })
@@ -414,56 +408,22 @@ impl<D: Disk> Uploader<D> {
         self.finish_marker(sending, uploaded.as_ref()).await
     }
 
-    async fn put_empty(
+    /// Put a small object where there is none; else the error is of the class [`ErrorClass::Precondition`].
+    pub(super) async fn put_small(
         &self,
         path: &str,
+        bytes: Bytes,
         attributes: Attributes,
-        if_absent: bool,
     ) -> Result<WrittenObject, RequestError> {
         let object = PutObject {
             bucket: self.spec.bucket.clone(),
             key: self.key(path),
             attributes,
-            digests: Digests::crc64nvme(b""),
-            if_absent,
+            digests: Digests::crc64nvme(&bytes),
+            if_absent: true,
             ..PutObject::default()
         };
-        self.spec.client.put_object(&object, &Bytes::new(), &RetryContext::default()).await
-    }
-
-    /// True when the service keeps conditions, found out once by writing an object twice that must be absent.
-    pub(super) async fn conditions_hold(&self) -> Result<bool, Trouble> {
-        self.conditions.hold.get_or_try_init(|| self.probe()).await.copied()
-    }
-
-    async fn probe(&self) -> Result<bool, Trouble> {
-        // A process that is killed leaves it to the next one.
-        let (path, upload_id) = (PROBE.into(), "".into());
-        let open = OpenUpload { number: NO_FILE, changed: 0, path, modified: 0, size: 0, upload_id, part_size: 0 };
-        self.inner.ledger.change(|_| Ok((vec![Change::Sending(open)], ()))).await.map_err(local)?;
-        let mut hold = false;
-        for _ in 0..2 {
-            match self.put_empty(PROBE, Attributes::default(), true).await {
-                Ok(_) => {}
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => hold = true,
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => {
-                    self.spec.client.quirks().learn_refused_conditions();
-                    self.spec.client.quirks().learn_refused_matches();
-                    break;
-                }
-                Err(other) => return Err(other.into()),
-            }
-        }
-        let probe = vec![(self.key(PROBE), None)];
-        seqferry_transfer::remove::remove(&self.spec.client, &self.spec.bucket, probe).await?;
-        self.inner.ledger.change(|_| Ok((vec![Change::Sent(NO_FILE)], ()))).await.map_err(local)?;
-        if !hold {
-            tracing::warn!(
-                "{}: the endpoint does not keep conditions of writes. Each file is looked for before it is written; let no other program write below the share",
-                self.address("")
-            );
-        }
-        Ok(hold)
+        self.spec.client.put_object(&object, &bytes, &RetryContext::default()).await
     }
 }
 

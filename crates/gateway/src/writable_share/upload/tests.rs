@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use seqferry_client::{Budget, BudgetLimits, Endpoint, RequestMetrics, RetryPolicy};
+use seqferry_client::{Budget, BudgetLimits, ConditionalRequest, Endpoint, RequestMetrics, RetryPolicy};
 use seqferry_nfs::{NewTime, SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store::{ChecksumKind, ListRequest, ObjectMeta, ObjectRef, PinnedObject, StoredMetadata};
@@ -21,6 +21,10 @@ pub(super) fn spec(store: Arc<dyn ObjectStore>) -> UploadSpec {
     let client =
         RetryingClient::new(Endpoint::new(store), budget, RetryPolicy::impatient(), CancellationToken::new(), metrics);
     let (bucket, prefix) = ("b".to_owned(), "p/".to_owned());
+    // Found out by an earlier file: most tests count requests.
+    for request in [ConditionalRequest::Copy, ConditionalRequest::Complete] {
+        client.quirks().learn_kept_conditions(request);
+    }
     UploadSpec {
         client,
         bucket,
@@ -45,8 +49,20 @@ impl Running {
 
     /// An uploader of files that were quiet for this time.
     pub(super) fn settling(setting: &Setting, store: Arc<dyn ObjectStore>, quiet: Duration) -> Self {
+        Self::with(setting, UploadSpec { quiet, ..spec(store) })
+    }
+
+    /// An uploader that knows nothing of the conditions that the service keeps.
+    pub(super) fn probing(setting: &Setting, store: Arc<dyn ObjectStore>) -> Self {
+        let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
+        let (policy, cancel) = (RetryPolicy::impatient(), CancellationToken::new());
+        let client = RetryingClient::new(Endpoint::new(Arc::clone(&store)), budget, policy, cancel, metrics);
+        Self::with(setting, UploadSpec { client, ..spec(store) })
+    }
+
+    fn with(setting: &Setting, spec: UploadSpec) -> Self {
         let (share, stop) = (setting.share.clone(), CancellationToken::new());
-        let (spec, until) = (UploadSpec { quiet, ..spec(store) }, stop.clone());
+        let until = stop.clone();
         Self { task: tokio::spawn(async move { share.upload(spec, until).await }), stop }
     }
 
