@@ -10,7 +10,7 @@ use seqferry_testkit::servers::{ADMIN, MOVER, ServerKind, server};
 
 use super::*;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 /// Requests that change a bucket.
 const WRITES: [&str; 5] =
     ["PutObject", "CreateMultipartUpload", "CompleteMultipartUpload", "CopyObject", "AbortMultipartUpload"];

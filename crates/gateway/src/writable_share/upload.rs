@@ -24,6 +24,7 @@ mod finish;
 pub(super) mod flush;
 mod folder;
 mod generation;
+mod metadata;
 mod outcomes;
 mod plan;
 mod probe;

@@ -318,9 +318,9 @@ fn page_of_parts(names: &[String], token: Option<u32>) -> String {
 
 fn page_of_buckets(names: &[String], token: Option<u32>) -> String {
     let more = token.map(|token| format!("<ContinuationToken>t{token}</ContinuationToken>")).unwrap_or_default();
-    let buckets: String =
-        names.iter().map(|name| format!("<Bucket><Name>{}</Name></Bucket>", name.replace('/', "-"))).collect();
-    format!("<ListAllMyBucketsResult><Buckets>{buckets}</Buckets>{more}</ListAllMyBucketsResult>")
+    let bucket = |name: &String| format!("<Bucket><Name>{}</Name></Bucket>", name.replace('/', "-"));
+    let buckets: Vec<String> = names.iter().map(bucket).collect();
+    format!("<ListAllMyBucketsResult><Buckets>{}</Buckets>{more}</ListAllMyBucketsResult>", buckets.concat())
 }
 
 /// Number of the entries of a whole listing, or why it is none.

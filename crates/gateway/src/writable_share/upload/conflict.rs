@@ -15,9 +15,10 @@ use seqferry_transfer::pipe::Replaces;
 
 use super::finish::{base_at, clean, ended};
 use super::generation::FileBytes;
+use super::metadata::attributes_of;
 use super::outcomes::WrittenVersion;
 use super::plan::{self, Sending};
-use super::send::{Uploaded, attributes_of, local};
+use super::send::{Uploaded, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Content, FailedUpload, Node, OpenUpload, new_token};

@@ -13,8 +13,8 @@ use seqferry_transfer::pipe::{FIRST_PART, InputBytes as _, PipeError};
 use seqferry_transfer::verification::join_digests;
 
 use super::generation::FileBytes;
+use super::metadata::has_facts;
 use super::plan::Sending;
-use super::send::has_facts;
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Node, OpenUpload};

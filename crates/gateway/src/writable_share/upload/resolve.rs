@@ -5,9 +5,10 @@ use seqferry_store::ObjectMeta;
 use seqferry_transfer::pipe::Replaces;
 
 use super::evidence::Comparison;
+use super::metadata::has_facts;
 use super::plan::{Sending, is_beside};
 use super::probe::NO_FILE;
-use super::send::{Uploaded, has_facts, local};
+use super::send::{Uploaded, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node, OpenUpload};
