@@ -378,6 +378,8 @@ async fn what_waits_is_bounded() {
     drop(room);
     let mut room = journal.reserve(1, 1).await.unwrap();
     assert!(journal.append(&mut room, b"two").unwrap_err().0.contains("larger than the room"));
+    let mut room_of_largest = journal.reserve(1, LARGEST_RECORD).await.unwrap();
+    journal.append(&mut room_of_largest, &vec![0; LARGEST_RECORD]).unwrap();
     assert!(journal.append(&mut room, &vec![0; LARGEST_RECORD + 1]).unwrap_err().0.contains("larger than 1048576"));
     assert!(journal.reserve(1, WAITING).await.unwrap_err().0.contains("too many"));
 }
