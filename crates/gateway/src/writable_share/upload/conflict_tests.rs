@@ -182,6 +182,8 @@ async fn a_file_that_is_in_the_bucket_and_replaced_there_is_read_as_it_is_there(
     let setting = Setting::new(&[("d/there", b"1".to_vec())]).await;
     let file = setting.put("d/file", "uploaded").await;
     drained(&setting).await;
+    // The share remembers the object that was.
+    setting.share.0.files.tree().look_again("d/file").await.unwrap().unwrap();
     another_program(&setting, Other::Replaces, "p/d/file").await;
     let seen = Warnings::default();
     let recorded = tracing::subscriber::set_default(seen.subscriber());
