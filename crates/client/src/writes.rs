@@ -149,11 +149,14 @@ impl RetryingClient {
         target_look: Option<&TargetLook<'_>>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
-        let mut is_last = false;
+        let mut before = None;
         loop {
-            let unclear = match self.send_object(write, target_look, retry_context).await {
-                Err(RequestError::Failed(error)) if is_unclear(&error) => error,
-                answer => return answer,
+            let is_last = before.is_some();
+            let unclear = match (self.send_object(write, target_look, retry_context).await, before.take()) {
+                (Err(RequestError::Failed(error)), _) if is_unclear(&error) => error,
+                // The look before the second write has found an object, which the first one may have made.
+                (Err(RequestError::Failed(error)), Some(first)) if error.operation == "HeadObject" => first,
+                (answer, _) => return answer,
             };
             let spec = RequestSpec::read("HeadObject", write.target().bucket);
             match self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await {
@@ -166,7 +169,7 @@ impl RetryingClient {
                 let message = format!("{}; the object was looked for, and is not proven to be there", unclear.message);
                 return Err(unclear.with_message(message).into());
             }
-            is_last = true;
+            before = Some(unclear);
             retry_context.count_retry();
         }
     }

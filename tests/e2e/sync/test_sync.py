@@ -179,7 +179,7 @@ def test_a_dry_run_says_what_would_not_be_removed(places: Places) -> None:
     planned = places.mover.start("sync", uris[0], uris[1] + "/below/longer/and/longer", "--delete", "--dry-run")
     assert planned.wait() == 1
     assert "Nothing is removed when not all can arrive." in planned.stderr
-    assert "long/long" in planned.stderr
+    assert "long/long" in planned.stdout
 
 
 @pytest.mark.every_server

@@ -15,7 +15,7 @@ use seqferry_store::{
 use super::md5::MD5;
 use super::{AttemptError, Object, TargetAfterWrite, VerificationRule};
 use crate::outcome::{FailureClass, ObjectFailure};
-use crate::plan::PartPlan;
+use crate::plan::{PartPlan, etag_parts};
 use crate::verification::{self, PartsRoute, Verdict, joined_etag};
 
 /// Parts that the upload holds, by part number.
@@ -45,7 +45,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Upload(fitting(parts, plan)));
             }
-            if let Some(written) = self.find_completed(route, source, None).await? {
+            if let Some(written) = self.find_completed(route, source, part_size, None).await? {
                 self.note_uncarried(source).await?;
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Completed(written));
@@ -160,21 +160,26 @@ impl<J: UploadJournal> Object<'_, J> {
         let retries = self.retry_context.retries();
         match self.upload.complete(request).await {
             Ok(Completion::Object(written)) => Ok(written),
-            Ok(Completion::Gone(error)) => match self.find_completed(route, source, joined.as_deref()).await? {
-                // A reply was lost: the try before has done it.
-                Some(written) => {
-                    self.upload.confirm_completed();
-                    Ok(written)
+            Ok(Completion::Gone(error)) => {
+                match self.find_completed(route, source, route.plan.part_size, joined.as_deref()).await? {
+                    // A reply was lost: the try before has done it.
+                    Some(written) => {
+                        self.upload.confirm_completed();
+                        Ok(written)
+                    }
+                    None => Err(AttemptError::Again(self.lost_upload_failure(&error))),
                 }
-                None => Err(AttemptError::Again(self.lost_upload_failure(&error))),
-            },
+            }
             Err(RequestError::Failed(error))
                 if (if_absent || if_match)
                     && let Some(trouble) = self.explain_refused_condition(&error, if_match) =>
             {
                 // An attempt whose answer was lost may have completed the upload.
                 let lost = matches!(trouble, AttemptError::Again(_)) && self.retry_context.retries() > retries;
-                if lost && let Some(written) = self.find_completed(route, source, joined.as_deref()).await? {
+                if lost
+                    && let Some(written) =
+                        self.find_completed(route, source, route.plan.part_size, joined.as_deref()).await?
+                {
                     self.upload.abort(false).await;
                     self.upload.forget();
                     return Ok(written);
@@ -216,16 +221,23 @@ impl<J: UploadJournal> Object<'_, J> {
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
+        part_size: u64,
         joined: Option<&str>,
     ) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
-            // No common digest: the target is ours if it was made of these very parts. Its size, its time and the number
-            // of its parts are no evidence: where the parts are not known any more, the object is copied again.
+            // No common digest: the target is ours if it was made of these very parts. Where they are not known any more,
+            // after a kill, it counts if it has as many parts and is younger than this transfer. Where more verification
+            // is required, the object is copied again.
             Verdict::Unknown => {
-                self.policy.verify == VerificationRule::Auto && joined.is_some_and(|joined| joined == target.etag)
+                let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
+                let is_made = match joined {
+                    Some(joined) => joined == target.etag,
+                    None => etag_parts(&target.etag) == Some(plan.count()) && self.is_young(target.last_modified),
+                };
+                self.policy.verify == VerificationRule::Auto && is_made
             }
         };
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;

@@ -43,7 +43,7 @@ impl Order {
 #[derive(Debug, Default)]
 pub(super) struct Entries<'a> {
     pub(super) lists: [Vec<&'a str>; 2],
-    /// What tells entries of one key apart, by the list and place of the entry: ids of versions. Empty: the key alone.
+    /// Ids of versions, which tell entries of one key apart, by the list and place of the entry. Empty: the key alone.
     pub(super) ids: Vec<&'a str>,
     /// Entries of the second list may come again: a common prefix does at some services.
     pub(super) repeats_second: bool,
