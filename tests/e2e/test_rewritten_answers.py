@@ -89,14 +89,18 @@ def test_a_write_that_no_head_proves_is_made_once_more_at_most(
     s3server.client().put_object(Bucket=bucket, Key="from/file", Body=content)
     with rewriting(s3server, rewrite) as proxy:
         mover = make_mover(proxy.server)
-        for source, target in ((f"{tmp_path}/file", "upload/to/file"), (f"s3://{bucket}/from/file", "copy/to/file")):
+        # A copy is not repeated over an object that is not proven to be its own.
+        for source, target, times in (
+            (f"{tmp_path}/file", "upload/to/file", 2),
+            (f"s3://{bucket}/from/file", "copy/to/file", 1),
+        ):
             with subtests.test(target):
                 code, summary, err = mover.copy(source, f"s3://{bucket}/{target}")
                 (one,) = mover.objects(summary["id"])
 
                 assert code == 1, (summary, err)
                 assert "not proven to be there" in (one.error_message or ""), one
-                assert proxy.count("PUT", f"/{target}") == 2, proxy.requests
+                assert proxy.count("PUT", f"/{target}") == times, proxy.requests
 
 
 def test_objects_that_are_decompressed_on_the_way_arrive_as_they_are_stored(
