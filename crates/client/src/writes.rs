@@ -136,7 +136,10 @@ impl RetryingClient {
         match self.write_object(write, look.as_ref(), retry_context).await {
             // An attempt whose answer was lost may have made what the look of the next one has found.
             Err(RequestError::Failed(error)) if look.is_some() && error.operation == "HeadObject" => {
-                self.look_once(write, retry_context).await?.ok_or(RequestError::Failed(error))
+                let spec = RequestSpec::read("HeadObject", write.target().bucket);
+                let there =
+                    self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await?;
+                if write.is_proven_by(&there) { Ok(written_object(there)) } else { Err(RequestError::Failed(error)) }
             }
             answer => answer,
         }
