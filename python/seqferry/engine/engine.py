@@ -151,10 +151,10 @@ class Engine:
                 self._cache = disk_cache(str(folder), max_size=max_size, makes_room=True)
             return self._cache
 
-    def _cache_of(self, spec: ResolvedSpec) -> tuple[DiskCache, str] | None:
-        """The cache that a transfer reads through, and the name of its source there.
+    def cached_source(self, spec: ResolvedSpec) -> S3Location | None:
+        """The source of a transfer that reads through the disk cache; None for others.
 
-        Only for downloads: what stays inside the storage is not read here. With ``--verify content`` every byte comes
+        Only downloads do: what stays inside the storage is not read here. With ``--verify content`` every byte comes
         from the storage.
         """
         if (
@@ -164,6 +164,13 @@ class Engine:
             or spec.storage.verify == "content"
         ):
             return None
+        return spec.source
+
+    def _cache_of(self, spec: ResolvedSpec) -> tuple[DiskCache, str] | None:
+        """The cache that a transfer reads through, and the name of its source there."""
+        source = self.cached_source(spec)
+        if source is None:
+            return None
         try:
             found = self.open_cache()
         except ConfigError as error:
@@ -171,7 +178,7 @@ class Engine:
             log.warning("%s The transfer goes on without it.", error.message)
             self._cache_settings = None
             return None
-        return None if found is None else (found, cached_place(spec.source)[0])
+        return None if found is None else (found, cached_place(source)[0])
 
     def limit_bandwidth(self, bytes_per_second: int | None) -> None:
         """Limit bytes per second from now on; None lifts the limit."""

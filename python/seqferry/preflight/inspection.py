@@ -10,30 +10,22 @@ What must stay true: an object is tried as the transfer reads it, under the ETag
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Final, Self
 
-from seqferry.engine import buckets
 from seqferry.engine.buckets import FoundVersion
 from seqferry.engine.engine import CopyItem, Engine, Listed
 from seqferry.model.errors import StorageError
-from seqferry.model.locations import LocalFolder
 from seqferry.model.models import OPERATION_TRANSFER, ResolvedSpec
 from seqferry.planning import listing
 from seqferry.planning.decision import Decision, KeyRules
-from seqferry.preflight import write_probe
+from seqferry.preflight import probes
 from seqferry.preflight.report import ARCHIVED, LOOKED_AT, PredictedFailure, Report
 
 log: Final = logging.getLogger("seqferry.preflight")
 
 _AT_ONCE: Final = 32
-_DENIED: Final = ("Forbidden", "403")
-_NO_REFUSAL: Final = ("RangeIgnored", "TransformedBody", "InvalidRange")
-"""Answers to a read of one byte that say nothing of a read of the whole object."""
-
 Inspected = Listed | FoundVersion
 Copied = tuple[Inspected, str]
 """An object that would be copied, and its key at the target."""
@@ -74,7 +66,7 @@ class Inspection:
         for one, is_chosen in zip(found, chosen, strict=True):
             trouble = next(asked) if is_chosen else None
             troubles.append(trouble)
-            if is_chosen and trouble is None and one[0].size and len(self._probed) < write_probe.PROBED:
+            if is_chosen and trouble is None and one[0].size and len(self._probed) < probes.PROBED:
                 self._probed.append(one)
         return troubles
 
@@ -88,9 +80,9 @@ class Inspection:
 
     def _try(self, info: Inspected) -> PredictedFailure | None:
         try:
-            found = look_up(self._engine, self._spec, info.key, info.version_id, size=info.size, etag=info.etag)
+            found = probes.look_up(self._engine, self._spec, info.key, info.version_id, size=info.size, etag=info.etag)
         except StorageError as why:
-            return _trouble(why)
+            return probes.failure(why)
         return None if found is not None and found.code == ARCHIVED and self._spec.selection.restore else found
 
     def note_members(self, target_keys: Sequence[str]) -> None:
@@ -106,7 +98,7 @@ class Inspection:
         items = [_item(number, *one) for number, one in enumerate(self._probed)]
         # An archive, or a member of one, is written as any object is.
         spec = self._spec.derive(operation=OPERATION_TRANSFER)
-        refused = write_probe.refusal(self._engine, spec, items, [info.key for info, _ in self._probed], tell=_tell)
+        refused = probes.refusal(self._engine, spec, items, [info.key for info, _ in self._probed], tell=_tell)
         if refused is not None:
             trouble = PredictedFailure(refused.code, refused.operation, refused.message)
             self._report.add_all(trouble, list(refused.keys), self._met, self._bytes)
@@ -165,53 +157,3 @@ def _item(number: int, info: Inspected, target_key: str) -> CopyItem:
         etag=info.etag,
         version_id=info.version_id,
     )
-
-
-def look_up(
-    engine: Engine, spec: ResolvedSpec, key: str, version_id: str | None = None, *, size: int, etag: str
-) -> PredictedFailure | None:
-    """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
-
-    Args:
-        size, etag: as a listing shows them.
-
-    Raises:
-        StorageError: the storage gave no certain answer.
-    """
-    place = spec.source
-    if isinstance(place, LocalFolder):
-        path = place.at(key)
-        if os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110 - a path is a text here
-            message = f"{path} may not be read. Allow it for the user of this process."
-            return PredictedFailure("AccessDenied", "open", message)
-        return None
-    at = replace(place, key=key)
-    try:
-        if size and etag:
-            buckets.read_first_byte(engine, at, etag, version_id)
-        elif buckets.facts(engine, at, version_id).archived:
-            return _archived(place.at(key))
-    except StorageError as why:
-        if why.error_class == "not_found":
-            message = f"{place.at(key)} was listed and is not there any more."
-            return PredictedFailure("NoSuchKey", why.operation or "GetObject", message)
-        if why.error_code == "InvalidObjectState":
-            return _archived(place.at(key))
-        if why.error_class == "source_changed" or why.error_code in _NO_REFUSAL:
-            return None
-        if why.error_class != "person":
-            raise
-        return _trouble(why)
-    except UnicodeError:
-        return None
-    return None
-
-
-def _archived(uri: str) -> PredictedFailure:
-    return PredictedFailure(ARCHIVED, "GetObject", f"{uri} is archived, and has to be restored before it can be read.")
-
-
-def _trouble(why: StorageError) -> PredictedFailure:
-    # An answer to HEAD has no body, and so no better code.
-    code = "AccessDenied" if why.error_code in _DENIED else why.error_code or why.code
-    return PredictedFailure(code, why.operation or "HeadObject", why.message)

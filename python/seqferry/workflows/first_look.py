@@ -25,8 +25,7 @@ from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
-from seqferry.preflight import report, write_probe
-from seqferry.preflight.inspection import look_up
+from seqferry.preflight import probes, report
 from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
@@ -188,7 +187,7 @@ class _FirstLook:
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
-            pool.submit(look_up, engine, spec, one.source_key, one.version_id, size=one.size, etag=one.etag): one
+            pool.submit(probes.look_up, engine, spec, one.source_key, one.version_id, size=one.size, etag=one.etag): one
             for one in sample
         }
         wait(asked, timeout=_LOOK_SECONDS)
@@ -199,8 +198,8 @@ class _FirstLook:
 
     def _probe(self, findings: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
-        filled = take_sample([one for one in readable if one.size], write_probe.PROBED)
-        found = write_probe.refusal(
+        filled = take_sample([one for one in readable if one.size], probes.PROBED)
+        found = probes.refusal(
             self.runtime.engine,
             self.spec,
             [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(filled)],

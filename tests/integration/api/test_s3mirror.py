@@ -14,7 +14,7 @@ from control import ANY_SPEC, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
-from seqferry.preflight import write_probe
+from seqferry.preflight import probes
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import job_defaults
@@ -227,7 +227,7 @@ def test_the_id_comes_before_any_key_is_looked_up_and_each_is_looked_up_once(
     assert status["transferred"] == 30
     looked_up = [one.key for one in proxy.log("HeadObject") if one.bucket == buckets[0]]
     assert set(looked_up) == {f"run/{number}" for number in range(30)}
-    assert len(looked_up) <= 30 + write_probe.PROBED, "once each, and again for the probe of the target"
+    assert len(looked_up) <= 30 + probes.PROBED, "once each, and again for the probe of the target"
 
 
 def test_the_id_comes_before_a_prefix_is_listed(

@@ -12,11 +12,13 @@ from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.planning.decision import Decision
-from seqferry.preflight import inspection
+from seqferry.preflight import inspection, probes
 from seqferry.preflight.inspection import Inspection
 from seqferry.preflight.report import PredictedFailure, Report
 
 _SPEC: Any = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
+
+_ENGINE: Any = SimpleNamespace(cached_source=lambda _: None)
 
 
 def _objects(count: int) -> list[Any]:
@@ -45,7 +47,7 @@ def test_all_are_tried_up_to_a_number_and_then_a_sample(
     def look_up(_engine: Any, _spec: Any, key: str, *_args: Any, **_named: Any) -> None:
         seen.append(key)
 
-    monkeypatch.setattr(inspection, "look_up", look_up)
+    monkeypatch.setattr(probes, "look_up", look_up)
     findings = Report()
 
     with Inspection(SimpleNamespace(), _SPEC, findings, at_most=at_most) as look:  # type: ignore[arg-type]
@@ -90,10 +92,18 @@ def test_one_request_shows_whether_an_object_can_be_read(
     monkeypatch.setattr(buckets, "read_first_byte", answer("read"))
     monkeypatch.setattr(buckets, "facts", answer("look"))
 
-    found = inspection.look_up(SimpleNamespace(), _SPEC, "k", size=size, etag=etag)  # type: ignore[arg-type]
+    found = probes.look_up(_ENGINE, _SPEC, "k", size=size, etag=etag)
 
     assert (None if found is None else (found.code, found.operation)) == trouble
     assert asked == ["read" if size and etag else "look"]
+
+
+def test_of_an_object_that_may_be_in_the_cache_no_byte_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "facts", lambda *_: SimpleNamespace(archived=False))
+    engine: Any = SimpleNamespace(cached_source=lambda spec: spec.source)
+
+    # A read would fail: there is no such engine.
+    assert probes.look_up(engine, _SPEC, "k", size=1, etag="e") is None
 
 
 def test_a_storage_that_falters_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +113,7 @@ def test_a_storage_that_falters_gives_no_answer(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(buckets, "read_first_byte", fail)
 
     with pytest.raises(StorageError, match="later"):
-        inspection.look_up(SimpleNamespace(), _SPEC, "k", size=1, etag="e")  # type: ignore[arg-type]
+        probes.look_up(_ENGINE, _SPEC, "k", size=1, etag="e")
 
 
 def _page(*actions: tuple[str, int]) -> list[Any]:
@@ -144,4 +154,4 @@ def test_objects_are_looked_at_up_to_a_number(
     ],
 )
 def test_a_refusal_of_the_storage_is_told_by_its_code(error: StorageError, code: str, operation: str) -> None:
-    assert inspection._trouble(error) == PredictedFailure(code, operation, "no")
+    assert probes.failure(error) == PredictedFailure(code, operation, "no")

@@ -1,22 +1,26 @@
-"""A probe of the permission to write at the target of a transfer: an upload is created there and aborted.
+"""Probes of the permission to read an object as a transfer reads it, and to write at its target.
 
-It is created by the engine as for the transfer itself (encryption, storage class, tags, grants), for a key that the
-transfer writes. No part is sent, so that nothing is at the target afterwards. A process that is killed between the two
-requests leaves an open upload without parts: the next probe of the transfer aborts it, or else ``seqferry cleanup``.
+One byte of the object is read. An upload is created at the target and aborted: by the engine as for the transfer itself
+(encryption, storage class, tags, grants), for a key that the transfer writes. No part is sent, and so nothing is at the
+target afterwards. A process that is killed between the two requests leaves an open upload without parts: the next probe
+of the transfer aborts it, or else ``seqferry cleanup``.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from seqferry.engine import buckets
 from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.engine.executor import Events, abort, execute, rows
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
+from seqferry.preflight.report import ARCHIVED, PredictedFailure
 
 PROBED: Final = 3
 """Keys that are probed one after another before a target counts as refusing: a policy may be about one folder."""
@@ -25,6 +29,9 @@ _CREATE: Final = "CreateMultipartUpload"
 _SECONDS: Final = 10.0
 """A storage that takes longer says nothing here; the transfer has more patience."""
 _WAIT: Final = 0.2
+_DENIED: Final = ("Forbidden", "403")
+_NO_REFUSAL: Final = ("RangeIgnored", "TransformedBody", "InvalidRange")
+"""Answers to a read of one byte that say nothing of a read of the whole object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +129,55 @@ def _find_refusal(events: Events) -> tuple[str, str, str] | None:
     if not ended or (ended[0]["error_class"], ended[0]["error_operation"]) != ("person", _CREATE):
         return None
     return ended[0]["error_code"], _CREATE, ended[0]["error_message"]
+
+
+def look_up(
+    engine: Engine, spec: ResolvedSpec, key: str, version_id: str | None = None, *, size: int, etag: str
+) -> PredictedFailure | None:
+    """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
+
+    Args:
+        size, etag: as a listing shows them.
+
+    Raises:
+        StorageError: the storage gave no certain answer.
+    """
+    place = spec.source
+    if isinstance(place, LocalFolder):
+        path = place.at(key)
+        if os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110 - a path is a text here
+            message = f"{path} may not be read. Allow it for the user of this process."
+            return PredictedFailure("AccessDenied", "open", message)
+        return None
+    at = replace(place, key=key)
+    try:
+        # What is in the disk cache is not fetched again, not even a byte of it.
+        if size and etag and not engine.cached_source(spec):
+            buckets.read_first_byte(engine, at, etag, version_id)
+        elif buckets.facts(engine, at, version_id).archived:
+            return _archived(place.at(key))
+    except StorageError as why:
+        if why.error_class == "not_found":
+            message = f"{place.at(key)} was listed and is not there any more."
+            return PredictedFailure("NoSuchKey", why.operation or "GetObject", message)
+        if why.error_code == "InvalidObjectState":
+            return _archived(place.at(key))
+        if why.error_class == "source_changed" or why.error_code in _NO_REFUSAL:
+            return None
+        if why.error_class != "person":
+            raise
+        return failure(why)
+    except UnicodeError:
+        return None
+    return None
+
+
+def _archived(uri: str) -> PredictedFailure:
+    return PredictedFailure(ARCHIVED, "GetObject", f"{uri} is archived, and has to be restored before it can be read.")
+
+
+def failure(why: StorageError) -> PredictedFailure:
+    """An error of the storage as the failure that the transfer would have."""
+    # An answer to HEAD has no body, and so no better code.
+    code = "AccessDenied" if why.error_code in _DENIED else why.error_code or why.code
+    return PredictedFailure(code, why.operation or "HeadObject", why.message)
