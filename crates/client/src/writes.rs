@@ -136,10 +136,7 @@ impl RetryingClient {
         match self.write_object(write, look.as_ref(), retry_context).await {
             // An attempt whose answer was lost may have made what the look of the next one has found.
             Err(RequestError::Failed(error)) if look.is_some() && error.operation == "HeadObject" => {
-                let spec = RequestSpec::read("HeadObject", write.target().bucket);
-                let there =
-                    self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await?;
-                if write.is_proven_by(&there) { Ok(written_object(there)) } else { Err(RequestError::Failed(error)) }
+                self.look(write, retry_context).await?.ok_or(RequestError::Failed(error))
             }
             answer => answer,
         }
@@ -161,11 +158,10 @@ impl RetryingClient {
                 (Err(RequestError::Failed(error)), Some(first)) if error.operation == "HeadObject" => first,
                 (answer, _) => return answer,
             };
-            let spec = RequestSpec::read("HeadObject", write.target().bucket);
-            match self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await {
-                Ok(there) if write.is_proven_by(&there) => return Ok(written_object(there)),
+            match self.look(write, retry_context).await {
+                Ok(Some(written)) => return Ok(written),
                 // The look is all that fails: the write is made once more, or its answer is the error.
-                Ok(_) | Err(RequestError::Failed(_)) => {}
+                Ok(None) | Err(RequestError::Failed(_)) => {}
                 Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
             }
             if is_last {
@@ -175,6 +171,17 @@ impl RetryingClient {
             before = Some(unclear);
             retry_context.count_retry();
         }
+    }
+
+    /// The object, where a HEAD proves it. Asked until the service answers.
+    async fn look(
+        &self,
+        write: ObjectWriting<'_>,
+        retry_context: &RetryContext,
+    ) -> Result<Option<WrittenObject>, RequestError> {
+        let spec = RequestSpec::read("HeadObject", write.target().bucket);
+        let there = self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await?;
+        Ok(write.is_proven_by(&there).then(|| written_object(there)))
     }
 
     /// The object, where one HEAD proves it. Asked once: what fails now has failed before.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::{Address, Advice, ErrorClass, ObjectRef, Removal, Scope, StoreError};
+use seqferry_store::{Address, Advice, ErrorClass, ObjectRef, ObjectStore, Removal, Scope, StoreError};
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
@@ -175,48 +175,34 @@ async fn remove_one(
     etag: Option<&str>,
 ) -> Result<bool, RequestError> {
     let retry_context = RetryContext::default();
-    if let Some(etag) = etag.filter(|_| requests.capabilities().conditions) {
-        // Looked at in each attempt as well: some services pass over the condition without a word.
-        if !requests.quirks().refuses_delete_matches() {
-            let removed = requests
-                .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
-                    if store.head(object, None).await?.etag != etag {
-                        return Ok(false);
-                    }
-                    store.delete_if(object, etag).await.map(|()| true)
-                })
-                .await;
-            match removed {
-                Ok(is_removed) => return Ok(is_removed),
-                Err(RequestError::Failed(error)) => match error.class {
-                    ErrorClass::Precondition => return Ok(false),
-                    ErrorClass::NotFound => return Ok(true),
-                    ErrorClass::Capability => requests.quirks().learn_refused_delete_matches(),
-                    _ if error.message.to_ascii_lowercase().contains("if-match") => {
-                        requests.quirks().learn_refused_delete_matches();
-                    }
-                    _ => return Err(RequestError::Failed(error)),
-                },
-                Err(other) => return Err(other),
+    let Some(etag) = etag.filter(|_| requests.capabilities().conditions) else {
+        let delete = async |store: Arc<dyn ObjectStore>| store.delete(object).await.map(|()| true);
+        return requests.call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, delete).await;
+    };
+    let mut has_condition = !requests.quirks().refuses_delete_matches();
+    loop {
+        let delete = async |store: Arc<dyn ObjectStore>| {
+            // In each attempt: some services pass over the condition without a word.
+            if store.head(object, None).await?.etag != etag {
+                return Ok(false);
             }
-        }
-        let removed = requests
-            .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
-                if store.head(object, None).await?.etag != etag {
-                    return Ok(false);
-                }
-                store.delete(object).await.map(|()| true)
-            })
-            .await;
-        return match removed {
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(true),
-            removed => removed,
+            if has_condition {
+                store.delete_if(object, etag).await?;
+            } else {
+                store.delete(object).await?;
+            }
+            Ok(true)
         };
+        let removed = requests.call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, delete).await;
+        let Err(RequestError::Failed(error)) = removed else { return removed };
+        let is_refused =
+            error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains("if-match");
+        match error.class {
+            ErrorClass::Precondition => return Ok(false),
+            ErrorClass::NotFound => return Ok(true),
+            _ if has_condition && is_refused => requests.quirks().learn_refused_delete_matches(),
+            _ => return Err(RequestError::Failed(error)),
+        }
+        has_condition = false;
     }
-    requests
-        .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
-            store.delete(object).await
-        })
-        .await
-        .map(|()| true)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time after a write that was refused for which its writer is expected again. Linux asks again after 5 s.
-const EXPECTED: Duration = Duration::from_secs(15);
+pub(super) const EXPECTED: Duration = Duration::from_secs(15);
 /// Files at most; a writer of another one is not known to wait.
 const MOST: usize = 4096;
 

@@ -5,6 +5,7 @@ use seqferry_store::prelude::*;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 
 use super::super::tests::Setting;
+use super::super::waiting_writers::EXPECTED;
 use super::tests::{QUIET, Running, drained, keys, objects, store_of};
 use super::*;
 
@@ -26,10 +27,15 @@ async fn a_half_written_file_whose_writer_waits_for_room_goes_only_where_nothing
     latch.open();
     tokio::time::sleep(QUIET * 20).await;
     assert_eq!(keys(&setting).await, ["whole"], "there is room, which the writer has not asked for yet");
+    let sent = Latch::default();
+    store.rule(Rule::once("PutObject", Fault::HoldReply(sent.clone())).key("p/half"));
     setting.data.set_free(4);
     assert_eq!(refused().await, FileError::TryLater);
-    tokio::time::sleep(QUIET * 20).await;
+    let refused_at = Instant::now();
+    sent.reached().await;
     assert_eq!(objects(&setting).await["half"], b"ha", "nothing else makes room");
+    assert!(refused_at.elapsed() < EXPECTED, "its writer is expected again");
+    sent.open();
     setting.data.set_free(50);
     setting.write(half, 2, "lf", Stability::File).await.unwrap();
     running.drain(&setting).await;
