@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, FileLimits, Presence,
-    ReadData, Result, SetAttributes, Share, Space, Stability, Written,
+    Access, Attributes, Caller, Changed, Created, Creation, DirectoryPage, EntryFacts, FileError, FileId, FileLimits,
+    Presence, ReadData, Result, SetAttributes, Share, Space, Stability, Written,
 };
 
 /// Changes of one or more shares, which can be held: clients ask again until another process serves the share.
@@ -110,8 +110,15 @@ impl Share for HeldShare {
         self.counted(self.inner.read(caller, file, offset, length).await)
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: FileId, cookie: u64, most: usize) -> Result<DirectoryPage> {
-        self.counted(self.inner.read_directory(caller, dir, cookie, most).await)
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: FileId,
+        cookie: u64,
+        most: usize,
+        facts: EntryFacts,
+    ) -> Result<DirectoryPage> {
+        self.counted(self.inner.read_directory(caller, dir, cookie, most, facts).await)
     }
 
     async fn space(&self, caller: &Caller) -> Result<Space> {

@@ -25,5 +25,5 @@ pub use ids::FileTable;
 pub use service::{Gateway, GatewayMonitor, GatewaySpec, ShareSpec};
 pub use share::{BucketShare, ShareDefaults};
 pub use upload_window::UploadWindow;
-pub use writable_share::{UploadSpec, WritableShare, WritableSpec};
+pub use writable_share::{REMOVED, UploadSpec, WritableShare, WritableSpec};
 pub use writes::WritesSpec;

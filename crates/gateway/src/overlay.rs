@@ -21,7 +21,8 @@ use crate::name_list::{IGNORED, NameList};
 use attributes::FileAttributes;
 pub(crate) use extents::Extents;
 pub(crate) use node::{
-    Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
+    ALL_AS_BASE, Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now,
+    system_time,
 };
 pub(crate) use outcome::{FailedUpload, MadeVersion, Outcome, Outcomes};
 pub(crate) use record::{Change, OpenUpload, decode, encode};

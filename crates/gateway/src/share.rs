@@ -1,22 +1,25 @@
 //! A read-only share of a bucket: files of an export by lasting identities, and who may do what.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, ReadData, Result, Share,
-    Space,
+    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryFacts, FileError, FileId, FileKind, ReadData,
+    Result, Share, Space,
 };
 use seqferry_store::ErrorClass;
-use seqferry_vfs::{FileSystem, VfsError};
+use seqferry_vfs::{FileSystem, NamePage, VfsError};
 
 use crate::ids::{FileTable, ROOT};
+use crate::overlay::{nanoseconds, system_time};
 
 /// Clients wait a minute for an answer, and send the call again over another connection. Before that they are told to
 /// ask later, which a hard mount does for as long as it takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
+/// Wait for the facts of a page of names. Names whose facts come later are shown without them.
+pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(5);
 /// Versions of a file that one call follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
 /// Directories above a file: a key has 1,024 bytes.
@@ -46,7 +49,8 @@ impl ShareDefaults {
             seqferry_vfs::FileKind::File => (FileKind::File, self.file_mode),
             seqferry_vfs::FileKind::Symlink => (FileKind::Symlink, 0o777),
         };
-        let modified = time(found.modified);
+        // The journal, and NFS, have no earlier times than 1970: they are the same before and after a change.
+        let modified = system_time(nanoseconds(found.modified));
         Attributes {
             file: FileId { number, generation: 0 },
             kind,
@@ -109,6 +113,10 @@ impl BucketShare {
                 Err(error) => return Err(status(error)),
             };
         }
+        let found = match tree.learned(found).await {
+            Err(VfsError::NotFound) => return Err(FileError::Stale),
+            learned => learned.map_err(status)?,
+        };
         Ok(Found { inode: found.inode, attributes: self.defaults.attributes(file.number, &found) })
     }
 
@@ -147,7 +155,13 @@ impl BucketShare {
         Err(last)
     }
 
-    async fn list(&self, caller: &Caller, directory: FileId, cookie: u64, most: usize) -> Result<DirectoryPage> {
+    async fn list(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        (cookie, most): (u64, usize),
+        facts: EntryFacts,
+    ) -> Result<DirectoryPage> {
         let found = self.allowed(caller, directory, &[Access::READ]).await?;
         if found.attributes.kind != FileKind::Directory {
             return Err(FileError::NotADirectory);
@@ -155,11 +169,11 @@ impl BucketShare {
         let mut entries = Vec::new();
         if cookie < 1 {
             let attributes = found.attributes.clone();
-            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes });
+            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes, is_known: true });
         }
         if cookie < 2 {
             let attributes = self.resolve(FileId { number: self.parent(directory), generation: 0 }).await?.attributes;
-            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes });
+            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes, is_known: true });
         }
         let after = match cookie {
             0..=2 => None,
@@ -169,12 +183,13 @@ impl BucketShare {
             }
         };
         let most = most.saturating_sub(entries.len()).max(1);
-        let page = self.files.tree().read_names(found.inode, after.as_deref(), most).await.map_err(status)?;
+        let page = read_page(&self.files, found.inode, (after.as_deref(), most), facts).await?;
         let numbers = self.ids.numbers(directory.number, page.entries.iter().map(|(name, _)| name.as_str()));
         for ((name, attributes), number) in page.entries.iter().zip(numbers) {
             let Some(number) = number else { continue };
+            let is_known = attributes.is_known;
             let attributes = self.defaults.attributes(number, attributes);
-            entries.push(DirectoryEntry { name: Bytes::from(name.clone()), cookie: number, attributes });
+            entries.push(DirectoryEntry { name: Bytes::from(name.clone()), cookie: number, attributes, is_known });
         }
         Ok(DirectoryPage { entries, is_end: page.is_end })
     }
@@ -194,8 +209,20 @@ pub(crate) async fn within<T>(patience: Duration, answer: impl Future<Output = R
     tokio::time::timeout(patience, answer).await.unwrap_or(Err(FileError::TryLater))
 }
 
-fn time(seconds: f64) -> SystemTime {
-    UNIX_EPOCH + Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()
+/// Names of a directory of the bucket with these facts.
+pub(crate) async fn read_page(
+    files: &FileSystem,
+    inode: u64,
+    (after, most): (Option<&str>, usize),
+    facts: EntryFacts,
+) -> Result<NamePage> {
+    let tree = files.tree();
+    let read = match facts {
+        EntryFacts::Names => tree.read_names(inode, after, most).await,
+        EntryFacts::Kinds => tree.read_known_names(inode, (after, most), true, PAGE_PATIENCE).await,
+        EntryFacts::All => tree.read_known_names(inode, (after, most), false, PAGE_PATIENCE).await,
+    };
+    read.map_err(status)
 }
 
 /// The status of a failed operation. Outages are waited out by the client.
@@ -263,6 +290,7 @@ impl Share for BucketShare {
             let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
             let looked_up = self.files.tree().lookup(found.inode, name).await.map_err(status)?;
             let attributes = looked_up.attributes.ok_or(FileError::NotFound)?;
+            let attributes = self.files.tree().learned(attributes).await.map_err(status)?;
             let number = self.ids.number(directory.number, name).ok_or(FileError::Io)?;
             Ok(self.defaults.attributes(number, &attributes))
         })
@@ -287,8 +315,9 @@ impl Share for BucketShare {
         directory: FileId,
         cookie: u64,
         most: usize,
+        facts: EntryFacts,
     ) -> Result<DirectoryPage> {
-        soon(self.list(caller, directory, cookie, most)).await
+        soon(self.list(caller, directory, (cookie, most), facts)).await
     }
 
     async fn space(&self, _caller: &Caller) -> Result<Space> {

@@ -17,6 +17,7 @@ mod walk;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, Presence, ReadData, Result,
-    SetAttributes, Share, Space, Stability, Written,
+    Attributes, Caller, Changed, Created, Creation, DirectoryPage, EntryFacts, FileError, FileId, Presence, ReadData,
+    Result, SetAttributes, Share, Space, Stability, Written,
 };
 use seqferry_vfs::FileSystem;
 
@@ -45,6 +46,9 @@ pub(crate) use upload::control::{CONFLICTS, UploadRules};
 use waiting_writers::WaitingWriters;
 use walk::Outage;
 
+/// Beginning of the names at the top of a share that files have which a mount has removed while programs have them open.
+/// They stay on this machine, as all names that begin with `.nfs`, and go when the share is opened again.
+pub const REMOVED: &str = ".nfs-removed-";
 /// Locks of files that are kept, and times of questions to the bucket.
 const LOCKS: usize = 4096;
 /// Clean files that stay in the overlay: those that are written again soon need not be made nodes anew.
@@ -154,7 +158,7 @@ impl<D: Disk> WritableShare<D> {
         if unknown > 0 {
             tracing::warn!("{unknown} data files are of no file of the share: they are kept as *.unknown");
         }
-        Ok(Self(Arc::new(Inner {
+        let share = Self(Arc::new(Inner {
             files: spec.files,
             ids: spec.ids,
             defaults: spec.defaults,
@@ -170,7 +174,22 @@ impl<D: Disk> WritableShare<D> {
             control: Arc::default(),
             outage: Outage::default(),
             is_failed: AtomicBool::new(false),
-        })))
+        }));
+        share.drop_removed().await;
+        Ok(share)
+    }
+
+    /// No program of the process before has files open any more.
+    async fn drop_removed(&self) {
+        let is_removed = |node: &&Node| node.parent == ROOT && node.name.starts_with(REMOVED);
+        let names =
+            |overlay: &Overlay| overlay.nodes().filter(is_removed).map(|node| node.name.clone()).collect::<Vec<_>>();
+        let caller = Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), uid: 0, gid: 0, groups: Vec::new() };
+        for name in self.0.ledger.read(names) {
+            if let Err(error) = self.0.remove(&caller, self.root(), name.as_bytes(), false).await {
+                tracing::warn!("{name} cannot be removed: {error}. It is tried again when the share is opened again");
+            }
+        }
     }
 
     /// Objects and folder markers of the bucket that have to go, and their versions.
@@ -288,8 +307,15 @@ impl<D: Disk> Share for WritableShare<D> {
         self.0.read(caller, file, offset, length).await
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: FileId, cookie: u64, most: usize) -> Result<DirectoryPage> {
-        self.0.list(caller, dir, cookie, most).await
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: FileId,
+        cookie: u64,
+        most: usize,
+        facts: EntryFacts,
+    ) -> Result<DirectoryPage> {
+        self.0.list(caller, dir, (cookie, most), facts).await
     }
 
     async fn space(&self, _caller: &Caller) -> Result<Space> {

@@ -53,7 +53,7 @@ struct MountAttributes {
 
 impl MountAttributes {
     fn attributes(self, found: &Attributes) -> FileAttr {
-        let modified = time(found.modified);
+        let modified = found.modified;
         let changed = if found.kind == FileKind::Directory { self.since } else { modified };
         let (kind, perm) = match found.kind {
             FileKind::File => (FileType::RegularFile, found.permissions.unwrap_or(self.file_mode)),
@@ -86,20 +86,15 @@ impl MountAttributes {
             inode: 0,
             kind: FileKind::File,
             size: 0,
-            modified: 0.0,
+            modified: UNIX_EPOCH,
             permissions: None,
             uid: None,
             gid: None,
+            is_known: true,
             valid: Duration::ZERO,
         };
         self.attributes(&nothing)
     }
-}
-
-fn time(seconds: f64) -> SystemTime {
-    let span = Duration::try_from_secs_f64(seconds.abs()).unwrap_or_default();
-    let moment = if seconds < 0.0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
-    moment.unwrap_or(UNIX_EPOCH)
 }
 
 /// Cause of a failed request: an error of the file system, or a signal that asks the program to stop.
@@ -197,11 +192,13 @@ impl Filesystem for Door {
         });
     }
 
-    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        match self.files.attributes(inode.0) {
-            Ok(found) => reply.attr(&found.valid, &self.defaults.attributes(&found)),
-            Err(error) => reply.error(errno(&error.into(), &self.log)),
-        }
+    fn getattr(&self, request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        let (files, defaults) = (Arc::clone(&self.files), self.defaults);
+        let call = async move { files.learned_attributes(inode.0).await };
+        self.serve(request, call, move |answer| match answer {
+            Ok(found) => reply.attr(&found.valid, &defaults.attributes(&found)),
+            Err(errno) => reply.error(errno),
+        });
     }
 
     fn readlink(&self, request: &Request, inode: INodeNo, reply: ReplyData) {
@@ -297,7 +294,9 @@ impl Filesystem for Door {
                     let found = &entry.attributes;
                     let attributes = defaults.attributes(found);
                     let number = INodeNo(found.inode);
-                    if reply.add(number, entry.cookie, &entry.name, &found.valid, &attributes, Generation(0)) {
+                    // The kernel shows no fact without a lifetime: it asks first.
+                    let valid = if found.is_known { found.valid } else { Duration::ZERO };
+                    if reply.add(number, entry.cookie, &entry.name, &valid, &attributes, Generation(0)) {
                         break;
                     }
                 }

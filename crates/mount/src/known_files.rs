@@ -1,20 +1,20 @@
 //! Files of a share that the kernel knows by inodes: their identities, and which of them programs have open.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fuser::{FileAttr, FileType, INodeNo};
+use seqferry_gateway::REMOVED;
 use seqferry_nfs::{Attributes, FileId, FileKind};
 
 use crate::fuse::BLOCK_SIZE;
-
-/// Beginning of the names of removed files that are still open. Shares keep such names out of the bucket.
-const HIDDEN: &str = ".nfs";
 
 /// See the module. Memory grows with what the kernel keeps, which it bounds.
 pub(crate) struct KnownFiles {
     root: FileId,
     files: Mutex<HashMap<u64, Known>>,
+    /// Names at the top of the share that removed files have.
+    removed: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
@@ -24,13 +24,13 @@ struct Known {
     lookups: u64,
     /// Open handles.
     open: u64,
-    /// Folder and name of a file that was removed while it was open.
-    hidden: Option<(FileId, String)>,
+    /// Name at the top of the share of a file that was removed while it was open.
+    hidden: Option<String>,
 }
 
 impl KnownFiles {
     pub(crate) fn new(root: FileId) -> Self {
-        Self { root, files: Mutex::default() }
+        Self { root, files: Mutex::default(), removed: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
@@ -71,7 +71,7 @@ impl KnownFiles {
     }
 
     /// A handle is closed. Returns the name to remove, if it was the last one of a file that was removed meanwhile.
-    pub(crate) fn close(&self, inode: INodeNo) -> Option<(FileId, String)> {
+    pub(crate) fn close(&self, inode: INodeNo) -> Option<String> {
         let mut files = self.lock();
         let known = files.get_mut(&inode.0)?;
         known.open = known.open.saturating_sub(1);
@@ -89,11 +89,34 @@ impl KnownFiles {
         self.lock().get(&file.number).is_some_and(|known| known.open > 0)
     }
 
-    /// A removed file has this name until it is closed.
-    pub(crate) fn hide(&self, file: FileId, directory: FileId, name: String) {
-        if let Some(known) = self.lock().get_mut(&file.number) {
-            known.hidden = Some((directory, name));
+    /// A removed file has this name at the top of the share until it is closed. False: it was closed just now.
+    pub(crate) fn hide(&self, file: FileId, name: &str) -> bool {
+        let mut files = self.lock();
+        let Some(known) = files.get_mut(&file.number).filter(|known| known.open > 0) else { return false };
+        known.hidden = Some(name.to_owned());
+        true
+    }
+
+    /// Have a name at the top of the share shown to no program, or to all again.
+    pub(crate) fn set_shown(&self, name: &str, is_shown: bool) {
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_shown {
+            removed.remove(name);
+        } else {
+            removed.insert(name.to_owned());
         }
+    }
+
+    /// True for a name in a directory that no program sees.
+    pub(crate) fn is_hidden(&self, directory: FileId, name: &[u8]) -> bool {
+        let is_removed = |name| self.removed.lock().unwrap_or_else(PoisonError::into_inner).contains(name);
+        directory == self.root
+            && name.starts_with(REMOVED.as_bytes())
+            && std::str::from_utf8(name).is_ok_and(is_removed)
+    }
+
+    pub(crate) fn root(&self) -> FileId {
+        self.root
     }
 
     fn is_removed(&self, file: FileId) -> bool {
@@ -133,7 +156,7 @@ const fn kind_of(kind: FileKind) -> FileType {
 
 /// A name for a removed file, of which no other file has the number.
 pub(crate) fn hidden_name(file: FileId) -> String {
-    format!("{HIDDEN}{:016x}{:08x}", file.number, file.generation)
+    format!("{REMOVED}{:016x}{:08x}", file.number, file.generation)
 }
 
 #[cfg(test)]
@@ -168,9 +191,15 @@ mod tests {
         known.look_up(FILE);
         known.open(FILE);
         known.open(FILE);
-        known.hide(FILE, ROOT, "hidden".to_owned());
+        let name = hidden_name(FILE);
+        known.set_shown(&name, false);
+        assert!(known.hide(FILE, &name));
+        assert!(known.is_hidden(ROOT, name.as_bytes()) && !known.is_hidden(FILE, name.as_bytes()));
+        assert!(!known.is_hidden(ROOT, hidden_name(ROOT).as_bytes()), "a file of a program");
         assert_eq!(known.close(INodeNo(5)), None, "the other handle still reads it");
-        assert_eq!(known.close(INodeNo(5)), Some((ROOT, "hidden".to_owned())));
-        assert!(!known.is_open(FILE));
+        assert_eq!(known.close(INodeNo(5)), Some(name.clone()));
+        assert!(!known.is_open(FILE) && !known.hide(FILE, &name));
+        known.set_shown(&name, true);
+        assert!(!known.is_hidden(ROOT, name.as_bytes()));
     }
 }

@@ -287,16 +287,18 @@ impl Filesystem for ShareDoor {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        if !flags.is_empty() {
-            // Programs then look first, and rename without conditions.
-            return reply.error(Errno::EINVAL);
-        }
+        let replaces = match flags {
+            flags if flags.is_empty() => true,
+            RenameFlags::RENAME_NOREPLACE => false,
+            // Two names cannot be exchanged at once in a bucket.
+            _ => return reply.error(Errno::EINVAL),
+        };
         let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
         let asked = self.asked(request);
         self.spawn(async move {
             let renamed = async {
                 let (old, new) = (asked.file(parent)?, asked.file(new_parent)?);
-                asked.rename((old, &name), (new, &new_name)).await
+                asked.rename((old, &name), (new, &new_name), replaces).await
             };
             finish(reply, renamed.await);
         });
@@ -474,13 +476,15 @@ impl Filesystem for ShareDoor {
             };
             for entry in entries {
                 let facts = asked.known.facts(&entry.attributes);
+                // The kernel shows no fact without a lifetime: it asks first.
+                let valid = if entry.is_known { VALID } else { Duration::ZERO };
                 let name = OsStr::from_bytes(&entry.name);
                 // Known before the kernel has it: it may forget it at once.
                 let is_counted = !matches!(&*entry.name, b"." | b"..");
                 if is_counted {
                     asked.known.look_up(entry.attributes.file);
                 }
-                if reply.add(facts.ino, entry.cookie, name, &VALID, &facts, Generation(0)) {
+                if reply.add(facts.ino, entry.cookie, name, &valid, &facts, Generation(0)) {
                     if is_counted {
                         asked.known.forget(facts.ino, 1);
                     }

@@ -200,6 +200,19 @@ pub struct DirectoryEntry {
     pub cookie: u64,
     /// Facts about the file.
     pub attributes: Attributes,
+    /// The facts are those of the file. False: identity and size are, and the rest is a guess that must not be shown.
+    pub is_known: bool,
+}
+
+/// Facts about the entries of a directory that a caller needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryFacts {
+    /// Names and identities.
+    Names,
+    /// Kinds as well.
+    Kinds,
+    /// All facts, as far as they can be had.
+    All,
 }
 
 /// Entries of a directory in a row.
@@ -336,13 +349,14 @@ pub trait Share: Send + Sync + 'static {
     /// At most `length` bytes from `offset`. Fewer only at the end of the file.
     async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData>;
 
-    /// At most `most` entries after a position (0: the beginning), `.` and `..` among them.
+    /// At most `most` entries after a position (0: the beginning), `.` and `..` among them, with these facts.
     async fn read_directory(
         &self,
         caller: &Caller,
         directory: FileId,
         cookie: u64,
         most: usize,
+        facts: EntryFacts,
     ) -> Result<DirectoryPage>;
 
     /// Room that is left.

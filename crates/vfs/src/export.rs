@@ -22,7 +22,7 @@ use crate::pool::Pool;
 use crate::reader::Reader;
 use crate::source::{BlockTier, Source};
 use crate::tar::{TarFolders, TarOptions};
-use crate::tree::{Tree, TreeOptions};
+use crate::tree::{Tree, TreeOptions, upload_time};
 use crate::version::{ObjectVersion, VersionPin};
 use names::{NameTable, maintain};
 
@@ -117,6 +117,7 @@ impl Export {
     pub async fn open(spec: ExportSpec, clients: &ClientPool, pool: Arc<Pool>) -> Result<Self, OpenError> {
         let ExportSpec { endpoint, endpoint_name, tree, freshness, archives, manifest, cache, pin, .. } = spec;
         let note = spec.note;
+        let tree = TreeOptions { is_frozen: freshness == Freshness::Frozen, ..tree };
         let manifest = manifest.as_deref().map(|path| Manifest::read(path, &tree.prefix));
         let manifest = manifest.transpose().map_err(|error| OpenError(error.to_string()))?;
         let mut is_reached = true;
@@ -152,10 +153,10 @@ impl Export {
         let (bucket, prefix) = (tree.bucket.clone(), tree.prefix.clone());
         let place = Prefix { endpoint: endpoint_name, bucket, prefix };
         let tree = Tree::new(source, tree);
-        let names = blocks
-            .as_ref()
-            .filter(|_| !has_manifest)
-            .map(|cache| Arc::new(NameTable::open(Arc::clone(&tree), cache.table_of_names(&place), note)));
+        let names = blocks.as_ref().filter(|_| !has_manifest).map(|cache| {
+            let (path, size) = (cache.table_of_names(&place), cache.limits().max_size);
+            Arc::new(NameTable::open(Arc::clone(&tree), path, size, note))
+        });
         let files = FileSystem::with_archives(tree, reader, freshness, archives);
         Ok(Self { files, names, cache, pinned: pin.then_some(place), is_reached, note })
     }
@@ -246,7 +247,7 @@ async fn rooted(
         pin: VersionPin::Etag(meta.etag.into()),
         size: meta.size,
     };
-    let rooted = Archives::rooted(folders, &version, meta.last_modified).await;
+    let rooted = Archives::rooted(folders, &version, upload_time(meta.last_modified)).await;
     rooted.map_err(|error| match error {
         VfsError::BadArchive(text) => {
             let parent = key.rfind('/').map_or("", |slash| &key[..=slash]);

@@ -39,6 +39,15 @@ pub struct OpenObject {
     access: OnceCell<()>,
 }
 
+/// Returns true when an answer is about this version.
+pub(crate) fn is_version(version: &ObjectVersion, meta: &ObjectMeta) -> bool {
+    let is_pinned = match &version.pin {
+        VersionPin::Etag(etag) => etag.is_empty() || meta.etag.is_empty() || **etag == *meta.etag,
+        VersionPin::VersionId(id) => meta.version_id.as_deref().is_none_or(|other| *other == **id),
+    };
+    is_pinned && meta.size == version.size
+}
+
 impl OpenObject {
     /// An object that nothing was asked about yet.
     pub fn new(version: ObjectVersion) -> Arc<Self> {
@@ -66,11 +75,7 @@ impl OpenObject {
 
     /// Returns true when an answer is about this version.
     pub(crate) fn is_same(&self, meta: &ObjectMeta) -> bool {
-        let is_pinned = match &self.version.pin {
-            VersionPin::Etag(etag) => etag.is_empty() || meta.etag.is_empty() || **etag == *meta.etag,
-            VersionPin::VersionId(id) => meta.version_id.as_deref().is_none_or(|other| *other == **id),
-        };
-        is_pinned && meta.size == self.version.size
+        is_version(&self.version, meta)
     }
 
     /// An answer is about this version, or it is an error.

@@ -13,20 +13,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use seqferry_store::{ErrorClass, ObjectRef, StoreError, StoredMetadata};
+use seqferry_store::{ErrorClass, ObjectRef, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
-use crate::tree::{Attributes, FileKind, Tree};
+use crate::tree::{Attributes, FileKind, LONGEST_TARGET, Tree};
 pub use archives::Archives;
 use archives::OpenMember;
 use at_rest::KeptHandles;
 use prediction::Predictions;
 pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
-
-/// Longest target of a link, as the kernel limits it.
-const LONGEST_TARGET: u64 = 4095;
 
 /// Freshness that an object needs when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,6 +126,23 @@ impl FileSystem {
         })
     }
 
+    /// Facts about an inode, with those that its object states.
+    ///
+    /// # Errors
+    /// `Stale` for an unknown inode; else why the service did not answer.
+    pub async fn learned_attributes(&self, inode: u64) -> Result<Attributes> {
+        let found = self.attributes(inode)?;
+        if found.is_known {
+            return Ok(found);
+        }
+        let learned = self.tree.learned(found).await.map_err(|error| match error {
+            VfsError::NotFound => VfsError::Stale,
+            other => other,
+        })?;
+        // Another version, or a link: its name has to be looked up again.
+        if learned.inode == inode { Ok(learned) } else { Err(VfsError::Stale) }
+    }
+
     /// Open a file for reading; returns its handle.
     ///
     /// # Errors
@@ -160,9 +174,9 @@ impl FileSystem {
         }
         if let Some(meta) = object.meta() {
             self.tree.learn(inode, meta);
-            if object.version.size <= LONGEST_TARGET && StoredMetadata::of(&meta.attributes.metadata).is_link() {
-                // The name leads to a link from its next lookup on, which the door's client makes by itself.
-                self.tree.found_link(inode)?;
+            if self.tree.attributes(inode).is_err() {
+                // Nothing was known of it. The name leads to a link from its next lookup on, which the door's client
+                // makes by itself.
                 return Err(VfsError::Stale);
             }
         }
@@ -277,5 +291,7 @@ fn archived(object: &OpenObject) -> VfsError {
     VfsError::Archived(error.with_message("the object is archived"))
 }
 
+#[cfg(test)]
+mod facts_tests;
 #[cfg(test)]
 mod tests;

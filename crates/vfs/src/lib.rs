@@ -34,7 +34,7 @@ pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
 pub use source::{BlockTier, RangeBody, Source, TierUse, Urgency};
 pub use tree::{
-    Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, NamePage, ROOT, RestoreReport,
-    Tree, TreeOptions,
+    Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, LONGEST_TARGET, Lookup, NamePage, ROOT,
+    RestoreReport, Tree, TreeOptions,
 };
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seqferry_store::{Advice, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError};
+use seqferry_store::{
+    Advice, ErrorClass, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError,
+};
 use serde::Deserialize;
 
 use crate::source::{RangeBody, Source, Urgency};
@@ -271,13 +273,22 @@ impl Source for ManifestSource {
 
     async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError> {
         match self.manifest.0.get(object.key) {
-            Some(named) => Ok(ObjectMeta {
-                size: named.size,
-                etag: named.etag.to_string(),
-                last_modified: named.modified,
-                storage_class: named.class.as_deref().map(str::to_owned),
-                ..ObjectMeta::default()
-            }),
+            Some(named) => {
+                let found = match self.bytes.head(object).await {
+                    Ok(found) => Some(found),
+                    Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => return Err(error),
+                    Err(_) => None,
+                };
+                // What another version states, or one that cannot be read, is nothing about this one.
+                let found = found.filter(|found| found.etag == *named.etag && found.size == named.size);
+                Ok(ObjectMeta {
+                    size: named.size,
+                    etag: named.etag.to_string(),
+                    last_modified: named.modified,
+                    storage_class: named.class.as_deref().map(str::to_owned),
+                    ..found.unwrap_or_default()
+                })
+            }
             None => Err(StoreError::new("HeadObject", object.bucket, Some(object.key), "NoSuchKey", Some(404))),
         }
     }

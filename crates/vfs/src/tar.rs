@@ -20,6 +20,7 @@ mod windows;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OnceCell;
 
@@ -86,7 +87,7 @@ pub struct TarFolder {
     object: Arc<OpenObject>,
     contents: OnceCell<Arc<Contents>>,
     /// Inode of the archive as a file, and its time.
-    origin: OnceLock<(u64, f64)>,
+    origin: OnceLock<(u64, SystemTime)>,
     /// Bytes of members that were requested so far.
     requested: AtomicU64,
     /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no room for it.
@@ -197,8 +198,8 @@ impl TarFolder {
         self.contents.get().cloned()
     }
 
-    /// Remember the inode of the archive as a file, and its time in seconds since 1970. The first call counts.
-    pub(crate) fn set_origin(&self, inode: u64, modified: f64) {
+    /// Remember the inode of the archive as a file, and its time. The first call counts.
+    pub(crate) fn set_origin(&self, inode: u64, modified: SystemTime) {
         let _ = self.origin.set((inode, modified));
     }
 
@@ -207,9 +208,9 @@ impl TarFolder {
         self.origin.get().map(|(inode, _)| *inode)
     }
 
-    /// Time of the archive, in seconds since 1970: that of folders without a member of their own.
-    pub(crate) fn modified(&self) -> f64 {
-        self.origin.get().map_or(0.0, |(_, modified)| *modified)
+    /// Time of the archive: that of folders without a member of their own.
+    pub(crate) fn modified(&self) -> SystemTime {
+        self.origin.get().map_or(UNIX_EPOCH, |(_, modified)| *modified)
     }
 
     /// The inode of a node of this archive.

@@ -4,23 +4,24 @@
 //! directory of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand
 //! for object versions: a replaced object is another inode. No lock is held while a request is under way.
 
+mod ahead;
 mod audit;
 mod check;
+mod facts;
 mod inodes;
 mod kept;
-mod links;
 mod listing;
 pub mod names;
 mod neighbours;
 mod snapshot;
 mod walk;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, SystemTime};
 
-use seqferry_store::{ObjectMeta, StoredMetadata};
+use seqferry_store::StoredMetadata;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -28,6 +29,9 @@ use crate::error::{Result, VfsError};
 use crate::source::Source;
 use crate::version::{ObjectVersion, VersionPin};
 pub use audit::AuditReport;
+pub use facts::LONGEST_TARGET;
+use facts::LearnedFacts;
+pub(crate) use facts::{exact_time, upload_time};
 pub use inodes::MEMBER_BIT;
 pub use kept::RestoreReport;
 pub(crate) use kept::read_header as read_table_header;
@@ -46,9 +50,6 @@ pub(crate) const NEVER: Duration = Duration::from_hours(365 * 24);
 /// Names of one directory that are remembered from checks of single names.
 const CHECKED_NAMES: usize = 1 << 16;
 
-/// Inodes whose stored metadata is remembered.
-const STORED_METADATA: usize = 1 << 20;
-
 /// Options of a tree: the keys it shows, and the bounds on what it remembers.
 #[derive(Debug, Clone)]
 pub struct TreeOptions {
@@ -60,6 +61,8 @@ pub struct TreeOptions {
     pub lifetime: Option<Duration>,
     /// Names that are remembered at a time; the directories used least recently are forgotten first.
     pub max_entries: usize,
+    /// The first version that is seen stays: a replaced object is not looked up again.
+    pub is_frozen: bool,
 }
 
 impl TreeOptions {
@@ -70,11 +73,14 @@ impl TreeOptions {
             prefix: String::new(),
             lifetime: Some(Duration::from_mins(1)),
             max_entries: 10_000_000,
+            is_frozen: false,
         }
     }
 }
 
 /// Facts about an inode.
+///
+/// A listing has names and sizes. The rest is a guess until [`is_known`](Self::is_known): see [`Tree::learned`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
     /// Number of the inode.
@@ -83,15 +89,17 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Bytes; of a link those of its target.
     pub size: u64,
-    /// Seconds since the epoch: as stored with the object where that is known, else when the service received it. Of a
-    /// directory that was listed that of its newest object, else the time of the tree's making.
-    pub modified: f64,
+    /// Time of the last change: as stored with the object, to the nanosecond, else when the service received it, in
+    /// whole seconds. Of a directory that was listed that of its newest object, else the time of the tree's making.
+    pub modified: SystemTime,
     /// Permissions that were stored with the object, if known.
     pub permissions: Option<u16>,
     /// Owner that was stored with the object, if known.
     pub uid: Option<u32>,
     /// Group that was stored with the object, if known.
     pub gid: Option<u32>,
+    /// What the object states is known: nothing above changes while it is this version.
+    pub is_known: bool,
     /// Time for which these attributes may be cached.
     pub valid: Duration,
 }
@@ -132,13 +140,17 @@ pub struct Tree {
     endpoint: Arc<str>,
     bucket: Arc<str>,
     options: TreeOptions,
-    /// Seconds since the epoch: the time that directories show of which nothing is known.
-    since: f64,
+    /// The time that directories show of which nothing is known.
+    since: SystemTime,
     /// The service does not list in the order of keys.
     is_unsorted: AtomicBool,
-    /// Directories that were listed so far.
-    listings: AtomicU64,
+    /// Directories that were listed so far, and versions of which facts were learned.
+    changes: AtomicU64,
     state: RwLock<State>,
+    /// Requests for facts under way, by inode.
+    asking: Mutex<HashMap<u64, watch::Receiver<Option<facts::Answer>>>>,
+    requests: Semaphore,
+    walks: Mutex<ahead::Walks>,
 }
 
 #[derive(Debug)]
@@ -147,9 +159,7 @@ struct State {
     /// Places in `directories` that are free.
     vacant: Vec<u32>,
     places: HashMap<u64, Place>,
-    metadata: HashMap<u64, StoredMetadata>,
-    /// Files that turned out to be links when they were read, by the inode that they had as files.
-    links: HashSet<u64>,
+    facts: LearnedFacts,
     /// Names in all snapshots.
     entries: usize,
     /// Uses of directories so far: orders them by their last use.
@@ -212,14 +222,12 @@ struct CheckResult {
 impl Tree {
     /// A tree that has asked for nothing yet.
     pub fn new(source: Arc<dyn Source>, options: TreeOptions) -> Arc<Self> {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let root = Directory::new(ROOT, ROOT, options.prefix.as_str().into());
         let state = State {
             directories: vec![root],
             vacant: Vec::new(),
             places: HashMap::from([(ROOT, Place::Directory(0))]),
-            metadata: HashMap::new(),
-            links: HashSet::new(),
+            facts: LearnedFacts::default(),
             entries: 0,
             clock: 0,
             flats: Vec::new(),
@@ -230,10 +238,13 @@ impl Tree {
             bucket: options.bucket.as_str().into(),
             source,
             options,
-            since: since.as_secs_f64(),
+            since: SystemTime::now(),
             is_unsorted: AtomicBool::new(false),
-            listings: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             state: RwLock::new(state),
+            asking: Mutex::default(),
+            requests: Semaphore::new(facts::REQUESTS),
+            walks: Mutex::default(),
         })
     }
 
@@ -437,18 +448,6 @@ impl Tree {
         Ok(page)
     }
 
-    /// Remember what was stored with an object, from an answer about it.
-    pub fn learn(&self, inode: u64, meta: &ObjectMeta) {
-        let stored = StoredMetadata::of(&meta.attributes.metadata);
-        if stored != StoredMetadata::default() {
-            let mut state = self.write();
-            if state.metadata.len() >= STORED_METADATA {
-                state.metadata.clear();
-            }
-            state.metadata.insert(inode, stored);
-        }
-    }
-
     /// Number of keys that are hidden in the directories listed so far, and the first thousand of each directory by
     /// name.
     pub fn hidden(&self) -> (u64, Vec<HiddenKey>) {
@@ -505,10 +504,11 @@ impl Tree {
     }
 
     fn attributes_of(&self, state: &State, inode: u64, facts: &Facts, valid: Duration) -> Attributes {
-        let stored = state.metadata.get(&inode);
+        let stored = state.stated(inode, facts.is_plain_link);
+        let exact = |stored: &StoredMetadata| stored.modified.and_then(|(seconds, rest)| exact_time(seconds, rest));
         let modified = match facts.kind {
-            FileKind::Directory => state.newest_in(inode).unwrap_or(self.since),
-            _ => stored.and_then(StoredMetadata::modified_seconds).unwrap_or(facts.modified),
+            FileKind::Directory => state.newest_in(inode).map_or(self.since, upload_time),
+            _ => stored.and_then(exact).unwrap_or_else(|| upload_time(facts.modified)),
         };
         Attributes {
             inode,
@@ -518,6 +518,7 @@ impl Tree {
             permissions: stored.and_then(StoredMetadata::permissions),
             uid: stored.and_then(|stored| stored.uid),
             gid: stored.and_then(|stored| stored.gid),
+            is_known: stored.is_some() || facts.kind == FileKind::Directory,
             valid,
         }
     }

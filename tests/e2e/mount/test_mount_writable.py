@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -128,6 +129,95 @@ def test_an_open_file_is_read_and_written_on_after_its_name_is_gone(
         assert (folder / "replaced").read_bytes() == b"new"
     eventually(lambda: names(folder) == ["replaced"], what="the names of the removed files to be gone")
     assert uploaded(seaweedfs, bucket, mounted, tmp_path / "cache") == {"replaced": [b"new"]}
+
+
+def test_a_folder_is_removed_while_a_file_that_was_in_it_is_open(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs, versioned=True)
+    seaweedfs.client().put_object(Bucket=bucket, Key="old/deep/file", Body=b"of the bucket")
+    mounted = mount(seaweedfs, f"s3://{bucket}")
+    folder = mounted.directory
+    (folder / "new" / "deep").mkdir(parents=True)
+
+    with (folder / "new/deep/file").open("w+b") as new, (folder / "old/deep/file").open("rb") as old:
+        new.write(b"kept")
+        new.flush()
+        for tree in ("new", "old"):
+            run(["rm", "-r", folder / tree])
+        assert names(folder) == []
+        new.write(b" on")
+        new.seek(0)
+        assert (new.read(), old.read()) == (b"kept on", b"of the bucket")
+        assert os.fstat(new.fileno()).st_nlink == 0
+    assert uploaded(seaweedfs, bucket, mounted, tmp_path / "cache").get("new/deep/file") is None
+    assert seaweedfs.client().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_a_rename_that_must_not_replace_takes_free_names_alone(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount]
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    seaweedfs.client().put_object(Bucket=bucket, Key="in the bucket", Body=b"kept")
+    folder = mount(seaweedfs, f"s3://{bucket}").directory
+    (folder / "a").write_bytes(b"a")
+    (folder / "there").write_bytes(b"kept")
+    (folder / "folder").mkdir()
+
+    _rename_exclusively(folder / "a", folder / "b")
+    _rename_exclusively(folder / "b", folder / "folder" / "c")
+    _rename_exclusively(folder / "folder", folder / "moved")
+    for taken in ("there", "in the bucket", "moved"):
+        with pytest.raises(OSError, match=os.strerror(errno.EEXIST)):
+            _rename_exclusively(folder / "moved" / "c", folder / taken)
+    with pytest.raises(OSError, match=os.strerror(errno.EINVAL)):
+        _renameat2(folder / "there", folder / "in the bucket", _RENAME_EXCHANGE)
+    assert (folder / "moved" / "c").read_bytes() == b"a"
+    assert (folder / "there").read_bytes() == (folder / "in the bucket").read_bytes() == b"kept"
+
+
+_AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
+
+
+def _renameat2(source: Path, target: Path, flags: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _rename_exclusively(source: Path, target: Path) -> None:
+    _renameat2(source, target, _RENAME_NOREPLACE)
+
+
+PROGRAM = {"mode": "0100755", "mtime": "1600000000.123456789"}
+
+
+def test_what_an_object_states_shows_before_it_is_read_and_stays_when_one_fact_is_changed(
+    s3server: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], mounter: Mounter, tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server)
+    client = s3server.client()
+    for key in ("program", "renamed", "read"):
+        client.put_object(Bucket=bucket, Key=key, Body=b"#!/bin/sh", Metadata=PROGRAM)
+    client.put_object(Bucket=bucket, Key="link", Body=b"program", Metadata={"mode": "41471"})
+    client.put_object(Bucket=bucket, Key="plain", Body=b"x")
+    for mounted in (mounter(s3server, f"s3://{bucket}"), mount(s3server, f"s3://{bucket}")):
+        folder = mounted.directory
+        assert {entry.name for entry in os.scandir(folder) if entry.is_symlink()} == {"link"}
+        assert (folder / "link").readlink() == Path("program")
+        for _ in range(2):
+            found = (folder / "read").stat()
+            assert (stat.S_IMODE(found.st_mode), found.st_mtime_ns) == (0o755, 1_600_000_000_123_456_789)
+            assert (folder / "read").read_bytes() == b"#!/bin/sh"
+
+    (folder / "program").chmod(0o775)
+    (folder / "renamed").rename(folder / "moved")
+    (folder / "plain").rename(folder / "still plain")
+    uploaded(s3server, bucket, mounted, tmp_path / "cache")
+    stated = {key: client.head_object(Bucket=bucket, Key=key)["Metadata"] for key in ("program", "moved", "still plain")}
+    assert (stated["program"]["mode"], stated["program"]["mtime"]) == ("0100775", PROGRAM["mtime"])
+    assert {name: stated["moved"][name] for name in PROGRAM} == PROGRAM
+    assert "mode" not in stated["still plain"]
 
 
 def test_attributes_are_those_that_programs_set_and_permissions_are_obeyed(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use seqferry_client::RequestError;
-use seqferry_nfs::{Attributes, Caller, FileError, FileKind};
+use seqferry_nfs::{Attributes, Caller, EntryFacts, FileError, FileKind};
 use seqferry_store::ListRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ impl ControlledShare {
         let states = self.states_in(found.file.number);
         let (mut names, mut cookie) = (Vec::new(), 2);
         loop {
-            let page = self.share.read_directory(&owner(), found.file, cookie, PAGE).await?;
+            let page = self.share.read_directory(&owner(), found.file, cookie, PAGE, EntryFacts::All).await?;
             for entry in &page.entries {
                 if names.len() >= NAMES {
                     return Ok(json!({"names": names, "is_cut": true}));

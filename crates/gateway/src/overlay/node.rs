@@ -54,6 +54,9 @@ pub(crate) const STATED_MODE: u8 = 1;
 pub(crate) const STATED_UID: u8 = 2;
 pub(crate) const STATED_GID: u8 = 4;
 pub(crate) const STATED_MODIFIED: u8 = 8;
+/// Facts that are as the object below has them: its metadata stay as they are. The bits of the others are those above.
+pub(crate) const AS_BASE: u32 = 4;
+pub(crate) const ALL_AS_BASE: u8 = (STATED_MODE | STATED_UID | STATED_GID | STATED_MODIFIED) << AS_BASE;
 
 /// A file, folder or link. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +165,17 @@ impl Node {
     pub(crate) fn touch_bytes(&mut self) {
         self.touch();
         self.modified = self.changed;
-        self.stated |= STATED_MODIFIED;
+        self.state(STATED_MODIFIED);
+    }
+
+    /// Facts are stated here from now on, whatever the object below has.
+    pub(crate) fn state(&mut self, facts: u8) {
+        self.stated = (self.stated | facts) & !(facts << AS_BASE);
+    }
+
+    /// True when a fact is as the object below has it.
+    pub(crate) fn is_fact_as_base(&self, fact: u8) -> bool {
+        self.base.is_some() && self.stated & fact << AS_BASE != 0
     }
 }
 

@@ -90,20 +90,20 @@ pub(super) fn check_set(caller: &Caller, attributes: &Attributes, set: &SetAttri
 pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
     let is_directory = matches!(node.content, crate::overlay::Content::Directory);
     if (set.uid.is_some() || set.gid.is_some()) && !is_directory && caller.uid != 0 {
-        node.mode &= !SET_ID;
+        clear_set_id(node);
     }
     if let Some(uid) = set.uid {
         node.uid = uid;
-        node.stated |= STATED_UID;
+        node.state(STATED_UID);
     }
     if let Some(gid) = set.gid {
         node.gid = gid;
-        node.stated |= STATED_GID;
+        node.state(STATED_GID);
     }
     if let Some(mode) = set.mode {
         let is_member = caller.uid == 0 || caller.is_in_group(node.gid);
         node.mode = if is_member || is_directory { mode } else { mode & !SET_GID };
-        node.stated |= STATED_MODE;
+        node.state(STATED_MODE);
     }
     let time = |time: NewTime| match time {
         NewTime::Now => now(),
@@ -114,14 +114,21 @@ pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
     }
     if let Some(modified) = set.modified {
         node.modified = time(modified);
-        node.stated |= STATED_MODIFIED;
+        node.state(STATED_MODIFIED);
+    }
+}
+
+fn clear_set_id(node: &mut Node) {
+    if node.mode & SET_ID != 0 {
+        node.mode &= !SET_ID;
+        node.state(STATED_MODE);
     }
 }
 
 /// A write by a user other than root clears the set-user-id and set-group-id bits.
 pub(super) fn drop_set_id(node: &mut Node, caller: &Caller) {
     if caller.uid != 0 {
-        node.mode &= !SET_ID;
+        clear_set_id(node);
     }
 }
 

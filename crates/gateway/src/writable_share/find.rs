@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, Result};
+use seqferry_nfs::{
+    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryFacts, FileError, FileId, FileKind, Result,
+};
 use seqferry_vfs::{NamePage, VersionPin};
 
 use super::checks::{check, is_reserved};
@@ -14,10 +16,10 @@ use super::{Inner, LOCKS};
 use crate::ids::{Assigned, ROOT, version_of};
 use crate::journal::Disk;
 use crate::overlay::{
-    Base, Change, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID,
-    Spot, join, nanoseconds, system_time,
+    ALL_AS_BASE, Base, Change, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE,
+    STATED_MODIFIED, STATED_UID, Spot, join, nanoseconds, system_time,
 };
-use crate::share::{soon, status};
+use crate::share::{read_page, soon, status};
 
 /// Moves of a folder in the bucket that one call follows.
 const MOVES: u32 = 3;
@@ -61,6 +63,17 @@ pub(super) struct HeldNode {
     _lock: Arc<FileLock>,
 }
 
+/// Facts that an object states, all of which are as it has them. Its time is that of the service where it states none.
+fn stated(found: &seqferry_vfs::Attributes) -> u8 {
+    let stated = [
+        (found.permissions.is_some(), STATED_MODE),
+        (found.uid.is_some(), STATED_UID),
+        (found.gid.is_some(), STATED_GID),
+        (true, STATED_MODIFIED),
+    ];
+    stated.iter().filter(|(is_stated, _)| *is_stated).fold(ALL_AS_BASE, |all, (_, bit)| all | bit)
+}
+
 impl<D: Disk> Inner<D> {
     /// The file of an identity.
     pub(super) async fn find(&self, file: FileId) -> Result<Found> {
@@ -89,7 +102,10 @@ impl<D: Disk> Inner<D> {
             (_, Some(attributes)) => Ok(Found { attributes, lower: None }),
             (Spot::Node(_), None) => Err(FileError::Stale),
             (Spot::Bucket(path), None) => {
-                let attributes = self.walk(&path).await?;
+                let mut attributes = self.walk(&path).await?;
+                if self.assigned(file.number, &attributes).is_none() {
+                    attributes = self.learned(attributes).await?;
+                }
                 let lower = Some(Lower { path, attributes: attributes.clone() });
                 Ok(Found { attributes: self.shown(file, &attributes), lower })
             }
@@ -134,7 +150,7 @@ impl<D: Disk> Inner<D> {
             let version = self.files.tree().version(found.inode).map_err(status)?;
             let VersionPin::Etag(etag) = version.pin else { return Err(FileError::Io) };
             node.touch();
-            (node.modified, node.stated) = (nanoseconds(self.defaults.attributes(number, found).modified), 0);
+            self.take_facts(&mut node, found);
             node.uploaded = node.changed;
             let (path, size) = (base.path.clone(), version.size);
             node.base = Some(Base { path, etag: (&*etag).into(), size, visible: size });
@@ -180,7 +196,7 @@ impl<D: Disk> Inner<D> {
                 return Ok(child);
             }
             let Some(path) = prefix.as_ref().map(|prefix| join(prefix, name)) else { return Ok(Child::Absent) };
-            let found = match self.walk(&path).await {
+            let found = match self.walk_in(number, name, &path).await {
                 Ok(attributes) => Some(attributes),
                 Err(FileError::Stale) => None,
                 Err(error) => return Err(error),
@@ -204,6 +220,16 @@ impl<D: Disk> Inner<D> {
             }
         }
         Err(FileError::TryLater)
+    }
+
+    /// What the bucket has for a name of a directory, with its facts.
+    async fn walk_in(&self, parent: u64, name: &str, path: &str) -> Result<seqferry_vfs::Attributes> {
+        let found = self.walk(path).await?;
+        let file = self.ledger.read(|overlay| overlay.bucket_file(&self.ids, parent, name));
+        if file.is_some_and(|file| self.assigned(file.number, &found).is_some()) {
+            return Ok(found);
+        }
+        self.learned(found).await
     }
 
     /// The file of a name, seen again while the overlay is held.
@@ -250,29 +276,65 @@ impl<D: Disk> Inner<D> {
         }
     }
 
+    /// Give a node the facts of another version of its object.
+    pub(super) fn take_facts(&self, node: &mut Node, found: &seqferry_vfs::Attributes) {
+        let shown = self.defaults.attributes(node.file.number, found);
+        (node.mode, node.uid, node.gid) = (shown.mode, shown.uid, shown.gid);
+        (node.modified, node.stated) = (nanoseconds(shown.modified), stated(found));
+    }
+
+    /// Give a folder the facts of its marker that were not stated here.
+    pub(super) fn take_unstated(&self, node: &mut Node, marker: &seqferry_vfs::Attributes) {
+        let shown = self.defaults.attributes(node.file.number, marker);
+        let is_new = |bit: u8, is_stated: bool| is_stated && node.stated & bit == 0;
+        let (mode, uid, gid) = (
+            is_new(STATED_MODE, marker.permissions.is_some()),
+            is_new(STATED_UID, marker.uid.is_some()),
+            is_new(STATED_GID, marker.gid.is_some()),
+        );
+        if mode {
+            node.mode = shown.mode;
+            node.state(STATED_MODE);
+        }
+        if uid {
+            node.uid = shown.uid;
+            node.state(STATED_UID);
+        }
+        if gid {
+            node.gid = shown.gid;
+            node.state(STATED_GID);
+        }
+    }
+
+    /// Path of the object of a file: links of rclone have an ending that they do not show.
+    pub(super) fn object_path(&self, lower: &Lower) -> Result<String> {
+        if lower.attributes.kind != seqferry_vfs::FileKind::Symlink {
+            return Ok(lower.path.clone());
+        }
+        let version = self.files.tree().version(lower.attributes.inode).map_err(status)?;
+        version.key.get(self.prefix_length..).map(str::to_owned).ok_or(FileError::Io)
+    }
+
     /// A file of the bucket as a node that can be changed. `target` is that of a link.
     pub(super) fn adopted(&self, file: FileId, place: (u64, &str), lower: &Lower, target: &Bytes) -> Result<Node> {
+        let assigned = self.assigned(file.number, &lower.attributes);
+        if !lower.attributes.is_known && assigned.is_none() {
+            // A guess must not become a fact.
+            return Err(FileError::TryLater);
+        }
         let shown = self.shown(file, &lower.attributes);
         let (content, base) = if shown.kind == FileKind::Directory {
             (Content::Directory, Base { path: lower.path.as_str().into(), etag: "".into(), size: 0, visible: 0 })
         } else {
             let version = self.files.tree().version(lower.attributes.inode).map_err(status)?;
             let VersionPin::Etag(etag) = version.pin else { return Err(FileError::Io) };
-            let (path, size) = (lower.path.as_str().into(), version.size);
+            let (path, size) = (self.object_path(lower)?.into(), version.size);
             let content = match shown.kind {
                 FileKind::Symlink => Content::Link(target.clone()),
                 _ => Content::File(Data { size, durable_size: size, ..Data::default() }),
             };
             (content, Base { path, etag: (&*etag).into(), size, visible: size })
         };
-        let stated = [
-            (lower.attributes.permissions.is_some(), STATED_MODE),
-            (lower.attributes.uid.is_some(), STATED_UID),
-            (lower.attributes.gid.is_some(), STATED_GID),
-            // A time that was stored and one of the service look the same: the object says which when it is replaced.
-            (false, STATED_MODIFIED),
-        ];
-        let stated = stated.iter().filter(|(is_stated, _)| *is_stated).fold(0, |all, (_, bit)| all | bit);
         Ok(Node {
             file,
             parent: place.0,
@@ -284,7 +346,7 @@ impl<D: Disk> Inner<D> {
             modified: nanoseconds(shown.modified),
             changed: nanoseconds(shown.changed),
             uploaded: nanoseconds(shown.changed),
-            stated: self.assigned(file.number, &lower.attributes).map_or(stated, |facts| facts.stated),
+            stated: assigned.map_or_else(|| stated(&lower.attributes), |facts| facts.stated | ALL_AS_BASE),
             exclusive: None,
             writer: None,
             base: Some(base),
@@ -301,7 +363,12 @@ impl<D: Disk> Inner<D> {
         }
         // Keys are text: no object has another name.
         let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
-        let child = self.child(&parent, name).await?;
+        let mut child = self.child(&parent, name).await?;
+        if let Child::Node(HeldNode { number, .. }) = child {
+            // The bucket may have another version of it by now.
+            self.follow(number).await?;
+            child = self.child(&parent, name).await?;
+        }
         self.ledger.read(|overlay| self.facts(overlay, &child)).ok_or(FileError::NotFound)
     }
 
@@ -331,8 +398,13 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// Names of a directory in the bucket.
-    pub(super) async fn lower_names(&self, prefix: Option<&str>, after: Option<&str>, most: usize) -> Result<NamePage> {
+    /// Names of a directory in the bucket, with these facts.
+    pub(super) async fn lower_names(
+        &self,
+        prefix: Option<&str>,
+        (after, most): (Option<&str>, usize),
+        facts: EntryFacts,
+    ) -> Result<NamePage> {
         let nothing = NamePage { entries: Vec::new(), is_end: true };
         let Some(prefix) = prefix else { return Ok(nothing) };
         let found = match self.walk(prefix).await {
@@ -341,8 +413,9 @@ impl<D: Disk> Inner<D> {
             Ok(_) | Err(FileError::Stale) => return Ok(nothing),
             Err(error) => return Err(error),
         };
-        let names = async { self.files.tree().read_names(found.inode, after, most).await.map_err(status) };
-        soon(names).await
+        // Names show while the bucket does not answer; their facts are asked for one by one.
+        let facts = if self.outage.is_recent() { EntryFacts::Names } else { facts };
+        soon(read_page(&self.files, found.inode, (after, most), facts)).await
     }
 
     /// True when a directory shows no name.
@@ -352,7 +425,7 @@ impl<D: Disk> Inner<D> {
         }
         let mut after: Option<String> = None;
         loop {
-            let page = self.lower_names(prefix, after.as_deref(), 1024).await?;
+            let page = self.lower_names(prefix, (after.as_deref(), 1024), EntryFacts::Names).await?;
             let hidden = |(name, _): &(String, _)| self.ledger.read(|overlay| overlay.entry(number, name).is_some());
             if !page.entries.iter().all(hidden) {
                 return Ok(false);
@@ -369,18 +442,18 @@ impl<D: Disk> Inner<D> {
         &self,
         caller: &Caller,
         directory: FileId,
-        cookie: u64,
-        most: usize,
+        (cookie, most): (u64, usize),
+        facts: EntryFacts,
     ) -> Result<DirectoryPage> {
         let parent = self.directory(caller, directory, Access::READ).await?;
         let mut entries = Vec::new();
         if cookie < 1 {
             let attributes = parent.attributes.clone();
-            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes });
+            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes, is_known: true });
         }
         if cookie < 2 {
             let attributes = self.find(self.holder(directory)).await?.attributes;
-            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes });
+            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes, is_known: true });
         }
         let mut after = match cookie {
             0..=2 => None,
@@ -391,7 +464,7 @@ impl<D: Disk> Inner<D> {
         };
         let most = most.saturating_sub(entries.len()).max(1);
         loop {
-            let lower = self.lower_names(parent.prefix.as_deref(), after.as_deref(), most).await?;
+            let lower = self.lower_names(parent.prefix.as_deref(), (after.as_deref(), most), facts).await?;
             // At once: each by itself would be a write to the table of its own.
             drop(self.ids.numbers(directory.number, lower.entries.iter().map(|(name, _)| name.as_str())));
             let last = lower.entries.last().map(|(name, _)| name.clone());
@@ -401,10 +474,10 @@ impl<D: Disk> Inner<D> {
                 after = bound;
                 continue;
             }
-            let cookies = self.ids.numbers(directory.number, names.iter().map(|(name, _)| name.as_str()));
-            for ((name, attributes), cookie) in names.into_iter().zip(cookies) {
+            let cookies = self.ids.numbers(directory.number, names.iter().map(|(name, ..)| name.as_str()));
+            for ((name, attributes, is_known), cookie) in names.into_iter().zip(cookies) {
                 let Some(cookie) = cookie else { continue };
-                entries.push(DirectoryEntry { name: Bytes::from(name), cookie, attributes });
+                entries.push(DirectoryEntry { name: Bytes::from(name), cookie, attributes, is_known });
             }
             return Ok(DirectoryPage { entries, is_end });
         }
@@ -418,7 +491,7 @@ impl<D: Disk> Inner<D> {
         after: Option<&str>,
         (lower, bound): (NamePage, Option<&str>),
         most: usize,
-    ) -> (Vec<(String, Attributes)>, bool) {
+    ) -> (Vec<(String, Attributes, bool)>, bool) {
         let number = parent.file.number;
         self.ledger.read(|overlay| {
             let mut merged = BTreeMap::new();
@@ -427,7 +500,8 @@ impl<D: Disk> Inner<D> {
                     && !is_reserved(number, &name)
                     && let Some(file) = overlay.bucket_file(&self.ids, number, &name)
                 {
-                    merged.insert(name, self.shown(file, &attributes));
+                    let is_known = attributes.is_known || self.assigned(file.number, &attributes).is_some();
+                    merged.insert(name, (self.shown(file, &attributes), is_known));
                 }
             }
             let is_known = |name: &str| bound.is_none_or(|bound| name <= bound);
@@ -438,12 +512,13 @@ impl<D: Disk> Inner<D> {
                     break;
                 }
                 if let Some(node) = overlay.node(child) {
-                    merged.insert(name.to_owned(), node.attributes());
+                    merged.insert(name.to_owned(), (node.attributes(), true));
                     made += 1;
                 }
             }
             let is_end = bound.is_none() && merged.len() <= most;
-            (merged.into_iter().take(most).collect(), is_end)
+            let merged = merged.into_iter().take(most);
+            (merged.map(|(name, (attributes, is_known))| (name, attributes, is_known)).collect(), is_end)
         })
     }
 

@@ -229,7 +229,7 @@ pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> 
     while let Some((path, directory)) = todo.pop() {
         let mut cookie = 2;
         loop {
-            let page = setting.share.read_directory(&root(), directory, cookie, 2).await.unwrap();
+            let page = setting.share.read_directory(&root(), directory, cookie, 2, EntryFacts::All).await.unwrap();
             for entry in page.entries {
                 cookie = entry.cookie;
                 let name = std::str::from_utf8(&entry.name).unwrap();

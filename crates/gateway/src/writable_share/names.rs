@@ -336,7 +336,7 @@ impl<D: Disk> Inner<D> {
             Child::Bucket(file, lower) => {
                 let etag = self.etag(lower)?;
                 let kind = self.defaults.attributes(0, &lower.attributes).kind;
-                let doomed = std::iter::once(doom(&lower.path, kind, &etag));
+                let doomed = std::iter::once(doom(&self.object_path(lower)?, kind, &etag));
                 Ok(doomed.chain(overlay.without_attributes(file.number)).collect())
             }
         }

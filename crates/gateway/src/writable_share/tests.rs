@@ -170,7 +170,7 @@ impl Setting {
         let directory = self.id(path).await;
         let (mut names, mut cookie) = (Vec::new(), 2);
         loop {
-            let page = self.share.read_directory(&root(), directory, cookie, most).await.unwrap();
+            let page = self.share.read_directory(&root(), directory, cookie, most, EntryFacts::All).await.unwrap();
             assert!(page.entries.len() <= most);
             for entry in page.entries {
                 cookie = entry.cookie;
@@ -411,7 +411,7 @@ async fn a_folder_is_emptied_while_it_is_listed() {
     let before = setting.find("d").await.unwrap();
     let (mut cookie, mut count) = (2, 0);
     loop {
-        let page = setting.share.read_directory(&root(), directory, cookie, 3).await.unwrap();
+        let page = setting.share.read_directory(&root(), directory, cookie, 3, EntryFacts::All).await.unwrap();
         for entry in &page.entries {
             setting.share.remove(&root(), directory, &entry.name).await.unwrap();
             cookie = entry.cookie;

@@ -280,6 +280,8 @@ mod evict_tests;
 #[cfg(test)]
 mod evidence_tests;
 #[cfg(test)]
+mod facts_tests;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod order_tests;

@@ -24,7 +24,7 @@ const OUTAGE: Duration = Duration::from_secs(30);
 pub(super) struct Outage(Mutex<Option<Instant>>);
 
 impl Outage {
-    fn is_recent(&self) -> bool {
+    pub(super) fn is_recent(&self) -> bool {
         let noticed = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noticed.is_some_and(|at| at.elapsed() < OUTAGE)
     }
@@ -52,6 +52,18 @@ impl<D: Disk> Inner<D> {
             }
             _ => found,
         }
+    }
+
+    /// The same object with the facts that it states, which are asked for where they are not known.
+    pub(super) async fn learned(&self, found: seqferry_vfs::Attributes) -> Result<seqferry_vfs::Attributes> {
+        let patience = if self.outage.is_recent() && !found.is_known { SHORT_PATIENCE } else { PATIENCE };
+        let learned = async {
+            self.files.tree().learned(found).await.map_err(|error| match error {
+                VfsError::NotFound => FileError::Stale,
+                error => status(error),
+            })
+        };
+        within(patience, learned).await
     }
 
     async fn walk_anew(&self, path: &str) -> Result<seqferry_vfs::Attributes> {

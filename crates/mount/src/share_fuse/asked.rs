@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, INodeNo};
-use seqferry_nfs::{Attributes, Caller, Creation, DirectoryEntry, FileError, FileId, FileKind, SetAttributes, Share};
+use seqferry_nfs::{
+    Attributes, Caller, Creation, DirectoryEntry, DirectoryPage, EntryFacts, FileError, FileId, FileKind,
+    SetAttributes, Share,
+};
+use seqferry_vfs::LONGEST_TARGET;
 
 use crate::fuse::ENTRIES;
 use crate::interrupt::wait_for_interrupt;
@@ -63,6 +67,9 @@ impl Asked {
         if name.len() > self.share.limits().max_name as usize {
             return Err(Errno::ENAMETOOLONG);
         }
+        if self.known.is_hidden(directory, name) {
+            return Err(Errno::ENOENT);
+        }
         self.ask(|share, caller| share.lookup(caller, directory, name)).await
     }
 
@@ -83,7 +90,8 @@ impl Asked {
         Ok(self.ask(|share, caller| share.create(caller, directory, name, how)).await?.attributes)
     }
 
-    /// Give a file that programs have open another name, under which it is out of sight, until they close it.
+    /// Give a file that programs have open another name, at the top of the share and out of sight, until they close it.
+    /// Its folder can be removed meanwhile.
     pub(super) async fn hide_if_open(&self, directory: FileId, name: &[u8]) -> Answer<bool> {
         let found = match self.lookup(directory, name).await {
             Ok(found) if found.kind != FileKind::Directory => found.file,
@@ -93,9 +101,16 @@ impl Asked {
         if !self.known.is_open(found) {
             return Ok(false);
         }
-        let hidden = hidden_name(found);
-        self.ask(|share, caller| share.rename(caller, directory, name, directory, hidden.as_bytes())).await?;
-        self.known.hide(found, directory, hidden);
+        let (hidden, root) = (hidden_name(found), self.known.root());
+        self.known.set_shown(&hidden, false);
+        let renamed = self.ask(|share, caller| share.rename(caller, directory, name, root, hidden.as_bytes())).await;
+        if let Err(error) = renamed {
+            self.known.set_shown(&hidden, true);
+            return Err(error);
+        }
+        if !self.known.hide(found, &hidden) {
+            self.drop_removed(&hidden).await;
+        }
         Ok(true)
     }
 
@@ -106,8 +121,16 @@ impl Asked {
         self.ask(|share, caller| share.remove(caller, directory, name)).await.map(drop)
     }
 
-    pub(super) async fn rename(&self, old: (FileId, &[u8]), new: (FileId, &[u8])) -> Answer<()> {
-        if old != new {
+    /// Rename. With `replaces` false a name in use is refused: the kernel holds both folders meanwhile, so that no
+    /// program of this machine makes the name between the look and the rename.
+    pub(super) async fn rename(&self, old: (FileId, &[u8]), new: (FileId, &[u8]), replaces: bool) -> Answer<()> {
+        if !replaces {
+            match self.lookup(new.0, new.1).await {
+                Err(Errno::ENOENT) => {}
+                Ok(_) => return Err(Errno::EEXIST),
+                Err(error) => return Err(error),
+            }
+        } else if old != new {
             let source = self.lookup(old.0, old.1).await?;
             let is_itself = self.lookup(new.0, new.1).await.is_ok_and(|target| target.file == source.file);
             if !is_itself {
@@ -118,9 +141,16 @@ impl Asked {
     }
 
     pub(super) async fn release(&self, inode: INodeNo) {
-        if let Some((directory, name)) = self.known.close(inode) {
-            // A name that is left is removed with its folder, or stays out of the bucket as all of its kind.
-            let _gone = self.ask(|share, caller| share.remove(caller, directory, name.as_bytes())).await;
+        if let Some(name) = self.known.close(inode) {
+            self.drop_removed(&name).await;
+        }
+    }
+
+    /// A removed file was closed. One that is left goes when the share is served again.
+    async fn drop_removed(&self, name: &str) {
+        let root = self.known.root();
+        if self.ask(|share, caller| share.remove(caller, root, name.as_bytes())).await.is_ok() {
+            self.known.set_shown(name, true);
         }
     }
 
@@ -140,9 +170,20 @@ impl Asked {
         Ok(self.known.facts(&found))
     }
 
-    pub(super) async fn entries(&self, inode: INodeNo, offset: u64) -> Answer<Vec<DirectoryEntry>> {
+    /// Entries of a directory after a position, as far as programs see them.
+    pub(super) async fn entries(&self, inode: INodeNo, mut offset: u64) -> Answer<Vec<DirectoryEntry>> {
         let directory = self.file(inode)?;
-        Ok(self.ask(|share, caller| share.read_directory(caller, directory, offset, ENTRIES)).await?.entries)
+        loop {
+            let page = self.ask(|share, caller| known_kinds(share, caller, directory, offset)).await?;
+            let last = page.entries.last().map_or(offset, |entry| entry.cookie);
+            let shown = page.entries.into_iter().filter(|entry| !self.known.is_hidden(directory, &entry.name));
+            let shown: Vec<DirectoryEntry> = shown.collect();
+            // The kernel takes an empty page for the end.
+            if !shown.is_empty() || page.is_end || last == offset {
+                return Ok(shown);
+            }
+            offset = last;
+        }
     }
 
     /// Name in a directory that differs from `wanted` in case only. `ENOENT`: there is none.
@@ -155,7 +196,9 @@ impl Asked {
         }
         let mut cookie = 0;
         loop {
-            let page = self.ask(|share, caller| share.read_directory(caller, directory, cookie, ENTRIES)).await?;
+            let page = self
+                .ask(|share, caller| share.read_directory(caller, directory, cookie, ENTRIES, EntryFacts::Names))
+                .await?;
             if let Some(found) = page.entries.iter().find(|entry| is_same_but_for_case(&entry.name, wanted)) {
                 return Ok(found.name.clone());
             }
@@ -193,6 +236,25 @@ fn errno(error: FileError) -> Errno {
         FileError::NotSupported => Errno::EOPNOTSUPP,
         FileError::TryLater => Errno::EAGAIN,
     }
+}
+
+/// A page of a directory whose kinds are no guesses. While the bucket does not answer, a file may be a link.
+fn known_kinds<'a>(
+    share: &'a dyn Share,
+    caller: &'a Caller,
+    directory: FileId,
+    offset: u64,
+) -> Call<'a, DirectoryPage> {
+    Box::pin(async move {
+        let page = share.read_directory(caller, directory, offset, ENTRIES, EntryFacts::Kinds).await?;
+        if page.entries.iter().any(is_guess) { Err(FileError::TryLater) } else { Ok(page) }
+    })
+}
+
+/// True when the kind of an entry is not known.
+fn is_guess(entry: &DirectoryEntry) -> bool {
+    let may_be_link = (1..=LONGEST_TARGET).contains(&entry.attributes.size);
+    !entry.is_known && entry.attributes.kind == FileKind::File && may_be_link
 }
 
 fn is_same_but_for_case(name: &[u8], wanted: &[u8]) -> bool {

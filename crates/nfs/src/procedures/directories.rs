@@ -10,15 +10,16 @@ use super::{check_name, unknown};
 use crate::context::{Context, Peer, Target};
 use crate::error::Result as FileResult;
 use crate::reply::Payload;
-use crate::share::DirectoryEntry;
+use crate::share::{DirectoryEntry, EntryFacts};
 use crate::xdr::{Decoder, Malformed};
 
 /// Bytes of one listing, whatever a client asks for: some hundred names with their facts.
 pub(super) const MAX_LISTING: u32 = 128 << 10;
 /// Entries that are asked of a share at a time.
 const PAGE: usize = 1024;
-/// Bytes of an entry with a short name.
+/// Bytes of an entry with a short name, and of one with its facts and handle.
 const SMALLEST_ENTRY: usize = 24;
+const SMALLEST_WITH_FACTS: usize = 144;
 
 pub(super) async fn lookup(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
     let (handle, name) = (args.handle()?, args.name()?);
@@ -52,7 +53,8 @@ pub(super) async fn readdir(context: &Context, peer: Peer<'_>, mut args: Decoder
     let dir_attributes = target.facts().await;
     let empty = READDIR3resok { dir_attributes, cookieverf: cookieverf3::default(), reply: dirlist3::default() };
     let mut room = Room::new(count, empty.packed_size(), u32::MAX);
-    let listed = fill(&target, cookie, &mut room, |entry| 4 + plain(entry).packed_size()).await;
+    let wanted = (EntryFacts::Names, SMALLEST_ENTRY);
+    let listed = fill(&target, cookie, &mut room, wanted, |entry| 4 + plain(entry).packed_size()).await;
     Ok(match listed {
         Ok(Some((entries, eof))) => {
             let entries = List(entries.iter().map(plain).collect());
@@ -75,7 +77,8 @@ pub(super) async fn readdirplus(context: &Context, peer: Peer<'_>, mut args: Dec
     let dir_attributes = target.facts().await;
     let empty = READDIRPLUS3resok { dir_attributes, cookieverf: cookieverf3::default(), reply };
     let mut room = Room::new(count, empty.packed_size(), names);
-    let listed = fill(&target, cookie, &mut room, |entry| 4 + with_facts(&target, entry).packed_size()).await;
+    let wanted = (EntryFacts::All, SMALLEST_WITH_FACTS);
+    let listed = fill(&target, cookie, &mut room, wanted, |entry| 4 + with_facts(&target, entry).packed_size()).await;
     Ok(match listed {
         Ok(Some((entries, eof))) => {
             let entries = List(entries.iter().map(|entry| with_facts(&target, entry)).collect());
@@ -118,12 +121,13 @@ async fn fill(
     target: &Target<'_>,
     mut cookie: u64,
     room: &mut Room,
+    (facts, smallest): (EntryFacts, usize),
     size: impl Fn(&DirectoryEntry) -> usize,
 ) -> FileResult<Option<(Vec<DirectoryEntry>, bool)>> {
     let mut entries: Vec<DirectoryEntry> = Vec::new();
     loop {
-        let most = (room.left / SMALLEST_ENTRY + 1).min(PAGE);
-        let page = target.share().read_directory(&target.caller, target.file, cookie, most).await?;
+        let most = (room.left / smallest + 1).min(PAGE);
+        let page = target.share().read_directory(&target.caller, target.file, cookie, most, facts).await?;
         let is_last = page.is_end || page.entries.is_empty();
         for entry in page.entries {
             let names = plain(&entry).packed_size();
@@ -147,6 +151,7 @@ fn plain(entry: &DirectoryEntry) -> entry3<'_> {
 fn with_facts<'a>(target: &Target<'_>, entry: &'a DirectoryEntry) -> entryplus3<'a> {
     let entry3 { fileid, name, cookie } = plain(entry);
     let handle = nfs_fh3 { data: Opaque::owned(target.handle_of(entry.attributes.file).to_vec()) };
-    let name_attributes = target.attributes(Some(&entry.attributes));
+    // A client asks for what is not there.
+    let name_attributes = target.attributes(Some(&entry.attributes).filter(|_| entry.is_known));
     entryplus3 { fileid, name, cookie, name_attributes, name_handle: Nfs3Option::Some(handle) }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind,
-    NewTime, ReadData, Result, SetAttributes, Share, Space, Stability, Summary, Written,
+    Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, EntryFacts, FileError,
+    FileId, FileKind, NewTime, ReadData, Result, SetAttributes, Share, Space, Stability, Summary, Written,
 };
 use tokio::sync::Semaphore;
 
@@ -287,6 +287,7 @@ impl Share for MemoryShare {
         directory: FileId,
         cookie: u64,
         most: usize,
+        _facts: EntryFacts,
     ) -> Result<DirectoryPage> {
         self.begin(caller)?;
         let mut state = self.lock();
@@ -302,7 +303,7 @@ impl Share for MemoryShare {
         let is_end = left.len() <= most;
         let entries = left.into_iter().take(most).map(|(cookie, name, number)| {
             let attributes = state.nodes[&number].attributes.clone();
-            DirectoryEntry { name, cookie, attributes }
+            DirectoryEntry { name, cookie, attributes, is_known: true }
         });
         Ok(DirectoryPage { entries: entries.collect(), is_end })
     }

@@ -14,13 +14,17 @@ use crate::tree::Tree;
 const LOOK: Duration = Duration::from_secs(5);
 /// Checks between two writes of the table: once a minute.
 const LOOKS: u32 = 12;
+/// Part of the limit of the cache that learned facts may take, and bytes on the disk for those of one version.
+const FACTS_SHARE: u64 = 20;
+const FACT_BYTES: u64 = 64;
 
 /// A tree and the file that keeps it.
 #[derive(Debug)]
 pub(super) struct NameTable {
     tree: Arc<Tree>,
     path: PathBuf,
-    /// Listings of the tree when it was last written.
+    most_facts: usize,
+    /// Changes of the tree when it was last written.
     written: AtomicU64,
     /// One write at a time.
     writing: Mutex<()>,
@@ -29,7 +33,8 @@ pub(super) struct NameTable {
 
 impl NameTable {
     /// Take over the names in the file.
-    pub(super) fn open(tree: Arc<Tree>, path: PathBuf, note: fn(&str)) -> Self {
+    pub(super) fn open(tree: Arc<Tree>, path: PathBuf, cache_size: u64, note: fn(&str)) -> Self {
+        let most_facts = usize::try_from(cache_size / FACTS_SHARE / FACT_BYTES).unwrap_or(usize::MAX);
         match tree.restore(&path) {
             Ok(report) if report.is_damaged => {
                 note(&format!("the table of names {} is damaged: what is missing is listed anew", path.display()));
@@ -39,18 +44,18 @@ impl NameTable {
                 note(&format!("cannot read the table of names {}: {error}; names are listed anew", path.display()));
             }
         }
-        let written = AtomicU64::new(tree.listings());
-        Self { tree, path, written, writing: Mutex::new(()), note }
+        let written = AtomicU64::new(tree.changes());
+        Self { tree, path, most_facts, written, writing: Mutex::new(()), note }
     }
 
-    /// Write the table if something was listed since it was last written.
+    /// Write the table if something was listed or learned since it was last written.
     pub(super) fn save(&self) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let listings = self.tree.listings();
-        if self.written.swap(listings, Ordering::Relaxed) == listings {
+        let changes = self.tree.changes();
+        if self.written.swap(changes, Ordering::Relaxed) == changes {
             return;
         }
-        if let Err(error) = self.tree.save(&self.path) {
+        if let Err(error) = self.tree.save(&self.path, self.most_facts) {
             (self.note)(&format!("cannot write the table of names {}: {error}", self.path.display()));
         }
     }

@@ -5,6 +5,7 @@
 //! archive.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{FileSystem, Handle};
 use crate::error::{Result, VfsError};
@@ -31,7 +32,7 @@ impl Archives {
     ///
     /// # Errors
     /// `BadArchive` for an object that is no sound archive.
-    pub async fn rooted(folders: Arc<TarFolders>, archive: &ObjectVersion, modified: f64) -> Result<Self> {
+    pub async fn rooted(folders: Arc<TarFolders>, archive: &ObjectVersion, modified: SystemTime) -> Result<Self> {
         let root = folders.folder(archive);
         root.set_origin(ROOT, modified);
         folders.contents(&root).await?;
@@ -55,10 +56,10 @@ impl FileSystem {
         if let Some((folder, node)) = self.member(parent) {
             return self.lookup_member(&folder, node, name).await;
         }
-        let found = self.tree.lookup(parent, name).await?;
+        let found = self.learned_lookup(parent, name).await?;
         match (archive_name(name), &found.attributes, &self.archives) {
             (Some(archive), None, Some(archives)) => {
-                let beside = self.tree.lookup(parent, archive).await?;
+                let beside = self.learned_lookup(parent, archive).await?;
                 let Some(file) = beside.attributes.filter(|found| found.kind == FileKind::File) else {
                     return Ok(found);
                 };
@@ -71,13 +72,33 @@ impl FileSystem {
         }
     }
 
+    async fn learned_lookup(&self, parent: u64, name: &str) -> Result<Lookup> {
+        let found = self.tree.lookup(parent, name).await?;
+        let Some(attributes) = found.attributes else { return Ok(found) };
+        match self.tree.learned(attributes).await {
+            Ok(learned) => Ok(Lookup { valid: learned.valid, attributes: Some(learned) }),
+            Err(VfsError::NotFound) => Ok(Lookup { attributes: None, valid: found.valid }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`.
+    /// Their kinds are not guesses; other facts may be.
     ///
     /// # Errors
     /// When the inode is unknown or no directory, or the listing fails.
     pub async fn read_directory(&self, inode: u64, cookie: u64, most: usize) -> Result<Vec<DirectoryEntry>> {
         let Some((folder, number)) = self.member(inode) else {
-            return self.tree.read_directory(inode, cookie, most).await;
+            let entries = self.tree.read_directory(inode, cookie, most).await?;
+            let guesses = entries.iter().map(|entry| &entry.attributes).filter(|found| !found.has_kind());
+            let guesses: Vec<u64> = guesses.map(|found| found.inode).collect();
+            if guesses.is_empty() {
+                return Ok(entries);
+            }
+            self.tree.learn_all(guesses).await?;
+            let entries = self.tree.read_directory(inode, cookie, most).await?;
+            let are_known = entries.iter().all(|entry| entry.attributes.has_kind());
+            return if are_known { Ok(entries) } else { Err(VfsError::TryLater) };
         };
         let contents = self.contents(&folder).await?;
         let node = contents.node(number).ok_or(VfsError::Stale)?;
@@ -248,6 +269,7 @@ fn folder_attributes(folder: &TarFolder, inode: u64) -> Attributes {
         permissions: None,
         uid: None,
         gid: None,
+        is_known: true,
         valid: NEVER,
     }
 }

@@ -166,23 +166,6 @@ async fn the_index_beside_a_file_is_fetched_with_it() {
 }
 
 #[tokio::test]
-async fn stored_metadata_shows_after_the_first_read() {
-    let setting = Setting::new(&[], Freshness::Ttl).await;
-    let metadata = [("mtime", "1600000000.25"), ("mode", "0100640")];
-    let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let attributes = seqferry_store::Attributes { metadata, ..seqferry_store::Attributes::default() };
-    setting.store.put("b", "a", "x".into(), &attributes).await.unwrap();
-    let inode = setting.inode("a").await;
-    assert_eq!(setting.files.attributes(inode).unwrap().permissions, None);
-
-    setting.files.open(inode).await.unwrap();
-
-    let attributes = setting.files.attributes(inode).unwrap();
-    assert_eq!((attributes.modified, attributes.permissions), (1_600_000_000.25, Some(0o640)));
-    assert_eq!(setting.requests(), (1, 0, 1));
-}
-
-#[tokio::test]
 async fn links_of_rclone_are_links() {
     let setting = Setting::new(&[], Freshness::Ttl).await;
     setting.put("d/l.rclonelink", "../target".into()).await;

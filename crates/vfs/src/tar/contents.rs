@@ -5,10 +5,13 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::SystemTime;
 
 use seqferry_archive::member::{MemberPiece, pieces};
 use seqferry_archive::tree::{DuplicatePolicy, NodeId, NodeKind};
 use seqferry_archive::{Member, MemberPath, MemberTree, TreePolicy};
+
+use crate::tree::exact_time;
 
 /// Members that are named among the refused ones.
 const NAMED: usize = 100;
@@ -315,9 +318,9 @@ impl<'a> MemberNode<'a> {
         }
     }
 
-    /// Modification time in seconds since 1970; None for a folder that only paths imply.
-    pub fn modified(&self) -> Option<f64> {
-        self.row().map(|row| row.mtime as f64 + f64::from(row.mtime_nanos) / 1e9)
+    /// Modification time; None for a folder that only paths imply.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.row().and_then(|row| exact_time(row.mtime, row.mtime_nanos))
     }
 
     /// Permission bits without set-id and sticky bits; None for a folder that only paths imply.

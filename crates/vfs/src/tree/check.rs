@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use seqferry_store::{ErrorClass, ListRequest, ObjectMeta, ObjectRef};
+use seqferry_store::{ErrorClass, ListRequest, ObjectMeta, ObjectRef, StoredMetadata};
 use tokio::time::Instant;
 
+use super::facts::{as_link, may_be_link};
+use super::names::{LONGEST_NAME, RCLONE_LINK};
 use super::snapshot::is_archive_class;
 use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Place, State, Tree};
 use crate::error::{Result, VfsError};
@@ -14,12 +16,13 @@ impl Facts {
     fn of_head(meta: &ObjectMeta) -> Self {
         let archived = meta.archived || meta.storage_class.as_deref().is_some_and(is_archive_class);
         let (kind, etag) = (FileKind::File, meta.etag.clone());
-        Self { kind, size: meta.size, modified: meta.last_modified, etag, archived, is_plain_link: false }
+        Self { kind, size: meta.size, modified: meta.last_modified.floor(), etag, archived, is_plain_link: false }
     }
 }
 
 impl Tree {
-    /// Ask the service about one name: HEAD of the object and a listing below it, side by side.
+    /// Ask the service about one name: HEAD of the object and a listing below it, side by side. Where there is neither,
+    /// HEAD of the object that stands for a link of this name.
     pub(super) async fn check(&self, directory: u32, inode: u64, name: &str) -> Result<Lookup> {
         let at = Instant::now();
         let key = {
@@ -40,11 +43,21 @@ impl Tree {
         let (head, below) = tokio::join!(self.source.head(object), self.source.list(&below, Urgency::Demand));
         let below = below?;
         let has_below = !below.objects.is_empty() || !below.common_prefixes.is_empty();
+        // An object of rclone that stands for a link shows by the name of the link alone.
+        let is_link_key = name.strip_suffix(RCLONE_LINK).is_some_and(|target| !target.is_empty());
         let (facts, meta) = match head {
             _ if has_below => (Some(Facts::directory()), None),
-            Ok(meta) => (Some(Facts::of_head(&meta)), Some(meta)),
-            Err(error) if error.class == ErrorClass::NotFound => (None, None),
-            Err(error) => return Err(error.into()),
+            Ok(meta) if !is_link_key => (Some(Facts::of_head(&meta)), Some(meta)),
+            Err(error) if error.class != ErrorClass::NotFound => return Err(error.into()),
+            Ok(_) | Err(_) if is_link_key || name.len() + RCLONE_LINK.len() > LONGEST_NAME => (None, None),
+            Ok(_) | Err(_) => {
+                let key = format!("{key}{RCLONE_LINK}");
+                match self.source.head(ObjectRef::new(&self.bucket, &key)).await {
+                    Ok(meta) => (Some(Facts { kind: FileKind::Symlink, ..Facts::of_head(&meta) }), Some(meta)),
+                    Err(error) if error.class == ErrorClass::NotFound => (None, None),
+                    Err(error) => return Err(error.into()),
+                }
+            }
         };
         self.remember_check(directory, inode, name, facts, meta.as_ref(), at)
     }
@@ -64,8 +77,14 @@ impl Tree {
                 return Err(VfsError::Stale);
             }
             let entry = facts.map(|facts| {
-                let facts = self.known_link(&state, directory, name, facts);
-                let hash = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
+                let number = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
+                let stored = meta.map(|meta| StoredMetadata::of(&meta.attributes.metadata));
+                if let Some(stored) = stored.filter(|_| facts.kind != FileKind::Directory) {
+                    state.facts.restore(number, stored);
+                }
+                let is_file = facts.kind == FileKind::File && may_be_link(facts.size);
+                let is_link = is_file && state.facts.is_link(number);
+                let (facts, hash) = if is_link { (facts.into_plain_link(), as_link(number)) } else { (facts, number) };
                 let inode = self.free_number(&state, directory, name, &facts, hash);
                 let entry = CheckedEntry { directory, name: name.into(), inode, facts };
                 Arc::new(entry)
@@ -100,9 +119,6 @@ impl Tree {
             }
             entry
         };
-        if let (Some(entry), Some(meta)) = (&entry, meta) {
-            self.learn(entry.inode, meta);
-        }
         let valid = self.remaining(at).unwrap_or_default();
         let state = self.read();
         let attributes = entry.map(|entry| self.attributes_of(&state, entry.inode, &entry.facts, valid));

@@ -118,7 +118,6 @@ impl State {
         let mut todo = vec![inode];
         while let Some(inode) = todo.pop() {
             let Some(Place::Directory(place)) = self.places.remove(&inode) else { continue };
-            self.metadata.remove(&inode);
             let empty = Directory::new(0, 0, Arc::from(""));
             let gone = std::mem::replace(&mut self.directories[place as usize], empty);
             self.vacant.push(place);
@@ -145,7 +144,6 @@ impl State {
     pub(super) fn remove_listed(&mut self, directory: u32, inode: u64) {
         if matches!(self.places.get(&inode), Some(Place::Listed { directory: other, .. }) if *other == directory) {
             self.places.remove(&inode);
-            self.metadata.remove(&inode);
         }
     }
 

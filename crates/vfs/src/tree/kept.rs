@@ -1,7 +1,8 @@
 //! The table of names kept in a file, so that a mount begins with what the one before had listed.
 //!
 //! A directory is believed for what is left of its lifetime since it was listed, by the clock of the machine. The file
-//! is written beside its place and renamed. It consists of frames with a CRC-32C each: a damaged one ends the reading,
+//! is written beside its place and renamed. It holds what objects state as well, by version, which is believed without
+//! an end. It consists of frames with a CRC-32C each: a damaged one ends the reading,
 //! and what follows it is listed anew. A table of another source is not read.
 
 use std::fs::{File, OpenOptions};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seqferry_store::StoredMetadata;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -22,7 +24,7 @@ use crate::crc::crc32c;
 use crate::own_file;
 
 /// Number of this format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Names that are kept at most, some 100 bytes each: those of the directories used last.
 const MOST_NAMES: usize = 2_000_000;
 /// Largest frame, a directory.
@@ -50,6 +52,18 @@ struct KeptDirectory {
     #[serde(default)]
     marker: f64,
 }
+
+/// Facts that were learned, by the inode of the version as a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptFacts {
+    facts: Vec<KeptFact>,
+}
+
+/// Inode, time, mode, owner, group.
+type KeptFact = (u64, Option<(i64, u32)>, Option<u32>, Option<u32>, Option<u32>);
+
+/// Facts in a frame.
+const FACTS: usize = 10_000;
 
 /// Name, kind, size, time, `ETag`, whether archived, whether a link whose key is its name.
 type KeptEntry = (String, u8, u64, f64, String, bool, bool);
@@ -98,36 +112,44 @@ impl Tree {
         }
     }
 
-    /// Number of directories that were listed so far. A table that was saved at the same number is up to date.
-    pub fn listings(&self) -> u64 {
-        self.listings.load(Ordering::Relaxed)
+    /// Number of directories that were listed so far, and of versions whose facts were learned. A table that was saved
+    /// at the same number is up to date.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
-    /// Write the names that are known to a file of this user. Blocks on the disk.
+    /// Write the names that are known, and the facts of at most `facts` versions, to a file of this user. Blocks on the
+    /// disk.
     ///
     /// # Errors
     /// When the file cannot be written; the one before stays.
-    pub fn save(&self, path: &Path) -> io::Result<()> {
+    pub fn save(&self, path: &Path, facts: usize) -> io::Result<()> {
         let new = path.with_extension(format!("{}-{:016x}", std::process::id(), fastrand::u64(..)));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        let written = self.write_table(file).and_then(|()| std::fs::rename(&new, path));
+        let written = self.write_table(file, facts).and_then(|()| std::fs::rename(&new, path));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
         }
         written
     }
 
-    fn write_table(&self, file: File) -> io::Result<()> {
+    fn write_table(&self, file: File, facts: usize) -> io::Result<()> {
         let mut file = BufWriter::new(file);
         write_frame(&mut file, &self.table_header())?;
-        let (mut kept, links): (Vec<ListedDirectory>, _) = {
+        let (mut kept, learned): (Vec<ListedDirectory>, Vec<(u64, StoredMetadata)>) = {
             let state = self.read();
             let known = |directory: &super::Directory| {
                 let (snapshot, listed) = (directory.snapshot.clone()?, directory.listed?);
                 Some((directory.used, Arc::clone(&directory.prefix), snapshot, listed))
             };
-            (state.directories.iter().filter_map(known).collect(), state.links.clone())
+            (state.directories.iter().filter_map(known).collect(), state.facts.to_keep().take(facts).collect())
         };
+        for part in learned.chunks(FACTS) {
+            let fact = |(number, stored): &(u64, StoredMetadata)| {
+                (*number, stored.modified, stored.mode, stored.uid, stored.gid)
+            };
+            write_frame(&mut file, &KeptFacts { facts: part.iter().map(fact).collect() })?;
+        }
         kept.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
         let mut names = 0;
         kept.retain(|(_, _, snapshot, _)| {
@@ -139,8 +161,6 @@ impl Tree {
         for (_, prefix, snapshot, listed) in &kept {
             let entry = |entry: &super::snapshot::Entry| {
                 let facts = entry.facts();
-                // Found out since it was listed.
-                let facts = if links.contains(&entry.inode) { facts.into_plain_link() } else { facts };
                 let kind = number(&KINDS, &facts.kind);
                 let name = snapshot.name(entry).to_owned();
                 (name, kind, facts.size, facts.modified, facts.etag, facts.archived, facts.is_plain_link)
@@ -185,8 +205,16 @@ impl Tree {
                         report.names += names;
                     }
                 }
-                Frame::Other(end) => {
-                    report.is_damaged = serde_json::from_slice::<usize>(&end).ok() != Some(read);
+                Frame::Other(other) => {
+                    if let Ok(kept) = serde_json::from_slice::<KeptFacts>(&other) {
+                        let mut state = self.write();
+                        // Those that were learned last come first.
+                        for (number, modified, mode, uid, gid) in kept.facts.into_iter().rev() {
+                            state.facts.restore(number, StoredMetadata { modified, mode, uid, gid });
+                        }
+                        continue;
+                    }
+                    report.is_damaged = serde_json::from_slice::<usize>(&other).ok() != Some(read);
                     return Ok(report);
                 }
                 Frame::Damaged => return Ok(RestoreReport { is_damaged: true, ..report }),
@@ -210,14 +238,9 @@ impl Tree {
         let mut builder = SnapshotBuilder::default();
         for (name, kind, size, modified, etag, archived, is_plain_link) in kept.entries {
             let kind = *KINDS.get(usize::from(kind))?;
-            let facts = Facts { kind, size, modified, etag, archived, is_plain_link };
-            if is_plain_link {
-                // As a file, as which the next listing shows it.
-                let listed = Facts { kind: FileKind::File, is_plain_link: false, ..facts.clone() };
-                let inode = self.number(&kept.prefix, &name, &listed, 0);
-                self.write().links.insert(inode);
-            }
-            builder.restore(name, facts);
+            // As the service has listed it: its facts make a link of it.
+            let kind = if is_plain_link { FileKind::File } else { kind };
+            builder.restore(name, Facts { kind, size, modified, etag, archived, is_plain_link: false });
         }
         let reason = |place: u8| REASONS.get(usize::from(place)).copied();
         let hidden = kept.hidden.into_iter().filter_map(|(key, place)| Some(HiddenKey { key, reason: reason(place)? }));

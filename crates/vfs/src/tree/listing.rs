@@ -242,12 +242,9 @@ impl Tree {
         if state.directories[directory as usize].inode != inode {
             return;
         }
-        if !state.links.is_empty() {
-            let links = &state.links;
-            snapshot.make_links(|inode| links.contains(&inode), |name, facts| self.number(prefix, name, facts, 0));
-        }
+        snapshot.make_links(|inode| state.facts.is_link(inode));
         snapshot.renumber(|name, facts, hash| self.free_number(&state, directory, name, facts, hash));
-        self.listings.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let new = inodes(&snapshot);
         let gone: Vec<(u64, FileKind)> = old
             .iter()

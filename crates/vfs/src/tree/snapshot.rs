@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use seqferry_store::ListedObject;
 
+use super::facts::{as_link, may_be_link};
 use super::names::{HiddenKey, HiddenReason, RCLONE_LINK, check_name};
 
 /// Cookies 1 and 2 are those of `.` and `..`.
@@ -107,7 +108,8 @@ impl Facts {
         Self {
             kind: FileKind::File,
             size: object.size,
-            modified: object.last_modified,
+            // An answer about the object has whole seconds.
+            modified: object.last_modified.floor(),
             etag: object.etag.clone(),
             archived,
             is_plain_link: false,
@@ -208,15 +210,12 @@ impl Snapshot {
         }
     }
 
-    /// Make links of the files that `is_link` knows by their inodes, and give them the inodes that `number` chooses.
-    pub(crate) fn make_links(&mut self, is_link: impl Fn(u64) -> bool, number: impl Fn(&str, &Facts) -> u64) {
-        for at in 0..self.entries.len() {
-            let entry = &self.entries[at];
-            if entry.kind == FileKind::File && is_link(entry.inode) {
-                let facts = entry.facts().into_plain_link();
-                let inode = number(self.name(entry), &facts);
-                let entry = &mut self.entries[at];
-                (entry.kind, entry.is_plain_link, entry.inode) = (facts.kind, true, inode);
+    /// Make links of the files that `is_link` knows by their inodes.
+    pub(crate) fn make_links(&mut self, is_link: impl Fn(u64) -> bool) {
+        for entry in &mut self.entries {
+            if entry.kind == FileKind::File && may_be_link(entry.size) && is_link(entry.inode) {
+                (entry.kind, entry.is_plain_link) = (FileKind::Symlink, true);
+                entry.inode = as_link(entry.inode);
             }
         }
     }
@@ -249,7 +248,7 @@ impl SnapshotBuilder {
     pub(crate) fn add_object(&mut self, prefix: &str, object: &ListedObject) {
         let Some(name) = object.key.strip_prefix(prefix) else { return };
         if name.is_empty() {
-            self.marker = object.last_modified;
+            self.marker = object.last_modified.floor();
             if object.size > 0 {
                 self.hide(&object.key, HiddenReason::DirectoryWithBytes);
             }

@@ -53,14 +53,13 @@ async fn one_listing_answers_all_hits_and_misses_of_a_directory() {
 async fn a_listed_directory_has_the_time_of_its_newest_object() {
     let (_, _, tree) = tree(&["d/a", "d/b", "d/e/f"], TreeOptions::bucket("b")).await;
     let directory = inode(&tree, "d").await.unwrap();
-    assert!((tree.attributes(directory).unwrap().modified - tree.since).abs() < 1e-9, "not listed");
+    assert_eq!(tree.attributes(directory).unwrap().modified, tree.since, "not listed");
 
     let entries = tree.read_directory(directory, 0, usize::MAX).await.unwrap();
 
     let files = entries.iter().filter(|entry| entry.attributes.kind == FileKind::File);
-    let newest = files.map(|entry| entry.attributes.modified).fold(0.0, f64::max);
-    assert!(newest > 0.0);
-    assert!((tree.attributes(directory).unwrap().modified - newest).abs() < 1e-9);
+    let newest = files.map(|entry| entry.attributes.modified).max();
+    assert_eq!(newest, Some(tree.attributes(directory).unwrap().modified));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +71,7 @@ async fn a_listed_directory_that_holds_its_marker_alone_has_the_time_of_the_mark
 
         let marker = source.head(ObjectRef::new("b", "d/")).await.unwrap().last_modified;
         assert!(marker > 0.0);
-        assert!((tree.attributes(directory).unwrap().modified - marker).abs() < 1e-9, "{keys:?}");
+        assert_eq!(tree.attributes(directory).unwrap().modified, upload_time(marker), "{keys:?}");
         assert_eq!(tree.hidden().0, 0, "{keys:?}");
     }
 }
@@ -149,16 +148,16 @@ async fn one_lookup_does_not_list_a_large_directory() {
 
     assert!(inode(&tree, "d/2400").await.is_some());
     assert_eq!(inode(&tree, "d/x").await, None);
-    // The root, the first page of d, then a HEAD and a listing below for each name.
-    assert_eq!(source.counters.requests(), (4, 2, 0));
+    // The root, the first page of d, then a HEAD and a listing below for each name. One that is absent may be a link.
+    assert_eq!(source.counters.requests(), (4, 3, 0));
     inode(&tree, "d/x").await;
-    assert_eq!(source.counters.requests(), (4, 2, 0), "the miss is remembered");
+    assert_eq!(source.counters.requests(), (4, 3, 0), "the miss is remembered");
 
     let d = inode(&tree, "d").await.unwrap();
     assert_eq!(names(&tree, d).await.len(), 2500);
-    assert_eq!(source.counters.requests(), (7, 2, 0));
+    assert_eq!(source.counters.requests(), (7, 3, 0));
     assert!(inode(&tree, "d/0001").await.is_some());
-    assert_eq!(source.counters.requests(), (7, 2, 0));
+    assert_eq!(source.counters.requests(), (7, 3, 0));
 }
 
 #[tokio::test(start_paused = true)]

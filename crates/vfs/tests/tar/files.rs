@@ -1,7 +1,7 @@
 //! Archives among the files of a tree.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seqferry_vfs::filesystem::REFUSED_XATTR;
 use seqferry_vfs::tar::{TarFolders, TarOptions};
@@ -34,6 +34,10 @@ async fn read(files: &Arc<FileSystem>, path: &str) -> Result<Vec<u8>, VfsError> 
     let read = files.read(handle, 0, 1 << 20).await;
     files.close(handle);
     read.map(|slices| slices.to_bytes().to_vec())
+}
+
+fn time(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 #[tokio::test]
@@ -86,13 +90,13 @@ async fn one_archive_is_the_root() {
     let source = Arc::clone(&setting.source) as Arc<dyn Source>;
     let reader = Reader::new(Arc::clone(&source), Pool::new(64 << 20), None);
     let folders = TarFolders::new(Arc::clone(&reader), Arc::clone(&source), None, TarOptions::default());
-    let archives = Archives::rooted(folders, &version, 7.0).await.unwrap();
+    let archives = Archives::rooted(folders, &version, time(7)).await.unwrap();
     let tree = Tree::new(source, TreeOptions::bucket("b"));
     let files = FileSystem::with_archives(tree, reader, Freshness::Ttl, Some(archives));
 
     assert_eq!(read(&files, "d/1").await.unwrap(), b"one");
     let root = files.attributes(ROOT).unwrap();
-    assert_eq!((root.inode, root.modified), (ROOT, 7.0));
+    assert_eq!((root.inode, root.modified), (ROOT, time(7)));
     assert_eq!(files.read_directory(ROOT, 2, 10).await.unwrap()[0].name, "d");
 }
 

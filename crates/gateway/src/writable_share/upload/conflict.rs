@@ -241,7 +241,6 @@ impl<D: Disk> Uploader<D> {
         if there.is_none() {
             self.inner.files.tree().note_removed(&sending.path);
         }
-        let there = there.map(Uploaded::from);
         let lock = self.inner.lock_of(number);
         let alone = lock.alone().await;
         let recorded = self.inner.ledger.change(|overlay| {
@@ -263,16 +262,18 @@ impl<D: Disk> Uploader<D> {
             if let Some(before) = node.base.take().filter(|before| before.path != sending.path) {
                 changes.push(Change::Doom { path: before.path, etag: before.etag });
             }
-            let there = there.as_ref().filter(|_| !matches!(node.content, Content::Link(_)));
-            let Some(there) = there else {
-                // Nothing is there; or the object may be no link, and the bucket decides.
+            let facts = there.map(seqferry_vfs::Attributes::of_object);
+            let is_file = facts.as_ref().is_some_and(|facts| facts.kind == seqferry_vfs::FileKind::File);
+            let is_same_kind = is_file && !matches!(node.content, Content::Link(_));
+            let (Some(there), Some(facts), true) = (there, &facts, is_same_kind) else {
+                // Nothing is there; or one of the two is a link, and the bucket decides.
                 changes.push(Change::Drop(number));
                 changes.extend(overlay.without_attributes(number));
                 return Ok((changes, true));
             };
-            node.stated = 0;
-            node.touch_bytes();
-            clean(&mut node, base_at(&sending.path, there));
+            node.touch();
+            self.inner.take_facts(&mut node, facts);
+            clean(&mut node, base_at(&sending.path, &there.into()));
             changes.push(Change::Put(Box::new(node)));
             Ok((changes, true))
         });

@@ -2,7 +2,7 @@
 //! its new key and removed from the old one, as any file that was renamed.
 
 use bytes::Bytes;
-use seqferry_nfs::{FileError, FileId};
+use seqferry_nfs::{EntryFacts, FileError, FileId};
 use seqferry_store::crash_point::{self, When};
 use seqferry_vfs::FileKind;
 
@@ -26,7 +26,8 @@ impl<D: Disk> Uploader<D> {
         soon(async { tree.look_again(&base.path).await.map_err(status) }).await.map_err(local)?;
         let mut after: Option<String> = None;
         loop {
-            let page = inner.lower_names(Some(&base.path), after.as_deref(), NAMES).await.map_err(local)?;
+            let page =
+                inner.lower_names(Some(&base.path), (after.as_deref(), NAMES), EntryFacts::All).await.map_err(local)?;
             for (name, attributes) in &page.entries {
                 let path = join(&base.path, name);
                 let target = if attributes.kind == FileKind::Symlink {
@@ -54,6 +55,8 @@ impl<D: Disk> Uploader<D> {
             }
         }
         self.hold_folders(number, &base).await?;
+        // It goes with the folder's old name: what it states of the folder is stated by the new one.
+        let marker = self.head(&format!("{}/", base.path)).await?;
         crash_point::reach(When::Before, "folder-moved");
         let moved = inner.ledger.change(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
@@ -67,6 +70,9 @@ impl<D: Disk> Uploader<D> {
                 return Err(FileError::Stale);
             }
             node.base = None;
+            if let Some(marker) = &marker {
+                inner.take_unstated(&mut node, &seqferry_vfs::Attributes::of_object(marker));
+            }
             let doom = Change::Doom { path: format!("{}/", base.path).into(), etag: "".into() };
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });

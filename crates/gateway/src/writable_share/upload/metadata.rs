@@ -2,26 +2,28 @@
 
 use seqferry_store::{Attributes, ObjectMeta, StoredMetadata};
 
-use crate::overlay::{Content, MARK, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_UID};
+use crate::overlay::{Content, MARK, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID};
 
 /// Types of files, as modes have them.
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// Facts of a file, as objects keep them.
-fn stored(node: &Node) -> StoredMetadata {
+/// Facts of a file, as objects keep them. What it has from `source`, the object that it was, stays as that states it.
+fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     let kind = match node.content {
         Content::File(_) => REGULAR,
         Content::Directory => DIRECTORY,
         Content::Link(_) => LINK,
     };
-    let is_stated = |bit: u8| node.base.is_none() || node.stated & bit != 0 || kind == LINK;
+    let is_stated = |bit: u8| node.stated & bit != 0 || kind == LINK && bit == STATED_MODE;
+    let kept = source.map(|source| StoredMetadata::of(&source.attributes.metadata)).unwrap_or_default();
+    let is_written = |bit: u8, is_kept: bool| is_stated(bit) && !(is_kept && node.is_fact_as_base(bit));
     StoredMetadata {
-        modified: Some(time_of(node.modified)),
-        mode: is_stated(STATED_MODE).then_some(kind | node.mode),
-        uid: (node.stated & STATED_UID != 0).then_some(node.uid),
-        gid: (node.stated & STATED_GID != 0).then_some(node.gid),
+        modified: is_written(STATED_MODIFIED, kept.modified.is_some()).then(|| time_of(node.modified)),
+        mode: is_written(STATED_MODE, kept.mode.is_some()).then_some(kind | node.mode),
+        uid: is_written(STATED_UID, kept.uid.is_some()).then_some(node.uid),
+        gid: is_written(STATED_GID, kept.gid.is_some()).then_some(node.gid),
     }
 }
 
@@ -29,7 +31,7 @@ fn stored(node: &Node) -> StoredMetadata {
 /// of this write alone.
 pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&ObjectMeta>) -> Attributes {
     let mut attributes = source.map(|source| source.attributes.clone()).unwrap_or_default();
-    stored(node).write(&mut attributes.metadata);
+    stored(node, source).write(&mut attributes.metadata);
     // The mark of the write before is not inherited.
     attributes.metadata.remove(MARK);
     attributes.metadata.extend(open.mark().map(|mark| (MARK.to_owned(), mark)));
@@ -39,7 +41,7 @@ pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&Obje
 /// True when an object has the size, time, mode and owner of a file. They are statements of a client: no evidence that
 /// it is the file.
 pub(super) fn has_facts(node: &Node, there: &ObjectMeta) -> bool {
-    let (ours, theirs) = (stored(node), StoredMetadata::of(&there.attributes.metadata));
+    let (ours, theirs) = (stored(node, None), StoredMetadata::of(&there.attributes.metadata));
     there.size == node.attributes().size
         && ours.modified == theirs.modified
         && ours.mode.is_none_or(|mode| theirs.mode == Some(mode))

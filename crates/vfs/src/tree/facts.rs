@@ -1,0 +1,317 @@
+//! Facts that objects state about their files: kind, permissions, owner and time, which no listing has.
+//!
+//! Facts belong to a version. They are learned once, by a HEAD, or by any other answer about the object, before they are
+//! shown: a version shows one kind, mode and time from first to last. A link that only its metadata tells apart from a
+//! file, as s3fs stores them, has an inode of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, StoredMetadata};
+use tokio::sync::watch;
+
+use super::{Attributes, FileKind, NamePage, State, Tree};
+use crate::error::{Result, VfsError};
+use crate::fetch::is_version;
+
+/// Longest target of a link, as the kernel limits it. A longer object is no link, nor is an empty one.
+pub const LONGEST_TARGET: u64 = 4095;
+/// Versions whose facts are remembered, some 60 bytes each.
+pub(super) const MOST: usize = 1 << 20;
+/// Requests for facts under way at a time. The budget of the process bounds them as well.
+pub(super) const REQUESTS: usize = 128;
+/// Versions of a file that one call follows, when each is replaced just then.
+const VERSIONS: u32 = 3;
+/// The bit by which the inode of a link differs from that of the file that its object is without metadata.
+const LINK_BIT: u64 = 1 << 62;
+
+/// Facts of one version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Learned {
+    pub(super) stored: StoredMetadata,
+    /// The service does not let this identity see what is stored.
+    is_denied: bool,
+}
+
+/// Facts by the inode of the version as a file. Half of them are forgotten when there are too many.
+#[derive(Debug, Default)]
+pub(super) struct LearnedFacts {
+    recent: HashMap<u64, Learned>,
+    older: HashMap<u64, Learned>,
+}
+
+impl LearnedFacts {
+    pub(super) fn get(&self, number: u64) -> Option<&StoredMetadata> {
+        self.recent.get(&number).or_else(|| self.older.get(&number)).map(|learned| &learned.stored)
+    }
+
+    fn insert(&mut self, number: u64, learned: Learned) {
+        if self.recent.len() >= MOST / 2 {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(number, learned);
+    }
+
+    /// Take over what was kept on a disk.
+    pub(super) fn restore(&mut self, number: u64, stored: StoredMetadata) {
+        self.insert(number, Learned { stored, is_denied: false });
+    }
+
+    /// What is worth keeping, those that were learned last first.
+    pub(super) fn to_keep(&self) -> impl Iterator<Item = (u64, StoredMetadata)> {
+        let all = self.recent.iter().chain(&self.older);
+        all.filter(|(_, learned)| !learned.is_denied).map(|(number, learned)| (*number, learned.stored))
+    }
+
+    pub(super) fn is_link(&self, number: u64) -> bool {
+        self.get(number).is_some_and(StoredMetadata::is_link)
+    }
+}
+
+/// The inode of an object as a link, by that as a file, and the other way round.
+pub(super) fn as_link(inode: u64) -> u64 {
+    inode ^ LINK_BIT
+}
+
+/// True for sizes that the target of a link can have.
+pub(super) fn may_be_link(size: u64) -> bool {
+    (1..=LONGEST_TARGET).contains(&size)
+}
+
+/// A time of the service. Whole seconds: an answer about an object has no more, and listings of some services do.
+pub(crate) fn upload_time(seconds: f64) -> SystemTime {
+    let span = Duration::try_from_secs_f64(seconds.abs().floor()).unwrap_or_default();
+    let time = if seconds < 0.0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// A time in seconds and nanoseconds, which count upwards. None: this machine has no such time.
+pub(crate) fn exact_time(seconds: i64, nanoseconds: u32) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let time = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    time?.checked_add(Duration::from_nanos(u64::from(nanoseconds)))
+}
+
+impl Attributes {
+    /// Facts about a file by an answer about its object, without an inode.
+    pub fn of_object(meta: &ObjectMeta) -> Self {
+        let stored = StoredMetadata::of(&meta.attributes.metadata);
+        let exact = stored.modified.and_then(|(seconds, nanoseconds)| exact_time(seconds, nanoseconds));
+        Self {
+            inode: 0,
+            kind: if stored.is_link() && may_be_link(meta.size) { FileKind::Symlink } else { FileKind::File },
+            size: meta.size,
+            modified: exact.unwrap_or_else(|| upload_time(meta.last_modified)),
+            permissions: stored.permissions(),
+            uid: stored.uid,
+            gid: stored.gid,
+            is_known: true,
+            valid: Duration::ZERO,
+        }
+    }
+
+    /// True when the kind is not a guess. The rest may be.
+    pub fn has_kind(&self) -> bool {
+        self.is_known || self.kind != FileKind::File || !may_be_link(self.size)
+    }
+}
+
+impl Tree {
+    /// Remember what was stored with the object of an inode, from an answer about it. A file that turns out to be a
+    /// link has another inode from now on.
+    pub fn learn(&self, inode: u64, meta: &ObjectMeta) {
+        self.note_facts(inode, StoredMetadata::of(&meta.attributes.metadata), false);
+    }
+
+    fn note_facts(&self, inode: u64, stored: StoredMetadata, is_denied: bool) {
+        let place = self.read().file(inode).ok();
+        let number = match &place {
+            Some((_, _, facts)) if facts.is_plain_link => as_link(inode),
+            _ => inode,
+        };
+        {
+            let mut state = self.write();
+            if !is_denied && state.facts.get(number) == Some(&stored) {
+                return;
+            }
+            state.facts.insert(number, Learned { stored, is_denied });
+        }
+        self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if let Some((directory, name, facts)) = place
+            && facts.kind == FileKind::File
+            && stored.is_link()
+            && may_be_link(facts.size)
+        {
+            let (parent, listed) = {
+                let state = self.read();
+                let directory = &state.directories[directory as usize];
+                (directory.inode, directory.listed)
+            };
+            // As old as the listing that showed it: this says nothing about the object being there still.
+            let at = listed.unwrap_or_else(tokio::time::Instant::now);
+            // A directory that was forgotten meanwhile is listed anew.
+            let _shown = self.remember_check(directory, parent, &name, Some(facts), None, at);
+        }
+    }
+
+    /// The same file with the facts that its object states. They are asked for where they are not known: one request
+    /// for each version, however many callers wait for it.
+    ///
+    /// # Errors
+    /// `NotFound` when the object has gone; else why the service did not answer.
+    pub async fn learned(self: &Arc<Self>, mut found: Attributes) -> Result<Attributes> {
+        for _ in 0..VERSIONS {
+            if found.kind == FileKind::Directory {
+                return Ok(found);
+            }
+            let Ok((parent, name)) = self.name_of(found.inode) else {
+                // An open file whose name has gone: what is known of it stays.
+                return if found.is_known { Ok(found) } else { Err(VfsError::Stale) };
+            };
+            self.ask_ahead(parent, &name);
+            if found.is_known {
+                return Ok(found);
+            }
+            self.ask(found.inode).await?;
+            found = self.lookup(parent, &name).await?.attributes.ok_or(VfsError::NotFound)?;
+        }
+        if found.is_known { Ok(found) } else { Err(VfsError::TryLater) }
+    }
+
+    /// As [`Tree::read_names`], with the facts of the names: their kinds, or all. They are learned side by side. A name
+    /// whose facts cannot be had within `patience` comes without them.
+    ///
+    /// # Errors
+    /// Those of [`Tree::read_names`].
+    pub async fn read_known_names(
+        self: &Arc<Self>,
+        inode: u64,
+        (after, most): (Option<&str>, usize),
+        only_kinds: bool,
+        patience: Duration,
+    ) -> Result<NamePage> {
+        let page = self.read_names(inode, after, most).await?;
+        let is_guess = |found: &Attributes| if only_kinds { !found.has_kind() } else { !found.is_known };
+        let guesses = page.entries.iter().map(|(_, found)| found).filter(|found| is_guess(found));
+        let guesses: Vec<u64> = guesses.map(|found| found.inode).collect();
+        let answers: Vec<_> = guesses.iter().map(|inode| self.begin_asking(*inode)).collect();
+        if !only_kinds
+            && !page.is_end
+            && let Some((last, _)) = page.entries.last()
+        {
+            self.learn_after(inode, last);
+        }
+        if answers.is_empty() {
+            return Ok(page);
+        }
+        // A name without its facts says so.
+        let _in_time = tokio::time::timeout(patience, all(answers)).await;
+        self.read_names(inode, after, most).await
+    }
+
+    /// Learn the facts of these inodes side by side.
+    ///
+    /// # Errors
+    /// Why the service did not answer about one of them.
+    pub async fn learn_all(self: &Arc<Self>, inodes: impl IntoIterator<Item = u64>) -> Result<()> {
+        Ok(all(inodes.into_iter().map(|inode| self.begin_asking(inode)).collect()).await?)
+    }
+
+    async fn ask(self: &Arc<Self>, inode: u64) -> Result<()> {
+        let mut answer = self.begin_asking(inode);
+        let answered = answer.wait_for(Option::is_some).await.map_err(|_| VfsError::TryLater)?.clone();
+        answered.unwrap_or(Ok(())).map_err(VfsError::from)
+    }
+
+    /// The request for the facts of an inode that is under way, or a new one.
+    pub(super) fn begin_asking(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<Answer>> {
+        let mut asking = self.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(answer) = asking.get(&inode) {
+            return answer.clone();
+        }
+        let (sender, answer) = watch::channel(None);
+        asking.insert(inode, answer.clone());
+        let tree = Arc::clone(self);
+        tokio::spawn(async move {
+            let answered = tree.ask_service(inode).await;
+            tree.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&inode);
+            sender.send_replace(Some(answered));
+        });
+        answer
+    }
+
+    async fn ask_service(&self, inode: u64) -> Answer {
+        let _one = self.requests.acquire().await;
+        // Unknown by now: its name is looked up again.
+        let Ok(version) = self.version(inode) else { return Ok(()) };
+        match self.source.head(ObjectRef::new(&version.bucket, &version.key)).await {
+            Ok(meta) if is_version(&version, &meta) => self.learn(inode, &meta),
+            Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => return Err(error),
+            Err(error) if error.class != ErrorClass::NotFound => {
+                // Neither can its bytes be read: what would be shown of it stays as it is.
+                self.note_facts(inode, StoredMetadata::default(), true);
+            }
+            // Replaced or removed.
+            Ok(_) | Err(_) if self.options.is_frozen => self.note_facts(inode, StoredMetadata::default(), true),
+            Ok(_) | Err(_) => match self.replaced(inode).await {
+                Err(VfsError::Failed(error) | VfsError::Denied(error)) => return Err(error),
+                Ok(_) | Err(_) => {}
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Wait for all answers. Returns the first failure.
+async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
+    let mut first = Ok(());
+    for mut answer in answers {
+        // A request whose task has ended without an answer is made again when its facts are needed.
+        let Ok(answered) = answer.wait_for(Option::is_some).await else { continue };
+        first = first.and_then(|()| answered.clone().unwrap_or(Ok(())));
+    }
+    first
+}
+
+/// End of a request for facts.
+pub(super) type Answer = std::result::Result<(), StoreError>;
+
+impl State {
+    /// What the object of an inode states. None: not known.
+    pub(super) fn stated(&self, inode: u64, is_plain_link: bool) -> Option<&StoredMetadata> {
+        self.facts.get(if is_plain_link { as_link(inode) } else { inode })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_exact_to_the_nanosecond_and_an_upload_time_to_the_second() {
+        let nanos = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => i128::try_from(since.as_nanos()).unwrap(),
+            Err(before) => -i128::try_from(before.duration().as_nanos()).unwrap(),
+        };
+        for (seconds, nanoseconds) in [(1_600_000_000, 123_456_789), (1_764_300_000, 999_999_999), (0, 1), (-2, 7)] {
+            let expected = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+            assert_eq!(nanos(exact_time(seconds, nanoseconds).unwrap()), expected);
+        }
+        assert_eq!(exact_time(i64::MAX, 999_999_999).and_then(|time| time.checked_add(Duration::from_nanos(1))), None);
+        for (listed, shown) in [(1_764_300_000.987, 1_764_300_000), (1_764_300_000.0, 1_764_300_000), (0.5, 0)] {
+            assert_eq!(nanos(upload_time(listed)), i128::from(shown) * 1_000_000_000);
+        }
+    }
+
+    #[test]
+    fn half_of_the_facts_are_forgotten_when_there_are_too_many() {
+        let mut facts = LearnedFacts::default();
+        for number in 0..=MOST as u64 {
+            facts.restore(number, StoredMetadata { mode: Some(0o644), ..StoredMetadata::default() });
+        }
+        assert!(facts.get(MOST as u64).is_some() && facts.get(MOST as u64 / 2).is_some());
+        assert!(facts.get(0).is_none());
+        assert!(facts.to_keep().count() <= MOST);
+    }
+}
