@@ -214,7 +214,9 @@ def test_what_an_object_states_shows_before_it_is_read_and_stays_when_one_fact_i
     (folder / "renamed").rename(folder / "moved")
     (folder / "plain").rename(folder / "still plain")
     uploaded(s3server, bucket, mounted, tmp_path / "cache")
-    stated = {key: client.head_object(Bucket=bucket, Key=key)["Metadata"] for key in ("program", "moved", "still plain")}
+    stated = {
+        key: client.head_object(Bucket=bucket, Key=key)["Metadata"] for key in ("program", "moved", "still plain")
+    }
     assert (stated["program"]["mode"], stated["program"]["mtime"]) == ("0100775", PROGRAM["mtime"])
     assert {name: stated["moved"][name] for name in PROGRAM} == PROGRAM
     assert "mode" not in stated["still plain"]
