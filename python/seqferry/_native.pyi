@@ -264,12 +264,13 @@ class CopyItem:
         target_absent: bool = False,
         upload_id: str | None = None,
         part_size: int | None = None,
+        upload_etag: str | None = None,
         written: FoundCopy | None = None,
     ) -> CopyItem:
         """One object.
 
-        ``upload_id`` and ``part_size`` are what was recorded from an earlier StartedUpload, if anything was. One that
-        was ``written`` ends as done with these facts, and is not copied.
+        ``upload_id``, ``part_size`` and ``upload_etag`` are what was recorded from an earlier UploadRecord, if anything
+        was. One that was ``written`` ends as done with these facts, and is not copied.
 
         Raises:
             ValueError: ``upload_id`` is given without its ``part_size``.
@@ -288,8 +289,8 @@ class FoundCopy:
         """
 
 @final
-class StartedUpload:
-    """An upload was created. Record it, then ``Job.acknowledge`` it: no part is copied before."""
+class UploadRecord:
+    """An upload was created, or is about to be completed. Record it, then ``Job.acknowledge`` it: the job waits."""
 
     @property
     def id(self) -> int: ...
@@ -297,13 +298,16 @@ class StartedUpload:
     def upload_id(self) -> str: ...
     @property
     def part_size(self) -> int: ...
+    @property
+    def etag(self) -> str | None:
+        """``ETag`` of the object that completing the upload makes. None until it is about to be completed."""
 
 @final
 class Events:
     """Outcomes of a job since it was last asked."""
 
     @property
-    def begun(self) -> list[StartedUpload]: ...
+    def uploads(self) -> list[UploadRecord]: ...
     @property
     def cancelled(self) -> list[int]:
         """Ids of items that ended because the job was cancelled."""
@@ -399,7 +403,7 @@ class Job:
     def wait(self, timeout: float) -> Events:
         """Outcomes since the last call.
 
-        Returns at once when a StartedUpload is there; else when 500 events are there, the job has finished, or
+        Returns at once when an UploadRecord is there; else when 500 events are there, the job has finished, or
         ``timeout`` seconds are over. Releases the GIL.
         """
     def finished(self) -> bool:

@@ -94,30 +94,36 @@ pub struct RecordedUpload {
     pub upload_id: String,
     /// Bytes of each part but the last. 0 where parts have sizes of their own.
     pub part_size: u64,
+    /// `ETag` of the object that its parts make, recorded before the upload is completed. None: it was not.
+    pub etag: Option<String>,
 }
 
 impl RecordedUpload {
-    /// The upload by the two columns of a record. None without an id: the record keeps the part size of an upload that
-    /// is gone.
+    /// The upload by the columns of a record. None without an id: the record keeps the part size of an upload that is
+    /// gone.
     ///
     /// # Errors
     /// A sentence, when the part size of an upload is missing: its parts could not be distinguished.
-    pub fn of(upload_id: Option<String>, part_size: Option<u64>) -> Result<Option<Self>, &'static str> {
+    pub fn of(
+        upload_id: Option<String>,
+        part_size: Option<u64>,
+        etag: Option<String>,
+    ) -> Result<Option<Self>, &'static str> {
         match (upload_id, part_size) {
             (None, _) => Ok(None),
-            (Some(upload_id), Some(part_size)) => Ok(Some(Self { upload_id, part_size })),
+            (Some(upload_id), Some(part_size)) => Ok(Some(Self { upload_id, part_size, etag })),
             (Some(_), None) => Err("an upload is recorded with its part size"),
         }
     }
 }
 
-/// Journal in which the caller records uploads before their first part starts.
+/// Journal in which the caller records uploads before their first part starts, and before they are completed.
 pub trait UploadJournal: Sync {
     /// Returns once the upload is recorded durably.
     ///
     /// # Errors
     /// When it cannot be recorded: an error that names the operation, the target and the cause.
-    /// [`RequestError::Cancelled`] when the caller was stopped first. The session aborts the upload in both cases.
+    /// [`RequestError::Cancelled`] when the caller was stopped first. The session aborts a new upload in both cases.
     fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Result<(), RequestError>> + Send;
 }
 
@@ -250,7 +256,7 @@ impl UploadSession {
         }
         let upload_id = created?;
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let upload = RecordedUpload { upload_id, part_size: request.part_size };
+        let upload = RecordedUpload { upload_id, part_size: request.part_size, etag: None };
         self.open = Some(upload.clone());
         if self.retry_context.retries() > retries {
             // An attempt with a lost answer may have created another upload.
@@ -284,6 +290,17 @@ impl UploadSession {
         }
         self.open = None;
         Ok(None)
+    }
+
+    /// Has the `ETag` recorded of the object that completing the upload makes: only by that it is known again after a
+    /// kill.
+    ///
+    /// # Errors
+    /// Those of the journal. The upload stays open.
+    pub async fn record_etag(&mut self, etag: &str, journal: &impl UploadJournal) -> Result<(), RequestError> {
+        let Some(open) = self.open.as_mut().filter(|open| open.etag.as_deref() != Some(etag)) else { return Ok(()) };
+        open.etag = Some(etag.to_owned());
+        journal.record(open).await
     }
 
     /// Completes the upload from the parts in `request`. Bucket, key and upload id are those of the session.
@@ -412,11 +429,11 @@ mod tests {
 
     #[test]
     fn an_upload_is_recorded_with_its_part_size() {
-        let upload = RecordedUpload { upload_id: "id".to_owned(), part_size: 5 };
+        let upload = RecordedUpload { upload_id: "id".to_owned(), part_size: 5, etag: None };
 
-        assert_eq!(RecordedUpload::of(Some("id".to_owned()), Some(5)), Ok(Some(upload)));
-        assert_eq!(RecordedUpload::of(None, Some(5)), Ok(None), "aborted since");
-        assert_eq!(RecordedUpload::of(None, None), Ok(None));
-        assert!(RecordedUpload::of(Some("id".to_owned()), None).is_err());
+        assert_eq!(RecordedUpload::of(Some("id".to_owned()), Some(5), None), Ok(Some(upload)));
+        assert_eq!(RecordedUpload::of(None, Some(5), None), Ok(None), "aborted since");
+        assert_eq!(RecordedUpload::of(None, None, None), Ok(None));
+        assert!(RecordedUpload::of(Some("id".to_owned()), None, None).is_err());
     }
 }

@@ -109,7 +109,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::PyEndpoint>()?;
     module.add_class::<stats::Metric>()?;
     module.add_class::<stats::MetricSample>()?;
-    module.add_class::<values::StartedUpload>()?;
+    module.add_class::<values::UploadRecord>()?;
     module.add_class::<values::ObjectInfo>()?;
     module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;

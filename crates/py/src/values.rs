@@ -273,7 +273,7 @@ pub struct CopyItem(pub(crate) Item);
 impl CopyItem {
     #[new]
     #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None,
-                        part_size=None, written=None))]
+                        part_size=None, upload_etag=None, written=None))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         id: u64,
@@ -285,9 +285,10 @@ impl CopyItem {
         target_absent: bool,
         upload_id: Option<String>,
         part_size: Option<u64>,
+        upload_etag: Option<String>,
         written: Option<&PyFoundCopy>,
     ) -> PyResult<Self> {
-        let upload = RecordedUpload::of(upload_id, part_size).map_err(PyValueError::new_err)?;
+        let upload = RecordedUpload::of(upload_id, part_size, upload_etag).map_err(PyValueError::new_err)?;
         let written = written.map(|found| found.0.clone());
         Ok(Self(Item {
             id,
@@ -337,17 +338,11 @@ pub fn pack_shards(names: Vec<String>, sizes: Vec<u64>, shard_size: u64) -> PyRe
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 #[derive(Clone)]
-pub struct StartedUpload {
+pub struct UploadRecord {
     id: u64,
     upload_id: String,
     part_size: u64,
-}
-
-impl From<seqferry_rows::StartedUpload> for StartedUpload {
-    fn from(upload: seqferry_rows::StartedUpload) -> Self {
-        let seqferry_rows::StartedUpload { id, upload_id, part_size } = upload;
-        Self { id, upload_id, part_size }
-    }
+    etag: Option<String>,
 }
 
 /// Events of a job since the last call of `Job.wait`.
@@ -363,8 +358,12 @@ impl Events {
 #[pymethods]
 impl Events {
     #[getter]
-    fn begun(&self) -> Vec<StartedUpload> {
-        self.0.begun.iter().cloned().map(StartedUpload::from).collect()
+    fn uploads(&self) -> Vec<UploadRecord> {
+        let record = |(id, upload): &(u64, RecordedUpload)| {
+            let RecordedUpload { upload_id, part_size, etag } = upload.clone();
+            UploadRecord { id: *id, upload_id, part_size, etag }
+        };
+        self.0.uploads.iter().map(record).collect()
     }
 
     #[getter]

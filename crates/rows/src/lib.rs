@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use seqferry_client::RecordedUpload;
 use seqferry_transfer::{JobEvent, Outcome, State};
 
 /// A value of a row.
@@ -131,22 +132,11 @@ impl Results {
     }
 }
 
-/// Upload that a job has created, to be recorded before its first part is copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartedUpload {
-    /// Item id.
-    pub id: u64,
-    /// The service's id of the upload.
-    pub upload_id: String,
-    /// Bytes of each part but the last.
-    pub part_size: u64,
-}
-
 /// Events of a job by what their caller does with them.
 #[derive(Debug, Default)]
 pub struct EventBatch {
-    /// Uploads to be recorded.
-    pub begun: Vec<StartedUpload>,
+    /// Uploads to be recorded, with the ids of their items.
+    pub uploads: Vec<(u64, RecordedUpload)>,
     /// Ids of items that were cancelled: they stay open, and have no result.
     pub cancelled: Vec<u64>,
     /// Outcomes of all other items that have ended.
@@ -158,9 +148,7 @@ impl FromIterator<JobEvent> for EventBatch {
         let mut batch = Self::default();
         for event in events {
             match event {
-                JobEvent::MultipartBegun { id, upload_id, part_size } => {
-                    batch.begun.push(StartedUpload { id, upload_id, part_size });
-                }
+                JobEvent::RecordUpload { id, upload } => batch.uploads.push((id, upload)),
                 JobEvent::Ended(outcome) if outcome.state == State::Cancelled => batch.cancelled.push(outcome.id),
                 JobEvent::Ended(outcome) => batch.results.add(&outcome),
             }

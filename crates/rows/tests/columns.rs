@@ -1,7 +1,8 @@
 //! Ends of objects as columns of text.
 
 use proptest::prelude::*;
-use seqferry_rows::{EventBatch, Results, StartedUpload};
+use seqferry_client::RecordedUpload;
+use seqferry_rows::{EventBatch, Results};
 use seqferry_store::{Checksum, ChecksumAlgorithm, ErrorClass};
 use seqferry_transfer::{FailureClass, JobEvent, Method, ObjectFailure, Outcome, State, VerificationLevel};
 use serde_json::{Value, json};
@@ -38,12 +39,13 @@ fn column(results: &Results, wanted: &str) -> Vec<Value> {
 #[test]
 fn cancelled_items_have_no_result() {
     let ended = |id, state| JobEvent::Ended(Box::new(outcome(id, state)));
-    let begun = JobEvent::MultipartBegun { id: 1, upload_id: "upload".to_owned(), part_size: 5 };
+    let upload = RecordedUpload { upload_id: "upload".to_owned(), part_size: 5, etag: None };
+    let begun = JobEvent::RecordUpload { id: 1, upload: upload.clone() };
 
     let batch: EventBatch =
         [begun, ended(1, State::Done), ended(2, State::Cancelled), ended(3, State::Failed)].into_iter().collect();
 
-    assert_eq!(batch.begun, [StartedUpload { id: 1, upload_id: "upload".to_owned(), part_size: 5 }]);
+    assert_eq!(batch.uploads, [(1, upload)]);
     assert_eq!((batch.cancelled, batch.results.rows()), (vec![2], 2));
 }
 

@@ -267,7 +267,7 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(500)) {
                         match event {
-                            JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                            JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),
                             JobEvent::Ended(outcome) => assert!(outcome.failure.is_none(), "{outcome:?}"),
                         }
                     }

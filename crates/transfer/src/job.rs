@@ -41,14 +41,12 @@ const BULK: usize = 500;
 /// Event that a job reports to its caller.
 #[derive(Debug, Clone)]
 pub enum JobEvent {
-    /// An upload was created: record it, then acknowledge it.
-    MultipartBegun {
+    /// An upload was created, or is about to be completed: record it, then acknowledge it.
+    RecordUpload {
         /// Item id.
         id: u64,
-        /// Id of the upload, to be recorded.
-        upload_id: String,
-        /// Bytes of each part but the last, to be recorded.
-        part_size: u64,
+        /// What is to be recorded.
+        upload: RecordedUpload,
     },
     /// An object has ended.
     Ended(Box<Outcome>),
@@ -138,7 +136,7 @@ impl JobState {
 
     pub(crate) fn tell(&self, event: JobEvent) {
         let mut queue = lock(&self.events);
-        queue.urgent |= matches!(event, JobEvent::MultipartBegun { .. });
+        queue.urgent |= matches!(event, JobEvent::RecordUpload { .. });
         queue.events.push_back(event);
         if queue.urgent || queue.events.len() >= BULK {
             self.came.notify_all();
@@ -176,10 +174,9 @@ pub(crate) struct ItemJournal<'a> {
 
 impl UploadJournal for ItemJournal<'_> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
-        let RecordedUpload { upload_id, part_size } = upload.clone();
         let recorded = Arc::new(Notify::new());
         lock(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
-        self.state.tell(JobEvent::MultipartBegun { id: self.id, upload_id, part_size });
+        self.state.tell(JobEvent::RecordUpload { id: self.id, upload: upload.clone() });
         tokio::select! {
             biased;
             () = self.state.cancel.cancelled() => Err(RequestError::Cancelled),

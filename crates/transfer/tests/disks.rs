@@ -165,8 +165,8 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
                 let mut upload = None;
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(10)) {
-                        if let JobEvent::MultipartBegun { id, upload_id, part_size } = event {
-                            upload = Some(RecordedUpload { upload_id, part_size });
+                        if let JobEvent::RecordUpload { id, upload: recorded } = event {
+                            upload = Some(recorded);
                             job.acknowledge(&[id]);
                         }
                     }
@@ -300,7 +300,7 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
         ..CreateUpload::default()
     };
     let upload_id = fixture.memory.create_upload(&create).await.unwrap();
-    let item = Item { upload: Some(RecordedUpload { upload_id, part_size: 50 }), ..item };
+    let item = Item { upload: Some(RecordedUpload { upload_id, part_size: 50, etag: None }), ..item };
 
     let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
     let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;

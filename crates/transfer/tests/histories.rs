@@ -96,7 +96,7 @@ async fn the_versions_of_an_object_end_in_their_order() {
         let events = tokio::task::block_in_place(|| job.wait(Duration::from_secs(1)));
         ended.extend(events.into_iter().filter_map(|event| match event {
             JobEvent::Ended(outcome) => Some((outcome.id, outcome.state)),
-            JobEvent::MultipartBegun { .. } => None,
+            JobEvent::RecordUpload { .. } => None,
         }));
     }
     assert_eq!(ended, (1..20).map(|id| (id, State::Done)).collect::<Vec<_>>());

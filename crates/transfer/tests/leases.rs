@@ -72,7 +72,7 @@ async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
     let item = fixture.object(1, "big", &bytes(2, 700)).await;
     let job = start(&fixture, &lease, policy(), vec![item]);
     for event in job.wait(Duration::from_secs(30)) {
-        if let seqferry_transfer::JobEvent::MultipartBegun { id, .. } = event {
+        if let seqferry_transfer::JobEvent::RecordUpload { id, .. } = event {
             job.acknowledge(&[id]);
         }
     }

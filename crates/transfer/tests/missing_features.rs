@@ -111,7 +111,7 @@ async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_no
         fixture.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
     }
 
-    let item = Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50 }), ..item };
+    let item = Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..item };
     let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![item]).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
@@ -176,7 +176,7 @@ async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_
     let outcomes = fixture
         .run(
             Policy { resumed: true, ..policy() },
-            vec![Item { upload: Some(RecordedUpload { upload_id: old, part_size: 50 }), ..item }],
+            vec![Item { upload: Some(RecordedUpload { upload_id: old, part_size: 50, etag: None }), ..item }],
         )
         .await;
 

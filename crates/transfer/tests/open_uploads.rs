@@ -10,7 +10,7 @@ use seqferry_client::{Budget, BudgetLimits, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store::{CreateUpload, Digests, UploadRef};
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
-use seqferry_transfer::{Item, JobEvent, Policy, State, StopMode};
+use seqferry_transfer::{IfExists, Item, JobEvent, Policy, State, StopMode};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_no_answer_told_of_are_not_left_open() {
@@ -128,8 +128,11 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
         .unwrap();
     create("copy/unrecorded").await;
     let [first, second, third] = items;
-    let items =
-        vec![Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50 }), ..first }, second, third];
+    let items = vec![
+        Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..first },
+        second,
+        third,
+    ];
 
     let outcomes = fixture.run(Policy { only_clean: true, resumed: true, ..policy() }, items).await;
 
@@ -211,7 +214,10 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
 
     let resumed = Policy { resumed: true, ..policy() };
     let outcomes = fixture
-        .run(resumed, vec![Item { upload: Some(RecordedUpload { upload_id: lost, part_size: 50 }), ..item }])
+        .run(
+            resumed,
+            vec![Item { upload: Some(RecordedUpload { upload_id: lost, part_size: 50, etag: None }), ..item }],
+        )
         .await;
 
     assert_eq!(outcomes[&1].state, State::Done);
@@ -219,7 +225,31 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
     assert_eq!(open.iter().map(|upload| &upload.upload_id).collect::<Vec<_>>(), [&theirs]);
 }
 
-/// Acknowledge uploads until something has come about; the upload begun last, and how many objects ended before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
+    let job = Arc::new(fixture.start(policy(), vec![item.clone()]));
+    let recorded = acknowledge_until(&job, || job.finished()).await.0.unwrap();
+    let parts = fixture.store.count("UploadPartCopy");
+    let resume = async |etag: Option<&String>| {
+        let upload = RecordedUpload { etag: etag.cloned(), ..recorded.clone() };
+        let policy = Policy { resumed: true, if_exists: IfExists::Overwrite, ..policy() };
+        let outcomes = fixture.run(policy, vec![Item { upload: Some(upload), ..item.clone() }]).await;
+        assert_eq!(outcomes[&1].state, State::Done);
+        assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+        fixture.store.count("UploadPartCopy")
+    };
+
+    assert_eq!(resume(recorded.etag.as_ref()).await, parts, "what was finished is not repeated");
+    assert_eq!(resume(None).await, 2 * parts, "it was not about to be completed");
+    let theirs = fixture.object(2, "theirs", &bytes(8, 300)).await;
+    let theirs = Item { target_key: item.target_key.clone(), ..theirs };
+    fixture.run(Policy { if_exists: IfExists::Overwrite, ..policy() }, vec![theirs]).await;
+    assert_eq!(resume(recorded.etag.as_ref()).await, 4 * parts, "of the same size and as many parts");
+}
+
+/// Acknowledge uploads until something has come about; the upload recorded last, and how many objects ended before.
 async fn acknowledge_until(
     job: &Arc<seqferry_transfer::Job>,
     reached: impl Fn() -> bool,
@@ -230,8 +260,8 @@ async fn acknowledge_until(
         let events = tokio::task::spawn_blocking(move || waiting.wait(Duration::from_millis(20))).await.unwrap();
         for event in events {
             match event {
-                JobEvent::MultipartBegun { id, upload_id, part_size } => {
-                    upload = Some(RecordedUpload { upload_id, part_size });
+                JobEvent::RecordUpload { id, upload: recorded } => {
+                    upload = Some(recorded);
                     job.acknowledge(&[id]);
                 }
                 JobEvent::Ended(_) => ended += 1,
@@ -249,7 +279,7 @@ async fn no_part_starts_before_its_upload_is_recorded() {
     let (job, id) = tokio::task::spawn_blocking(move || {
         loop {
             for event in job.wait(Duration::from_secs(5)) {
-                if let JobEvent::MultipartBegun { id, .. } = event {
+                if let JobEvent::RecordUpload { id, .. } = event {
                     return (job, id);
                 }
             }

@@ -331,7 +331,7 @@ async fn a_cancelled_archive_leaves_no_upload() {
             }
         }
     });
-    let [JobEvent::MultipartBegun { id, .. }] = events[..] else { panic!("{events:?}") };
+    let [JobEvent::RecordUpload { id, .. }] = events[..] else { panic!("{events:?}") };
     job.acknowledge(&[id]);
     latch.reached().await;
 
@@ -396,8 +396,8 @@ fn live(
         }
         for event in job.wait(Duration::from_millis(5)) {
             match event {
-                JobEvent::MultipartBegun { id, upload_id, part_size } => {
-                    *recorded = Some(RecordedUpload { upload_id, part_size });
+                JobEvent::RecordUpload { id, upload } => {
+                    *recorded = Some(upload);
                     job.acknowledge(&[id]);
                 }
                 JobEvent::Ended(outcome) => outcomes.push(*outcome),

@@ -60,8 +60,8 @@ impl Model {
     /// Record an event as the control plane does; the job learns of recorded uploads.
     fn record(&mut self, job: &Job, event: JobEvent) {
         match event {
-            JobEvent::MultipartBegun { id, upload_id, part_size } => {
-                self.uploads.insert(id, RecordedUpload { upload_id, part_size });
+            JobEvent::RecordUpload { id, upload } => {
+                self.uploads.insert(id, upload);
                 job.acknowledge(&[id]);
             }
             JobEvent::Ended(outcome) => {

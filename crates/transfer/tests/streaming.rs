@@ -209,7 +209,13 @@ async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed()
     let resumed = Policy { limits, resumed: true, ..streaming() };
 
     let outcomes = services
-        .run(resumed, vec![Item { upload: Some(RecordedUpload { upload_id, part_size: PART as u64 }), ..item.clone() }])
+        .run(
+            resumed,
+            vec![Item {
+                upload: Some(RecordedUpload { upload_id, part_size: PART as u64, etag: None }),
+                ..item.clone()
+            }],
+        )
         .await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
@@ -234,7 +240,7 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
         tokio::task::spawn_blocking(move || {
             while !job.finished() {
                 for event in job.wait(Duration::from_millis(10)) {
-                    if let seqferry_transfer::JobEvent::MultipartBegun { id, .. } = event {
+                    if let seqferry_transfer::JobEvent::RecordUpload { id, .. } = event {
                         job.acknowledge(&[id]);
                     }
                 }

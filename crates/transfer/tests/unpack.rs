@@ -160,7 +160,7 @@ impl Setting {
         while !job.finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
-                    JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),
                     JobEvent::Ended(outcome) => outcomes.push(*outcome),
                 }
             }

@@ -67,6 +67,8 @@ class OpenObject(NamedTuple):
     version_id: str | None
     upload_id: str | None
     part_size: int | None
+    upload_etag: str | None
+    """``ETag`` of the object that completing the upload makes. None: it was not about to be completed."""
 
 
 def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
@@ -199,6 +201,7 @@ def _for_the_engine(
             object_.c.version_id,
             object_.c.upload_id,
             object_.c.part_size,
+            object_.c.target_etag,
         )
         .where(which)
         .order_by(object_.c.id)
@@ -206,18 +209,18 @@ def _for_the_engine(
     )
     return [
         # By position: taking a thousand rows apart by name takes longer than reading them.
-        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, upload_id, part_size)
-        for row_id, source_key, target_key, size, etag, version_id, upload_id, part_size in rows
+        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, upload_id, part_size, upload_etag)
+        for row_id, source_key, target_key, size, etag, version_id, upload_id, part_size, upload_etag in rows
     ]
 
 
-def record_uploads(connection: sa.Connection, begun: Iterable[tuple[int, str, int]]) -> None:
-    """Record (object id, upload id, part size) of uploads that were created."""
+def record_uploads(connection: sa.Connection, uploads: Iterable[tuple[int, str, int, str | None]]) -> None:
+    """Record uploads that were created, or are about to be completed: object id, upload id, part size, ``ETag``."""
     connection.execute(
         object_.update()
         .where(object_.c.id == sa.bindparam("row"))
-        .values(upload_id=sa.bindparam("upload"), part_size=sa.bindparam("part")),
-        [{"row": row, "upload": upload, "part": part} for row, upload, part in begun],
+        .values(upload_id=sa.bindparam("upload"), part_size=sa.bindparam("part"), target_etag=sa.bindparam("made")),
+        [{"row": row, "upload": upload, "part": part, "made": etag} for row, upload, part, etag in uploads],
     )
 
 

@@ -24,8 +24,8 @@ _SLOWEST: Final = 5
 """Objects under way that the progress of several jobs names."""
 
 
-class CreatedUpload(Protocol):
-    """An upload that was created: it is recorded before a part of it is sent."""
+class UploadRecord(Protocol):
+    """An upload, recorded before its first part is sent, and before it is completed with the ``ETag`` that it makes."""
 
     @property
     def id(self) -> int: ...
@@ -33,13 +33,15 @@ class CreatedUpload(Protocol):
     def upload_id(self) -> str: ...
     @property
     def part_size(self) -> int: ...
+    @property
+    def etag(self) -> str | None: ...
 
 
 class Events(Protocol):
     """Events of a job since the last call of ``Job.wait``."""
 
     @property
-    def begun(self) -> Sequence[CreatedUpload]: ...
+    def uploads(self) -> Sequence[UploadRecord]: ...
     @property
     def cancelled(self) -> Sequence[int]:
         """Ids of objects that ended because the job was cancelled."""
@@ -121,12 +123,12 @@ class Job(Protocol):
 
 
 Recorder = Callable[[Events], Sequence[int]]
-"""Keeps events, and returns the ids of created uploads of which parts may be sent now."""
+"""Keeps events, and returns the ids of objects whose uploads are on record now: they may go on."""
 
 
 def pass_by(events: Events) -> Sequence[int]:
     """Record nothing: an upload is not resumed by another process, so that its parts may be sent."""
-    return [one.id for one in events.begun]
+    return [one.id for one in events.uploads]
 
 
 def execute(
@@ -204,7 +206,7 @@ class _JoinedEvents:
     """See ``Events``."""
 
     def __init__(self, events: Sequence[Events]) -> None:
-        self.begun: Sequence[CreatedUpload] = [one for each in events for one in each.begun]
+        self.uploads: Sequence[UploadRecord] = [one for each in events for one in each.uploads]
         self.cancelled: Sequence[int] = [one for each in events for one in each.cancelled]
         self.ended = sum(each.ended for each in events)
         self._events = events
@@ -298,10 +300,10 @@ class JobSequence:
     def _take(self, job: Job, seconds: float, found: list[Events]) -> None:
         """Add to ``found`` what the job tells, if it tells anything."""
         events = job.wait(seconds)
-        if not (events.ended or events.begun or events.cancelled):
+        if not (events.ended or events.uploads or events.cancelled):
             return
         with self._lock:
-            self._of_upload |= {one.id: job for one in events.begun}
+            self._of_upload |= {one.id: job for one in events.uploads}
         found.append(events)
 
     def finished(self) -> bool:

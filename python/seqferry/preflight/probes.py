@@ -109,7 +109,7 @@ def _try(
 
     def record(events: Events) -> Sequence[int]:
         nonlocal why, is_created
-        is_created = bool(events.begun)
+        is_created = bool(events.uploads)
         why = why if is_created else _find_refusal(events) or why
         return ()  # no part is sent
 

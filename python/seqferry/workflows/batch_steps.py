@@ -182,15 +182,15 @@ class _BatchRecorder:
 
     def __call__(self, events: Events) -> Sequence[int]:
         running = self._running
-        told = events.ended or events.begun or events.cancelled
+        told = events.ended or events.uploads or events.cancelled
         if self._barren and (told or running.job.progress().bytes_done > 0):
             self._barren = False
             if not events.ended:  # else it is cleared by what is recorded
                 with self._runtime.database.write(durable=False) as connection:
                     batches.clear_barren(connection, running.run)
-        begun = _record(self._runtime, running, events)
-        # Suspended, no part may start, least of all for a run that was shut out.
-        return () if running.suspended else begun
+        recorded = _record(self._runtime, running, events)
+        # Suspended, no upload may go on, least of all for a run that was shut out.
+        return () if running.suspended else recorded
 
 
 def _until_turn() -> float:
@@ -205,15 +205,16 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
         The ids of objects whose upload is on record now.
     """
     run = running.run
-    begun = events.begun
+    uploads = events.uploads
     # Those stay open until it is certain that no upload of theirs is: see ``_clean``.
     running.cancelled.update(events.cancelled)
     owned = True
-    if begun:
+    if uploads:
         with runtime.database.write() as connection:
             owned = batches.owns(connection, run)
             if owned:
-                objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
+                records = [(one.id, one.upload_id, one.part_size, one.etag) for one in uploads]
+                objects.record_uploads(connection, records)
                 crash_points.reach("before-upload-recorded")
         crash_points.reach("after-upload-recorded")
     if owned and events.ended:
@@ -227,7 +228,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
         running.lose()
         return []
-    return [one.id for one in begun]
+    return [one.id for one in uploads]
 
 
 def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -> None:

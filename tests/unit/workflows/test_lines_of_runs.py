@@ -69,7 +69,7 @@ def test_the_keys_of_a_part_come_back_from_its_rows(name: str, line: int) -> Non
     source, target = part.spec.source.key + name, part.spec.target.key + name
     row = run._of_line(part, _planned(source, target))
 
-    one = run._of_part(part, OpenObject(1, row.source_key, row.target_key, 1, "e", None, None, None))
+    one = run._of_part(part, OpenObject(1, row.source_key, row.target_key, 1, "e", None, None, None, None))
 
     assert (one.source_key, one.target_key) == (source, target)
 

@@ -171,7 +171,7 @@ def test_versions_of_one_object_stay_in_one_batch_in_their_order(sizes: list[lis
 
 
 def _row(number: int, key: str, etag: str) -> OpenObject:
-    return OpenObject(number, key, f"in/{key}", 1, etag, f"v{number}", None, None)
+    return OpenObject(number, key, f"in/{key}", 1, etag, f"v{number}", None, None, None)
 
 
 _E = ["d41d8cd98f00b204e9800998ecf8427e", "900150983cd24fb0d6963f7d28e17f72", "0cc175b9c0f1b6a831c399e269772661"]

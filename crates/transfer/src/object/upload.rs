@@ -36,7 +36,7 @@ impl<J: UploadJournal> Object<'_, J> {
         route: &mut PartsRoute,
         source: &ObjectMeta,
     ) -> Result<OpenedUpload, AttemptError> {
-        if let Some(RecordedUpload { part_size, .. }) = self.upload.open().cloned() {
+        if let Some(RecordedUpload { part_size, etag, .. }) = self.upload.open().cloned() {
             if let Some(parts) = self.upload.adopt().await? {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
                 route.same_boundaries &= route.plan.part_size == part_size;
@@ -45,7 +45,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Upload(fitting(parts, plan)));
             }
-            if let Some(written) = self.find_completed(route, source, part_size, None).await? {
+            if let Some(written) = self.find_completed(route, source, etag.as_deref()).await? {
                 self.note_uncarried(source).await?;
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Completed(written));
@@ -77,15 +77,19 @@ impl<J: UploadJournal> Object<'_, J> {
             size: route.plan.size,
             ..self.upload.request()
         };
-        // No later run can use the parts of an object that is decompressed on the way: it is recorded without their size.
-        let part_size = if self.stored_size.is_none() { request.part_size } else { 0 };
-        let journal = RecordedWith { journal: self.journal, part_size };
-        match self.upload.begin(&request, &journal).await {
+        match self.upload.begin(&request, &self.recording(route)).await {
             Err(RequestError::Failed(error)) if self.streams() => {
                 Err(self.explain_refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))
             }
             begun => Ok(begun?),
         }
+    }
+
+    /// The journal of the upload. No later run can use the parts of an object that is decompressed on the way: it is
+    /// recorded without their size.
+    fn recording(&self, route: &PartsRoute) -> RecordedWith<'_, J> {
+        let part_size = if self.stored_size.is_none() { route.plan.part_size } else { 0 };
+        RecordedWith { journal: self.journal, part_size }
     }
 
     /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
@@ -157,11 +161,16 @@ impl<J: UploadJournal> Object<'_, J> {
         let (if_absent, if_match) = (request.if_absent, request.if_match.is_some());
         let joined = joined_etag(request.parts.iter().map(|part| part.etag.as_str()));
         let lacks_checksums = request.parts.iter().any(|part| part.checksum.is_none());
+        // By checksums, or the source's own `ETag`, the object is known after a kill as well.
+        let has_proof = route.whole.is_some() || joined.as_ref() == Some(&source.etag);
+        if let Some(joined) = joined.as_deref().filter(|_| !has_proof && self.policy.verify == VerificationRule::Auto) {
+            self.upload.record_etag(joined, &self.recording(route)).await?;
+        }
         let retries = self.retry_context.retries();
         match self.upload.complete(request).await {
             Ok(Completion::Object(written)) => Ok(written),
             Ok(Completion::Gone(error)) => {
-                match self.find_completed(route, source, route.plan.part_size, joined.as_deref()).await? {
+                match self.find_completed(route, source, joined.as_deref()).await? {
                     // A reply was lost: the try before has done it.
                     Some(written) => {
                         self.upload.confirm_completed();
@@ -176,10 +185,7 @@ impl<J: UploadJournal> Object<'_, J> {
             {
                 // An attempt whose answer was lost may have completed the upload.
                 let lost = matches!(trouble, AttemptError::Again(_)) && self.retry_context.retries() > retries;
-                if lost
-                    && let Some(written) =
-                        self.find_completed(route, source, route.plan.part_size, joined.as_deref()).await?
-                {
+                if lost && let Some(written) = self.find_completed(route, source, joined.as_deref()).await? {
                     self.upload.abort(false).await;
                     self.upload.forget();
                     return Ok(written);
@@ -216,29 +222,20 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the target after an upload turned out to be gone, if it is what the upload was meant to become. `joined` is
-    /// the `ETag` that the service makes of its parts, where they are known.
+    /// the `ETag` that the service makes of its parts: as they were sent, or as a run that was killed had it recorded.
     async fn find_completed(
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
-        part_size: u64,
         joined: Option<&str>,
     ) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
-            // No common digest: the target is ours if it was made of these very parts. Where they are not known any more,
-            // after a kill, it counts if it has as many parts and is younger than this transfer. Where more verification
-            // is required, the object is copied again.
-            Verdict::Unknown => {
-                let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                let is_made = match joined {
-                    Some(joined) => joined == target.etag,
-                    None => etag_parts(&target.etag) == Some(plan.count()) && self.is_young(target.last_modified),
-                };
-                self.policy.verify == VerificationRule::Auto && is_made
-            }
+            // No common digest: the target is ours if it was made of these very parts. Where more verification is required,
+            // the object is copied again.
+            Verdict::Unknown => self.policy.verify == VerificationRule::Auto && joined == Some(target.etag.as_str()),
         };
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
         Ok(ours.then_some(WrittenObject { etag, version_id, checksum, encryption }))

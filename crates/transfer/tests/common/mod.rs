@@ -193,7 +193,7 @@ pub async fn drain(job: Job) -> (HashMap<u64, Outcome>, Job) {
         while !job.finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
-                    JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),
                     JobEvent::Ended(outcome) => assert!(outcomes.insert(outcome.id, *outcome).is_none(), "ended twice"),
                 }
             }

@@ -254,10 +254,11 @@ impl Tree {
             }
             // Replaced or removed.
             Ok(_) | Err(_) if self.options.is_frozen => self.note_facts(inode, StoredMetadata::default(), true),
-            Ok(_) | Err(_) => match self.replaced(inode).await {
-                Err(VfsError::Failed(error) | VfsError::Denied(error)) => return Err(error),
-                Ok(_) | Err(_) => {}
-            },
+            Ok(_) | Err(_) => {
+                if let Err(VfsError::Failed(error) | VfsError::Denied(error)) = self.replaced(inode).await {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }

@@ -44,5 +44,6 @@ def copy_item(one: OpenObject, *, target_absent: bool = False, written: FoundCop
         target_absent=target_absent,
         upload_id=one.upload_id,
         part_size=one.part_size,
+        upload_etag=one.upload_etag,
         written=written,
     )

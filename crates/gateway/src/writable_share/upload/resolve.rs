@@ -59,7 +59,8 @@ impl<D: Disk> Uploader<D> {
         let session = self.session(&open.path, open.changed);
         session.sweep(None).await?;
         if !open.upload_id.is_empty() {
-            let upload = RecordedUpload { upload_id: open.upload_id.clone().into(), part_size: open.part_size };
+            let upload =
+                RecordedUpload { upload_id: open.upload_id.clone().into(), part_size: open.part_size, etag: None };
             session.recorded(Some(upload)).abort(true).await;
         }
         Ok(())

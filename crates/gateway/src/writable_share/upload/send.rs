@@ -322,7 +322,7 @@ impl<D: Disk> Uploader<D> {
     pub(super) fn recorded(&self, sending: &Sending, path: &str) -> Option<RecordedUpload> {
         let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned())?;
         let is_same = found.changed == sending.changed && &*found.path == path && !found.upload_id.is_empty();
-        is_same.then(|| RecordedUpload { upload_id: found.upload_id.into(), part_size: found.part_size })
+        is_same.then(|| RecordedUpload { upload_id: found.upload_id.into(), part_size: found.part_size, etag: None })
     }
 
     /// Uploads in parts to a path. One that a killed process created and did not record is younger than the change of
