@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::pairs::{assert_whole, pair};
-use crate::common::{TARGET, TransferFixture, bytes, drain, policy};
+use crate::common::{TARGET, TransferFixture, bytes, drain, policy, small_limits};
 use bytes::Bytes;
 use seqferry_client::{Budget, BudgetLimits, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store::{CreateUpload, Digests, UploadRef};
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_transfer::{IfExists, Item, JobEvent, Policy, State, StopMode};
 
@@ -227,7 +228,7 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
-    let fixture = TransferFixture::new();
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).without_checksums());
     let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let job = Arc::new(fixture.start(policy(), vec![item.clone()]));
     let recorded = acknowledge_until(&job, || job.finished()).await.0.unwrap();

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{SOURCE, TARGET, TransferFixture, bytes, job, policy};
+use crate::common::{SOURCE, TARGET, TransferFixture, bytes, job, policy, small_limits};
 use proptest::prelude::*;
 use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::prelude::*;
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use seqferry_transfer::{DataPath, IfExists, Item, Job, JobEvent, Policy, State};
 
@@ -127,9 +128,11 @@ proptest! {
         kills in proptest::collection::vec(kill_point(), 0..5),
         overwrite in any::<bool>(),
         stream in any::<bool>(),
+        checksums in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let fixture = TransferFixture::new();
+        let memory = MemoryStore::new(small_limits().minimum_part);
+        let fixture = TransferFixture::of(if checksums { memory } else { memory.without_checksums() });
         let performed = Arc::new(FaultStore::new(Arc::clone(&fixture.memory) as Arc<dyn ObjectStore>));
         let items: Vec<Item> = sizes
             .iter()

@@ -243,7 +243,8 @@ def record_of(row: sa.Row[Any]) -> ObjectRecord:
         method=row.method,
         started_at=row.started_at,
         ended_at=row.ended_at,
-        target_etag=row.target_etag,
+        # Until then it is what completing the upload will make.
+        target_etag=None if row.ended_at is None else row.target_etag,
         target_version_id=row.target_version_id,
         checksum_algorithm=row.checksum_algorithm,
         checksum=row.checksum,

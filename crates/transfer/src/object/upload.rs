@@ -15,7 +15,7 @@ use seqferry_store::{
 use super::md5::MD5;
 use super::{AttemptError, Object, TargetAfterWrite, VerificationRule};
 use crate::outcome::{FailureClass, ObjectFailure};
-use crate::plan::{PartPlan, etag_parts};
+use crate::plan::PartPlan;
 use crate::verification::{self, PartsRoute, Verdict, joined_etag};
 
 /// Parts that the upload holds, by part number.
@@ -29,7 +29,7 @@ pub(super) enum OpenedUpload {
     Completed(WrittenObject),
 }
 
-impl<J: UploadJournal> Object<'_, J> {
+impl<'a, J: UploadJournal> Object<'a, J> {
     /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
     pub(super) async fn open_upload(
         &mut self,
@@ -77,7 +77,8 @@ impl<J: UploadJournal> Object<'_, J> {
             size: route.plan.size,
             ..self.upload.request()
         };
-        match self.upload.begin(&request, &self.recording(route)).await {
+        let journal = self.recording(route);
+        match self.upload.begin(&request, &journal).await {
             Err(RequestError::Failed(error)) if self.streams() => {
                 Err(self.explain_refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))
             }
@@ -87,7 +88,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// The journal of the upload. No later run can use the parts of an object that is decompressed on the way: it is
     /// recorded without their size.
-    fn recording(&self, route: &PartsRoute) -> RecordedWith<'_, J> {
+    fn recording(&self, route: &PartsRoute) -> RecordedWith<'a, J> {
         let part_size = if self.stored_size.is_none() { route.plan.part_size } else { 0 };
         RecordedWith { journal: self.journal, part_size }
     }
@@ -161,10 +162,11 @@ impl<J: UploadJournal> Object<'_, J> {
         let (if_absent, if_match) = (request.if_absent, request.if_match.is_some());
         let joined = joined_etag(request.parts.iter().map(|part| part.etag.as_str()));
         let lacks_checksums = request.parts.iter().any(|part| part.checksum.is_none());
-        // By checksums, or the source's own `ETag`, the object is known after a kill as well.
-        let has_proof = route.whole.is_some() || joined.as_ref() == Some(&source.etag);
-        if let Some(joined) = joined.as_deref().filter(|_| !has_proof && self.policy.verify == VerificationRule::Auto) {
-            self.upload.record_etag(joined, &self.recording(route)).await?;
+        // By the `ETag` of the source itself the object is known after a kill as well.
+        let unknown = |joined: &&str| *joined != source.etag && self.policy.verify == VerificationRule::Auto;
+        if let Some(joined) = joined.as_deref().filter(unknown) {
+            let journal = self.recording(route);
+            self.upload.record_etag(joined, &journal).await?;
         }
         let retries = self.retry_context.retries();
         match self.upload.complete(request).await {

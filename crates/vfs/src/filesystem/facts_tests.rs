@@ -53,7 +53,7 @@ fn name_of(key: &str) -> &str {
 }
 
 impl Setting {
-    async fn new(options: TreeOptions) -> Self {
+    fn new(options: TreeOptions) -> Self {
         let store = MemoryStore::with_buckets(&["b"]);
         let asked = Arc::new(FaultStore::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
         let source = StoreSource::over(&asked);
@@ -106,7 +106,7 @@ async fn lookup(files: &FileSystem, parent: u64, name: &str) -> Attributes {
 async fn a_version_shows_what_it_states_from_the_first_lookup_to_the_last() {
     for lifetime in [None, Some(Duration::from_mins(1)), Some(Duration::ZERO)] {
         let options = TreeOptions { lifetime, ..TreeOptions::bucket("b") };
-        let setting = Setting::new(options.clone()).await;
+        let setting = Setting::new(options.clone());
         for (key, metadata, bytes, _) in CASES {
             setting.put(key, metadata, bytes).await;
         }
@@ -118,14 +118,13 @@ async fn a_version_shows_what_it_states_from_the_first_lookup_to_the_last() {
             let (name, expected) = (name_of(case.0), setting.expected(case).await);
             let first = lookup(files, ROOT, name).await;
             assert_eq!(shown(&first), expected, "{name}, {lifetime:?}");
-            match first.kind {
-                FileKind::Symlink => drop(files.read_link(first.inode).await.unwrap()),
-                _ => {
-                    let handle = files.open(first.inode).await.unwrap();
-                    files.read(handle, 0, 100).await.unwrap();
-                    assert_eq!(shown(&files.attributes(first.inode).unwrap()), expected, "{name} open");
-                    files.close(handle);
-                }
+            if first.kind == FileKind::Symlink {
+                files.read_link(first.inode).await.unwrap();
+            } else {
+                let handle = files.open(first.inode).await.unwrap();
+                files.read(handle, 0, 100).await.unwrap();
+                assert_eq!(shown(&files.attributes(first.inode).unwrap()), expected, "{name} open");
+                files.close(handle);
             }
             let again = lookup(files, ROOT, name).await;
             assert_eq!((again.inode, shown(&again)), (first.inode, expected), "{name} read");
@@ -159,7 +158,7 @@ async fn a_version_shows_what_it_states_from_the_first_lookup_to_the_last() {
 
 #[tokio::test]
 async fn names_and_kinds_cost_no_request_where_an_object_cannot_be_a_link() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.put("large", &[("mode", "0120777")], &[b'x'; 4096]).await;
     setting.put("empty", &[], b"").await;
     setting.put("folder/a", &[], b"a").await;
@@ -186,7 +185,7 @@ async fn names_and_kinds_cost_no_request_where_an_object_cannot_be_a_link() {
 
 #[tokio::test]
 async fn all_who_ask_for_the_facts_of_a_version_share_one_request() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.put("a", &[("mode", "0100755")], b"x").await;
     let asked = (0..50).map(|_| {
         let files = Arc::clone(&setting.files);
@@ -200,7 +199,7 @@ async fn all_who_ask_for_the_facts_of_a_version_share_one_request() {
 
 #[tokio::test]
 async fn an_object_that_was_replaced_since_it_was_listed_shows_as_it_is_now() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     for key in ["replaced", "removed", "folder now", "link now"] {
         setting.put(key, &[("mode", "0100600")], b"before").await;
     }
@@ -221,7 +220,7 @@ async fn an_object_that_was_replaced_since_it_was_listed_shows_as_it_is_now() {
 
 #[tokio::test]
 async fn facts_that_cannot_be_had_are_an_error_and_denied_ones_are_defaults() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.put("a", &[("mode", "0100755")], b"x").await;
     setting.put("denied", &[("mode", "0100755")], b"x").await;
     setting.asked.rule(Rule::always("HeadObject", Fault::Fail("AccessDenied", 403)).key("denied"));
@@ -238,7 +237,7 @@ async fn facts_that_cannot_be_had_are_an_error_and_denied_ones_are_defaults() {
 
 #[tokio::test]
 async fn a_frozen_view_keeps_the_version_that_was_listed() {
-    let setting = Setting::new(TreeOptions { is_frozen: true, lifetime: None, ..TreeOptions::bucket("b") }).await;
+    let setting = Setting::new(TreeOptions { is_frozen: true, lifetime: None, ..TreeOptions::bucket("b") });
     setting.put("a", &[], b"before").await;
     setting.files.tree().list_again(ROOT).await.unwrap();
     setting.put("a", &[("mode", "0100755")], b"and after").await;
@@ -255,7 +254,7 @@ fn distant(setting: &Setting) {
 
 #[tokio::test(start_paused = true)]
 async fn files_that_are_asked_for_in_order_are_learned_ahead() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     let names = setting.many(1000).await;
     let directory = lookup(&setting.files, ROOT, "d").await.inode;
     distant(&setting);
@@ -270,7 +269,7 @@ async fn files_that_are_asked_for_in_order_are_learned_ahead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_of_names_is_learned_side_by_side_and_the_next_one_ahead() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.many(10_000).await;
     let directory = lookup(&setting.files, ROOT, "d").await.inode;
     distant(&setting);
@@ -293,7 +292,7 @@ async fn a_page_of_names_is_learned_side_by_side_and_the_next_one_ahead() {
 
 #[tokio::test(start_paused = true)]
 async fn names_come_without_facts_that_do_not_come_in_time() {
-    let setting = Setting::new(TreeOptions::bucket("b")).await;
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.many(10).await;
     setting.asked.rule(Rule::always("HeadObject", Fault::Delay(Duration::from_hours(1))));
     let directory = lookup(&setting.files, ROOT, "d").await.inode;
