@@ -16,7 +16,7 @@ from support.servers import KINDS
 _TOOLS = {"SEQFERRY_VERSITYGW", "SEQFERRY_WEED", "SEQFERRY_S3PROXY", "SEQFERRY_S3SIM", "SEQFERRY_COMMAND"}
 
 
-def _hide_own_settings() -> None:
+def hide_own_settings() -> None:
     """Those of the person who runs this, from all that is started here."""
     for name in list(os.environ):
         if (name.startswith(("AWS_", "SEQFERRY_")) and name not in _TOOLS) or name.lower().endswith("_proxy"):
@@ -26,7 +26,7 @@ def _hide_own_settings() -> None:
 
 def main() -> int:
     options, folder = _options()
-    _hide_own_settings()
+    hide_own_settings()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json*"):
         old.unlink()

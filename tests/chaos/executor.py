@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from chaos import levers
 from chaos.schedule import CALM, Fault
-from chaos.world import World
 
 _WHEN_SECONDS: Final = 3.0
 """A state that is not seen for so long is given up: the fault then strikes without it, and says so."""
@@ -67,7 +66,7 @@ class Log:
 class Executor:
     """``strike`` runs one schedule."""
 
-    def __init__(self, world: World, log: Log) -> None:
+    def __init__(self, world: levers.StoredWorld, log: Log) -> None:
         self._world = world
         self._log = log
         self._victims: dict[str, threading.Lock] = {}

@@ -8,17 +8,29 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, Protocol
 
 import psycopg
 
 from chaos.schedule import Fault
+from chaos.shares.world import ShareWorld
 from chaos.world import WorkerHost, World
 from support import proxy as storage
 from support.postgres import frozen_server
+from support.relay import Relay
 
-Lever = Callable[[World, Fault], contextlib.AbstractContextManager[object]]
-"""Begins a fault; the end of its block heals it. What takes no time is done when the block begins."""
+Lever = Callable[[Any, Fault], contextlib.AbstractContextManager[object]]
+"""Begins a fault in a world; the end of its block heals it. What takes no time is done when the block begins.
+
+Levers of storages work in a world of workers and in one of shares."""
+
+
+class StoredWorld(Protocol):
+    """A world with an S3 server behind a relay and a proxy."""
+
+    proxy: storage.Proxy
+    storage_relay: Relay
+
 
 _LEVERS: dict[str, Lever] = {}
 _CHANGES: Final = (
@@ -42,8 +54,8 @@ def kinds() -> frozenset[str]:
     return frozenset(_LEVERS)
 
 
-def _lever(*names: str) -> Callable[[Callable[[World, Fault], Generator[None]]], None]:
-    def add(act: Callable[[World, Fault], Generator[None]]) -> None:
+def _lever(*names: str) -> Callable[[Callable[[Any, Fault], Generator[None]]], None]:
+    def add(act: Callable[[Any, Fault], Generator[None]]) -> None:
         for name in names:
             _LEVERS[name] = contextmanager(act)
 
@@ -101,6 +113,15 @@ def _(world: World, fault: Fault) -> Generator[None]:
 def _(world: World, fault: Fault) -> Generator[None]:
     clock = _worker(world, fault).clock
     clock.move(0.0 if clock.shift else fault.value)
+    yield
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+@_lever("gateway.kill")
+def _(world: ShareWorld, fault: Fault) -> Generator[None]:
+    world.host.kill(pause=2.0 * fault.value)
     yield
 
 
@@ -164,7 +185,7 @@ def _(world: World, fault: Fault) -> Generator[None]:
 
 
 @_lever("storage.refuse")
-def _(world: World, _fault: Fault) -> Generator[None]:
+def _(world: StoredWorld, _fault: Fault) -> Generator[None]:
     world.storage_relay.refuse()
     try:
         yield
@@ -176,7 +197,7 @@ def _rules(*rules: tuple[tuple[str, ...], Callable[[Fault], storage.Action], boo
     """Rules of the proxy: operations, action, and whether all are touched or only by chance."""
 
     @contextmanager
-    def act(world: World, fault: Fault) -> Generator[None]:
+    def act(world: StoredWorld, fault: Fault) -> Generator[None]:
         made = [
             world.proxy.rule(
                 operations, action(fault), probability=None if all_ else fault.value, seed=fault.n * 10 + number

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -69,6 +69,12 @@ KINDS: Final[dict[str, Kind]] = {
     "simulator.stall": Kind("simulator", 2, (1.0, 5.0)),
 }
 
+OF_SHARES: Final[dict[str, Kind]] = {
+    "gateway.kill": Kind("gateway", 18, rests=4.0, whens=_WRITES),
+    **{name: kind for name, kind in KINDS.items() if kind.victim == "storage"},
+}
+"""Kinds of faults that strike a share that is written."""
+
 CALM: Final = "calm"
 _CALM_EVERY_SECONDS: Final = 330.0
 _WHEN_SHARE: Final = 0.5
@@ -96,6 +102,7 @@ def draw(
     gap: float,
     calm_every: float = _CALM_EVERY_SECONDS,
     first: Sequence[str] = (),
+    kinds: Mapping[str, Kind] = KINDS,
 ) -> list[Fault]:
     """So many faults, ``gap`` seconds apart on average, with a calm phase now and then and one at the end.
 
@@ -103,10 +110,8 @@ def draw(
         first: kinds that are drawn once each before others, by chance, as soon as their victims are free.
     """
     rng = random.Random(seed)
-    classes = {
-        "worker": [f"worker{number}" for number in range(workers)],
-        **{name: [name] for name in ("database", "storage", "simulator")},
-    }
+    hosts = [f"worker{number}" for number in range(workers)]
+    classes = {kind.victim: hosts if kind.victim == "worker" else [kind.victim] for kind in kinds.values()}
     free = {victim: 0.0 for victims in classes.values() for victim in victims}
     wanted = dict.fromkeys(first)
     drawn: list[Fault] = []
@@ -117,7 +122,7 @@ def draw(
             drawn.append(Fault(len(drawn), round(calm_at, 2), CALM, ""))
             calm_at += calm_every
         ready = {
-            name: kind for name, kind in KINDS.items() if any(free[victim] <= t for victim in classes[kind.victim])
+            name: kind for name, kind in kinds.items() if any(free[victim] <= t for victim in classes[kind.victim])
         }
         if not ready:
             t = min(free.values())

@@ -76,7 +76,7 @@ def test_no_victim_is_struck_twice_at_once() -> None:
 
 
 def test_each_kind_of_fault_has_a_lever() -> None:
-    assert levers.kinds() == set(schedule.KINDS)
+    assert levers.kinds() == {*schedule.KINDS, *schedule.OF_SHARES}
     assert {when for kind in schedule.KINDS.values() for when in kind.whens} == set(levers.IN_FLIGHT)
 
 

@@ -37,7 +37,7 @@ def case_insensitive(place: Path) -> Iterator[Path]:
     """
     tried: list[str] = []
     folder, image = place / "folder", place.with_suffix(".image")
-    with _device(image) as device:
+    with _device(image, _SIZE) as device:
         names = {"device": device, "place": str(place), "folder": str(folder)}
         for make, mount, change in _CASE_INSENSITIVE:
             try:
@@ -62,9 +62,26 @@ def case_insensitive(place: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _device(image: Path) -> Iterator[str]:
+def small(place: Path, size: int) -> Iterator[Path]:
+    """A file system of ``size`` bytes, mounted at ``place`` (an empty folder) for the block.
+
+    Raises:
+        NoFileSystemError: none can be mounted.
+    """
+    with _device(place.with_suffix(".image"), size) as device:
+        names = {"device": device, "place": str(place)}
+        _done(("mkfs.ext4", "-q", "-m", "0", "{device}"), names)
+        _done(("mount", "{device}", "{place}"), names)
+        try:
+            yield place
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+
+
+@contextmanager
+def _device(image: Path, size: int) -> Iterator[str]:
     with image.open("wb") as file:
-        file.truncate(_SIZE)
+        file.truncate(size)
     device = _done(("losetup", "--find", "--show", "{image}"), {"image": str(image)}).strip()
     try:
         yield device

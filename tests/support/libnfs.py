@@ -42,17 +42,26 @@ class Share:
             ("nfs_mount", text, text),
             ("nfs_creat", text, ctypes.c_int, out),
             ("nfs_open", text, ctypes.c_int, out),
+            ("nfs_open2", text, ctypes.c_int, ctypes.c_int, out),
             ("nfs_write", pointer, ctypes.c_uint64, text),
+            ("nfs_pwrite", pointer, ctypes.c_uint64, ctypes.c_uint64, text),
             ("nfs_read", pointer, ctypes.c_uint64, text),
             ("nfs_fsync", pointer),
             ("nfs_close", pointer),
             ("nfs_rename", text, text),
             ("nfs_unlink", text),
+            ("nfs_mkdir", text),
+            ("nfs_rmdir", text),
+            ("nfs_truncate", text, ctypes.c_uint64),
+            ("nfs_chmod", text, ctypes.c_int),
+            ("nfs_utimes", text, pointer),
             ("nfs_opendir", text, out),
             ("nfs_readdir", pointer),
             ("nfs_closedir", pointer),
         ):
             getattr(library, name).argtypes = (pointer, *arguments)
+        library.nfs_destroy_context.argtypes = (pointer,)
+        library.nfs_destroy_context.restype = None
         library.nfs_init_context.restype = library.nfs_readdir.restype = pointer
         library.nfs_parse_url_dir.restype = ctypes.POINTER(_Url)
         library.nfs_get_error.restype = text
@@ -90,6 +99,18 @@ class Share:
         self._call(name, "nfs_open", f"/{name}".encode(), os.O_RDONLY, ctypes.byref(file))
         return file
 
+    def open_to_write(self, name: str, flags: int, mode: int = 0o644) -> ctypes.c_void_p:
+        """A file, open to be written. With ``os.O_SYNC`` among the flags each write is on the server's disk."""
+        file = ctypes.c_void_p()
+        self._call(name, "nfs_open2", f"/{name}".encode(), os.O_WRONLY | flags, mode, ctypes.byref(file))
+        return file
+
+    def write_at(self, file: ctypes.c_void_p, offset: int, body: bytes) -> None:
+        """Write bytes at an offset, all of them."""
+        while body:
+            count = self._call("write", "nfs_pwrite", file, offset, len(body), body)
+            body, offset = body[count:], offset + count
+
     def write(self, file: ctypes.c_void_p, body: bytes) -> None:
         """Append bytes, all of them."""
         while body:
@@ -112,6 +133,27 @@ class Share:
 
     def remove(self, name: str) -> None:
         self._call(f"removal of {name}", "nfs_unlink", f"/{name}".encode())
+
+    def make_folder(self, name: str) -> None:
+        self._call(f"folder {name}", "nfs_mkdir", f"/{name}".encode())
+
+    def remove_folder(self, name: str) -> None:
+        self._call(f"removal of {name}", "nfs_rmdir", f"/{name}".encode())
+
+    def truncate(self, name: str, size: int) -> None:
+        self._call(f"truncation of {name}", "nfs_truncate", f"/{name}".encode(), size)
+
+    def set_mode(self, name: str, mode: int) -> None:
+        self._call(f"mode of {name}", "nfs_chmod", f"/{name}".encode(), mode)
+
+    def set_modified(self, name: str, microseconds: int) -> None:
+        """Set the time of a file, both of access and of change, in microseconds since the epoch."""
+        times = (ctypes.c_long * 4)(*divmod(microseconds, 1_000_000) * 2)
+        self._call(f"time of {name}", "nfs_utimes", f"/{name}".encode(), times)
+
+    def end(self) -> None:
+        """Leave the share. No call follows."""
+        self._library.nfs_destroy_context(self._context)
 
     def count(self, folder: str) -> int:
         """Number of names in a folder."""

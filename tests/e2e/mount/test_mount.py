@@ -146,11 +146,12 @@ def test_metadata_and_attributes_show(
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"12345"}, Metadata={"mtime": "1600000000.5", "mode": "0100640"})
-    put(seaweedfs, bucket, {"link.rclonelink": b"file"})
+    put(seaweedfs, bucket, {"link.rclonelink": b"file", "plain": b""})
     folder = mounter(seaweedfs, f"s3://{bucket}", "--file-mode", "0444", "--dir-mode", "0550").directory
 
     head = seaweedfs.client().head_object(Bucket=bucket, Key="file")
-    assert (folder / "file").stat().st_mode & 0o777 == 0o444
+    modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("file", "plain")]
+    assert modes == [0o640, 0o444]  # stated by the object, and the mount's own
     assert (folder / "file").read_bytes() == b"12345"
     assert os.getxattr(folder / "file", "user.s3.etag").decode() == head["ETag"].strip('"')
     assert os.getxattr(folder / "file", "user.s3.storage-class") == b"STANDARD"
