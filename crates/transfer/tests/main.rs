@@ -15,6 +15,7 @@ mod leases;
 mod missing_features;
 mod open_uploads;
 mod pack;
+mod pack_evidence;
 mod removals;
 mod resume;
 mod stream_evidence;

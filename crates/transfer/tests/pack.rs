@@ -22,10 +22,10 @@ use seqferry_transfer::{
 };
 use tokio::runtime::Handle;
 
-const ARCHIVE: &str = "out/run.tar";
-const INDEX: &str = "out/run.tar.sfidx";
+pub(crate) const ARCHIVE: &str = "out/run.tar";
+pub(crate) const INDEX: &str = "out/run.tar.sfidx";
 
-fn limits() -> CopyLimits {
+pub(crate) fn limits() -> CopyLimits {
     // An archive has headers of 512 bytes: parts of ten bytes would be too small for any.
     CopyLimits {
         minimum_part: 700,
@@ -39,20 +39,20 @@ fn limits() -> CopyLimits {
     }
 }
 
-fn packing() -> Policy {
+pub(crate) fn packing() -> Policy {
     Policy { limits: limits(), ..policy() }
 }
 
-fn options() -> PackOptions {
+pub(crate) fn options() -> PackOptions {
     PackOptions { strip: "run/".into(), index: true }
 }
 
-async fn member(fixture: &TransferFixture, id: u64, name: &str, contents: &[u8]) -> Item {
+pub(crate) async fn member(fixture: &TransferFixture, id: u64, name: &str, contents: &[u8]) -> Item {
     let item = fixture.object(id, &format!("run/{name}"), contents).await;
     Item { target_key: ARCHIVE.into(), ..item }
 }
 
-async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<Item> {
+pub(crate) async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<Item> {
     let mut items = Vec::new();
     for (id, size) in sizes.iter().enumerate() {
         items.push(member(fixture, id as u64, &format!("{id:03}.bin"), &bytes(id as u64, *size)).await);
@@ -62,12 +62,12 @@ async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<Item> {
     items
 }
 
-fn start(fixture: &TransferFixture, policy: Policy, items: Vec<Item>) -> Job {
+pub(crate) fn start(fixture: &TransferFixture, policy: Policy, items: Vec<Item>) -> Job {
     let (from, to) = (fixture.connection.clone(), fixture.connection.clone());
     Job::start_pack(&Handle::current(), fixture.scheduler(), job(from, to, policy, items), options())
 }
 
-async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
+pub(crate) async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
     let outcomes = drain(start(fixture, policy, items.to_vec())).await.0;
     assert_eq!(fixture.budget.stats().in_flight, 0, "a request permit leaked");
     assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
@@ -75,7 +75,7 @@ async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Item]) -> Hash
     outcomes
 }
 
-async fn expected(fixture: &TransferFixture, items: &[Item]) -> Vec<u8> {
+pub(crate) async fn expected(fixture: &TransferFixture, items: &[Item]) -> Vec<u8> {
     let mut items = items.to_vec();
     items.sort_by(|a, b| a.source_key.cmp(&b.source_key));
     let mut contents = Vec::new();
@@ -150,7 +150,7 @@ async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
 }
 
 /// A member whose source keeps this checksum.
-async fn member_with_sum(fixture: &TransferFixture, id: u64, size: usize, sum: ChecksumAlgorithm) -> Item {
+pub(crate) async fn member_with_sum(fixture: &TransferFixture, id: u64, size: usize, sum: ChecksumAlgorithm) -> Item {
     let contents = bytes(id, size);
     let item = member(fixture, id, &format!("{id:03}.bin"), &contents).await;
     let value = base64(&Digester::of(DigestAlgorithm::Checksum(sum), &contents));
@@ -164,7 +164,7 @@ async fn member_with_sum(fixture: &TransferFixture, id: u64, size: usize, sum: C
     Item { etag: written.etag, ..item }
 }
 
-fn streamed_in_small_parts() -> Policy {
+pub(crate) fn streamed_in_small_parts() -> Policy {
     let part_options = PartOptions { part_size: Some(1400), ..PartOptions::default() };
     Policy { part_options, data_path: DataPath::Stream, ..packing() }
 }
@@ -228,7 +228,7 @@ async fn the_same_archive_is_not_made_twice() {
 }
 
 /// Overwrites a member when it is read, for the first `times` reads.
-fn overwriting(fixture: &TransferFixture, operation: &'static str, key: &str, times: u32) {
+pub(crate) fn overwriting(fixture: &TransferFixture, operation: &'static str, key: &str, times: u32) {
     let (memory, name) = (Arc::clone(&fixture.memory), key.to_owned());
     let hook = Hook(Arc::new(move || {
         let (memory, name) = (Arc::clone(&memory), name.clone());

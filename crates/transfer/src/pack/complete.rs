@@ -44,6 +44,7 @@ impl PackJob {
                 size: plan.total(),
                 etag: written.etag.clone(),
                 version_id: written.version_id.clone(),
+                checksum: written.checksum.clone(),
                 ..ObjectMeta::default()
             },
             Err(other) => return Err(other.into()),

@@ -27,6 +27,8 @@ impl Report<'_> {
             });
             let verified = match read {
                 Some((_, of_member)) => of_member.weaker(packed.verified),
+                // It has no bytes, and the archive says so.
+                None if item.size == 0 => packed.verified,
                 // Copied inside the storage, or read by an earlier run: every part was answered for.
                 None if packed.state == State::Done && packed.verified != VerificationLevel::No => {
                     VerificationLevel::Size

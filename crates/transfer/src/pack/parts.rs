@@ -383,7 +383,8 @@ impl Sender {
         let md5 = (keeps_digests && (sum.is_none() || self.target.quirks().silent_sums()))
             .then(|| Digester::of(DigestAlgorithm::Md5, &bytes));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
-        let sent = self.session.read().await.put_part(number, PartBody { bytes, digests, memory: None }).await;
+        let body = PartBody { bytes: bytes.clone(), digests, memory: None };
+        let sent = self.session.read().await.put_part(number, body).await;
         let copied = sent.map_err(|request| PartError::of(request, PartError::Write))?;
         let sum = sum.map(|(_, value)| value);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
@@ -399,6 +400,9 @@ impl Sender {
         if keeps_digests && sum.is_some() && copied.checksum.is_none() {
             self.target.quirks().learn_silent_sums();
         }
+        // The answer alone shows that the service ignores the checksum, and the bytes are still here.
+        let unproven = keeps_digests && copied.checksum.is_none();
+        let md5 = md5.or_else(|| unproven.then(|| Digester::of(DigestAlgorithm::Md5, &bytes)));
         let md5 = md5.filter(|_| !copied.opaque_etag && is_digest(&copied.etag));
         let checksum = copied.checksum.or_else(|| sum.clone());
         let part = CompletedPart { number, etag: copied.etag, checksum };
