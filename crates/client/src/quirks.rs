@@ -61,6 +61,9 @@ pub struct Quirks {
     own_part_checksums_tried: AtomicBool,
     /// Lock of the one part copy that tries checksums.
     trial: Mutex<()>,
+    /// Checksums in the answers to part copies, as a number: 0 not known, 1 those of the copied bytes, 2 others or none.
+    /// Workaround where they are needed: the bytes pass through this process.
+    copied_sums: AtomicU8,
     /// The same part of the same bytes got two `ETag`s. Workaround: part copies are not hedged.
     changing_part_etags: AtomicBool,
     /// Nature of plain `ETag`s, as a number: 0 not known, 1 digests of the bytes, 2 no digests (see [`Quirks::etags_are_digests`]).
@@ -140,6 +143,28 @@ impl Quirks {
         }
         let turn = self.trial.lock().await;
         (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
+    }
+
+    /// True when part copies into an upload with a checksum are known to be answered with that of the copied bytes. None:
+    /// it is not known.
+    pub fn states_copied_sums(&self) -> Option<bool> {
+        match self.copied_sums.load(Ordering::Relaxed) {
+            _ if self.useless_part_checksums() => Some(false),
+            0 => None,
+            known => Some(known == 1),
+        }
+    }
+
+    /// Records how a part copy into an upload with a checksum was answered. One answer without counts for good.
+    pub fn learn_copied_sums(&self, stated: bool) {
+        self.copied_sums.fetch_max(if stated { 1 } else { 2 }, Ordering::Relaxed);
+    }
+
+    /// Waits until it is known how part copies into an upload with a checksum are answered. Some: the caller finds out,
+    /// while others wait. None: it is known.
+    pub async fn try_copied_sums(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = self.trial.lock().await;
+        self.states_copied_sums().is_none().then_some(turn)
     }
 
     /// The cell of the bucket's default encryption: the first one that needs the answer asks, and others wait for it.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
+use seqferry_store::ObjectReadExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
     Body, BucketEncryption, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests,
@@ -44,7 +45,7 @@ pub enum Fault {
     Hook(Hook),
     /// The body of a GET ends early.
     Truncate,
-    /// One byte of the body of a GET or of a write is altered. Other requests are unchanged.
+    /// One byte of the body of a GET, of a write or of a copied part is altered. Other requests are unchanged.
     Corrupt,
 }
 
@@ -437,8 +438,16 @@ impl MultipartUpload for FaultStore {
         part: u32,
     ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
+        let fault = self.fault("UploadPartCopy", key, Some(part));
+        if matches!(fault, Some(Fault::Corrupt)) {
+            // The service copies other bytes than the source has, and answers for those.
+            let body = self.inner.get(source, Some(range)).await?.into_stream();
+            let chunks: Vec<Bytes> = body.try_collect().await?;
+            let bytes = sent(fault.as_ref(), chunks.concat().into());
+            return self.inner.put_part(upload, part, bytes, &Digests::default()).await;
+        }
         let request = self.inner.copy_part(source, range, upload, part);
-        self.request("UploadPartCopy", bucket, key, Some(part), request).await
+        self.meet(fault, "UploadPartCopy", bucket, key, request).await
     }
 
     async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {

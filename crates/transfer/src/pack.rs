@@ -17,6 +17,7 @@
 //! - Files that were changed a moment before they were read are looked at again before Complete ([`rest`]).
 
 mod complete;
+mod copied;
 mod job;
 mod outcome;
 mod parts;

@@ -16,6 +16,7 @@ mod missing_features;
 mod open_uploads;
 mod pack;
 mod pack_evidence;
+mod pack_servers;
 mod removals;
 mod resume;
 mod stream_evidence;

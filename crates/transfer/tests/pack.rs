@@ -129,7 +129,7 @@ async fn small_and_big_members_make_one_archive_with_an_index() {
     assert!(copied > 1, "big members are copied inside the storage");
     let target = fixture.head(ARCHIVE).await;
     assert!(outcomes.values().all(|outcome| outcome.target_etag.as_ref() == Some(&target.etag)));
-    assert_eq!(outcomes[&0].verified, VerificationLevel::Etag);
+    assert!(outcomes.values().all(|outcome| outcome.verified == VerificationLevel::Checksum));
 }
 
 #[tokio::test]
@@ -420,9 +420,12 @@ proptest! {
         sizes in proptest::collection::vec(prop_oneof![0..2000_usize, 4000..30_000_usize], 1..8),
         kills in proptest::collection::vec(kill_point(), 0..4),
         stream in any::<bool>(),
+        proves_copies in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+        let memory = seqferry_store_testing::MemoryStore::new(700);
+        let memory = if proves_copies { memory } else { memory.with_whole_checksums_of_parts() };
+        let fixture = TransferFixture::of(memory);
         let performed = Arc::new(FaultStore::new(Arc::clone(&fixture.memory) as Arc<dyn ObjectStore>));
         let items = setup.block_on(members(&fixture, &sizes));
         let mut recorded = None;
@@ -451,6 +454,8 @@ proptest! {
         for request in performed.requests() {
             *times.entry((request.operation, request.key, request.part)).or_default() += 1;
         }
+        // Each process may copy one byte, as a part that no archive has, to learn how copies are answered.
+        times.remove(&("UploadPartCopy", ARCHIVE.to_owned(), u32::try_from(limits().maximum_parts).ok()));
         for ((operation, key, part), count) in times {
             if ["UploadPartCopy", "UploadPart", "CompleteMultipartUpload"].contains(&operation) {
                 prop_assert_eq!(count, 1, "{} {} {:?}", operation, key, part);

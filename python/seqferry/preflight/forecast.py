@@ -221,6 +221,7 @@ class Forecast:
         if data_path(self.spec) == "copy" and size >= rules.STREAM_THRESHOLD:
             parts = -(-size // (of.part_size or rules.ARCHIVE_COPY_PART))
             self._requests["UploadPartCopy"] += parts
+            self._requests["HeadObject"] += 1  # for the checksum that proves the copy
             size = rules.LEAST_PART
         else:
             parts = rules.parts_of(size, inside=False, part_size=of.part_size)

@@ -143,8 +143,9 @@ def test_an_archive_is_one_upload_of_all_members_and_an_index() -> None:
 def test_large_members_are_copied_into_an_archive_but_for_the_begin_of_a_part() -> None:
     estimate = _members("pack", SPEC.target, GIB, 2 * GIB, MIB)
 
-    counts = {name: estimate.requests.get(name) for name in ("GetObject", "UploadPartCopy", "UploadPart", "PutObject")}
-    assert counts == {"GetObject": 3, "UploadPartCopy": 2 + 4, "UploadPart": 1, "PutObject": 1}
+    names = ("GetObject", "HeadObject", "UploadPartCopy", "UploadPart", "PutObject")
+    counts = {name: estimate.requests.get(name) for name in names}
+    assert counts == {"GetObject": 3, "HeadObject": 1 + 2, "UploadPartCopy": 2 + 4, "UploadPart": 1, "PutObject": 1}
     assert estimate.egress_dollars == pytest.approx((5 + 5 + 1) * MIB / GIB * 0.09)
 
 

@@ -9,6 +9,7 @@ use seqferry_store::{
     ObjectRef, StoreError, WrittenObject,
 };
 
+use super::copied::StatedCrcs;
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
@@ -23,6 +24,7 @@ impl PackJob {
         &self,
         sender: &Sender,
         sent: &BTreeMap<u32, SentPart>,
+        copied: StatedCrcs,
     ) -> Result<PackedArchive, PackError> {
         let plan = &sender.plan;
         let whole = sender.sum.and_then(|algorithm| {
@@ -51,7 +53,7 @@ impl PackJob {
         };
         let is_sent = sent.values().all(|part| part.is_sent);
         let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref(), is_sent).await?;
-        let contents = Contents::of(&self.members, sent).of;
+        let contents = Contents::of(&self.members, sent, copied).of;
         // One that is there is of an earlier archive: it would belong to none.
         if self.options.index || self.has_index().await? {
             self.write_index(plan, &target, whole.as_ref(), &contents).await?;

@@ -6,6 +6,7 @@ use seqferry_client::{RecordedUpload, RetryContext, RetryingClient};
 use seqferry_store::WrittenObject;
 
 use super::PackOptions;
+use super::parts::PackedMember;
 use super::plan::Members;
 use crate::job::JobState;
 use crate::object::{Policy, TargetState};
@@ -21,8 +22,8 @@ pub(super) struct PackedArchive {
     pub(super) method: Method,
     pub(super) target: WrittenObject,
     pub(super) verified: VerificationLevel,
-    /// CRC-32C and verification level of each member that was read, by ordinal. Empty when none was.
-    pub(super) contents: Vec<Option<(String, VerificationLevel)>>,
+    /// Members that were read or copied, by ordinal. Empty when none was.
+    pub(super) contents: Vec<Option<PackedMember>>,
 }
 
 /// One archive on its way.

@@ -1,6 +1,6 @@
 //! The ends of all members, which are one: an archive holds all of them or is not made.
 
-use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass};
+use seqferry_store::ErrorClass;
 
 use super::job::{PackJob, PackedArchive};
 use super::trouble::ArchiveFailure;
@@ -20,16 +20,11 @@ impl Report<'_> {
     pub(super) fn tell_packed(&self, packed: &PackedArchive) {
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let read = packed.contents.get(ordinal).and_then(Option::as_ref);
-            let checksum = read.map(|(crc32c, _)| Checksum {
-                algorithm: ChecksumAlgorithm::Crc32C,
-                value: crc32c.clone(),
-                kind: ChecksumKind::FullObject,
-            });
             let verified = match read {
-                Some((_, of_member)) => of_member.weaker(packed.verified),
+                Some(member) => member.verified.weaker(packed.verified),
                 // It has no bytes, and the archive says so.
                 None if item.size == 0 => packed.verified,
-                // Copied inside the storage, or read by an earlier run: every part was answered for.
+                // Read or copied by an earlier run: every part was answered for.
                 None if packed.state == State::Done && packed.verified != VerificationLevel::No => {
                     VerificationLevel::Size
                 }
@@ -40,7 +35,7 @@ impl Report<'_> {
                 method: packed.method,
                 target_etag: Some(packed.target.etag.clone()).filter(|etag| !etag.is_empty()),
                 target_version_id: packed.target.version_id.clone(),
-                checksum,
+                checksum: read.map(|member| member.crc.clone()),
                 verified,
                 ..self.outcome(item, State::Done)
             });

@@ -13,17 +13,18 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_archive::write::{PartSource, Piece};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::fetch_pinned;
-use seqferry_client::upload::{PartBody, ReservedCopy};
+use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectMeta,
-    ObjectRef, PinnedObject, Range as ByteRange, StoreError,
+    Cause, Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass,
+    FetchedObject, ObjectMeta, ObjectRef, PinnedObject, Range as ByteRange, StoreError,
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
+use super::copied::StatedCrcs;
 use super::plan::{Members, Plan};
 use super::split_members::{OTHER_CRCS, SplitMembers};
 use super::young::YoungMembers;
@@ -33,7 +34,7 @@ use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
 use crate::stated_digest::{Comparison, Effort, StatedDigest};
-use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest, unhex};
+use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest};
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;
@@ -52,6 +53,10 @@ pub(super) enum PartError {
     Misread(usize, String),
     /// A member cannot be copied inside the storage.
     Copy(usize, StoreError),
+    /// The copied bytes of a member do not have the CRC that the source states.
+    Miscopied(usize, String),
+    /// The service does not answer copies with the CRC of the copied bytes.
+    NoSums,
     /// The part could not be written.
     Write(StoreError),
 }
@@ -122,6 +127,8 @@ pub(super) struct Sender {
     pub(super) split: SplitMembers,
     pub(super) plan: Arc<Plan>,
     pub(super) sum: Option<ChecksumAlgorithm>,
+    /// What the copied parts of members are compared with.
+    pub(super) stated: StatedCrcs,
     pub(super) limits: CopyLimits,
     pub(super) active: Arc<ObjectTracker>,
     pub(super) retry_context: Arc<RetryContext>,
@@ -189,34 +196,6 @@ impl Sender {
         let len = self.plan.part(number).map_or(0, |part| part.range.end - part.range.start);
         let memory = self.source.reserve_passing(len, len).await;
         Ok((number, memory.map_err(|request| PartError::of(request, PartError::Write))?))
-    }
-
-    async fn reserve_copy(&self, number: u32) -> Result<(usize, ReservedCopy), PartError> {
-        let Some(PartSource::Copied { member, range }) = self.plan.part(number).map(|part| part.source.clone()) else {
-            return Err(PartError::Cancelled);
-        };
-        let range = ByteRange { first: range.start, last: range.end - 1 };
-        let reserved = self.session.read().await.reserve_copy(number, range).await;
-        Ok((member, reserved.map_err(|request| PartError::of(request, PartError::Write))?))
-    }
-
-    async fn copy(&self, member: usize, reserved: ReservedCopy) -> Result<SentPart, PartError> {
-        let (number, len) = (reserved.number, reserved.range.len());
-        let pinned = self.members.pin(&self.source_bucket, member);
-        let copied = self.session.read().await.copy_part(&pinned, reserved).await;
-        let copied = copied.map_err(|request| {
-            PartError::of(request, |error| {
-                if error.cause() == Cause::UploadGone {
-                    PartError::Write(error)
-                } else {
-                    PartError::Copy(member, error)
-                }
-            })
-        })?;
-        self.active.add(len);
-        let md5 = unhex(&copied.etag).filter(|_| !copied.opaque_etag && is_digest(&copied.etag));
-        let part = CompletedPart { number, etag: copied.etag, checksum: copied.checksum };
-        Ok(SentPart { part, sum: None, md5, is_sent: false, fetches: Vec::new() })
     }
 
     /// Put a part together and send it.
@@ -419,20 +398,32 @@ pub(super) fn is_change(error: &StoreError) -> bool {
     error.class == ErrorClass::Precondition || error.cause() == Cause::SourceGone
 }
 
-/// Checksums and verification levels of the members that were read.
+/// A member of which the bytes in the archive are known.
+#[derive(Debug, Clone)]
+pub(super) struct PackedMember {
+    /// CRC over the whole member.
+    pub(super) crc: Checksum,
+    /// Verification level of its bytes.
+    pub(super) verified: VerificationLevel,
+}
+
+/// Checksums and verification levels of the members that were read or copied.
 pub(super) struct Contents {
-    /// CRC-32C of a whole member, and the verification level of its bytes; by ordinal.
-    pub(super) of: Vec<Option<(String, VerificationLevel)>>,
+    /// By ordinal. None where this run has neither read nor proven all bytes.
+    pub(super) of: Vec<Option<PackedMember>>,
 }
 
 impl Contents {
-    /// Returns the contents of the parts that this run has sent; those that an earlier run has read are unknown.
-    pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>) -> Self {
+    /// Returns the contents of the parts that this run has sent, and the members with these CRCs that it has copied.
+    /// Those that an earlier run has read are unknown.
+    pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>, copied: StatedCrcs) -> Self {
+        let crc32c = |value| Checksum { algorithm: ChecksumAlgorithm::Crc32C, value, kind: ChecksumKind::FullObject };
         let mut of = vec![None; members.items().len()];
         let mut pieces: HashMap<usize, Vec<&FetchedRange>> = HashMap::new();
         for fetch in sent.values().flat_map(|part| &part.fetches) {
             if fetch.range == (0..members.items()[fetch.member].size) {
-                of[fetch.member] = Some((fetch.crc32c.clone(), fetch.verified));
+                let (crc, verified) = (crc32c(fetch.crc32c.clone()), fetch.verified);
+                of[fetch.member] = Some(PackedMember { crc, verified });
             } else {
                 pieces.entry(fetch.member).or_default().push(fetch);
             }
@@ -444,10 +435,13 @@ impl Contents {
             let verified = levels.reduce(VerificationLevel::weaker).unwrap_or(VerificationLevel::Size);
             let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
             if read == members.items()[member].size
-                && let Some(crc32c) = ChecksumAlgorithm::Crc32C.joined(values)
+                && let Some(joined) = ChecksumAlgorithm::Crc32C.joined(values)
             {
-                of[member] = Some((crc32c, verified));
+                of[member] = Some(PackedMember { crc: crc32c(joined), verified });
             }
+        }
+        for (member, crc) in copied {
+            of[member] = Some(PackedMember { crc, verified: VerificationLevel::Checksum });
         }
         Self { of }
     }

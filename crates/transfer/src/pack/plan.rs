@@ -98,6 +98,7 @@ impl Members {
 /// See the module.
 pub(super) struct Plan {
     layout: Layout<'static>,
+    limits: UploadLimits,
     parts: Vec<UploadPart>,
     /// Bytes of each part but the last, where they are uniform.
     pub(super) part_size: u64,
@@ -123,15 +124,30 @@ impl Plan {
             return Err(PlanRefusal::Archive("ArchiveTooLarge", cause));
         }
         let requested = policy.part_options.part_size;
+        let upload_limits = upload_limits(limits, requested, rules.memory);
         let (parts, part_size) = if rules.uniform {
             uniform(&layout, requested, limits)?
         } else {
-            (plan_upload(&layout, |_| rules.copies, &upload_limits(limits, requested, rules.memory)), 0)
+            (plan_upload(&layout, |_| rules.copies, &upload_limits), 0)
         };
         let parts = parts.map_err(|error| to_refusal(&error))?;
         let digest = members.digest();
         let fingerprint = fingerprint(&digest, &parts);
-        Ok(Self { layout, parts, part_size, digest, fingerprint })
+        Ok(Self { layout, limits: upload_limits, parts, part_size, digest, fingerprint })
+    }
+
+    /// Cuts the parts anew, so that no member but these is copied inside the storage.
+    pub(super) fn copy_only(&mut self, copyable: impl Fn(usize) -> bool) -> Result<(), PlanRefusal> {
+        let parts = plan_upload(&self.layout, copyable, &self.limits);
+        self.parts = parts.map_err(|error| to_refusal(&error))?;
+        self.fingerprint = fingerprint(&self.digest, &self.parts);
+        Ok(())
+    }
+
+    /// Fingerprint of the same archive if no member is copied inside the storage. None: it needs too many parts.
+    pub(super) fn streamed_fingerprint(&self) -> Option<u64> {
+        let parts = plan_upload(&self.layout, |_| false, &self.limits).ok()?;
+        Some(fingerprint(&self.digest, &parts))
     }
 
     /// Bytes of the archive.
@@ -157,6 +173,17 @@ impl Plan {
     /// True when any part is copied inside the storage.
     pub(super) fn copies(&self) -> bool {
         self.parts.iter().any(|part| part.source != PartSource::Assembled)
+    }
+
+    /// Members of which parts are copied inside the storage, by ordinal.
+    pub(super) fn copied_members(&self) -> Vec<usize> {
+        let copied = self.parts.iter().filter_map(|part| match part.source {
+            PartSource::Copied { member, .. } => Some(member),
+            PartSource::Assembled => None,
+        });
+        let mut members: Vec<usize> = copied.collect();
+        members.dedup();
+        members
     }
 
     /// Bytes of members in a range of the archive.

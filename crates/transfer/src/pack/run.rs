@@ -17,6 +17,7 @@ use tokio::sync::RwLock;
 
 use super::PackOptions;
 use super::complete::written_object;
+use super::copied::StatedCrcs;
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::outcome::Report;
 use super::parts::{Sender, SentPart};
@@ -126,13 +127,13 @@ impl PackJob {
         self.shared.counters.end(&self.active, None);
     }
 
-    fn session(&self) -> UploadSession {
+    pub(super) fn session(&self) -> UploadSession {
         let (bucket, retry_context) = (&self.policy.target_bucket, Arc::clone(&self.retry_context));
         let session = UploadSession::new(self.target.clone(), bucket, &self.key, self.policy.since, retry_context);
         session.recorded(self.recorded.clone())
     }
 
-    async fn abort(&mut self, to_the_end: bool) {
+    pub(super) async fn abort(&mut self, to_the_end: bool) {
         let mut session = self.session();
         session.abort(to_the_end).await;
         self.recorded = session.open().cloned();
@@ -151,17 +152,26 @@ impl PackJob {
             uniform: self.target.capabilities().uniform_parts,
             memory: self.source.budget().memory_limit(),
         };
-        let plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.plan_refusal(&refused))?;
+        let mut plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.plan_refusal(&refused))?;
         if let Some(found) = self.look_at_target(&plan).await? {
             return Ok(found);
         }
+        let mut sum = self.sum();
+        let stated = self.choose_copies(&mut plan, sum).await?;
+        let recorded = self.recorded.as_ref().is_some_and(|upload| upload.part_size == plan.fingerprint);
         let plan = Arc::new(plan);
         let mut session = self.session();
-        let mut sum = self.sum(&plan);
         let done = self.open(&plan, &mut session, sum).await?;
         if done.values().any(|part| part.part.checksum.is_none()) {
             // Created without an algorithm, or by a service that does not list its checksums.
             sum = sum.filter(|_| !self.target.capabilities().digests);
+        }
+        let unproven = plan.copied_members().into_iter().any(|member| !stated.contains_key(&member));
+        if recorded && plan.copies() && (done.is_empty() || unproven && sum.is_some()) {
+            // No answer says whether it was created with a checksum, which copies need. A new one costs nothing.
+            session.abort(false).await;
+            self.recorded = session.open().cloned();
+            return Err(PackError::Relearned);
         }
         self.recorded = session.open().cloned();
         let sums = self.source.capabilities().digests;
@@ -175,6 +185,7 @@ impl PackJob {
             split,
             plan,
             sum,
+            stated,
             limits: self.policy.limits,
             active: Arc::clone(&self.active),
             retry_context: Arc::clone(&self.retry_context),
@@ -186,30 +197,57 @@ impl PackJob {
             Ok(()) => sender.verify_split_members(&mut sent).await,
             failed => failed,
         };
-        let result = match read {
-            Ok(()) => {
+        let result = match read.and_then(|()| sender.verify_copied_members(&sent)) {
+            Ok(proven) => {
                 self.archives += u32::from(!self.settle().is_zero());
-                self.require_rest(&sender).await
+                self.require_rest(&sender).await.map(|()| proven)
             }
             Err(trouble) => Err(self.part_trouble(trouble, sum).await),
         };
-        if let Err(trouble) = result {
-            // Parts that were sent are waited for before the upload is aborted.
-            let mut session = sender.session.write().await;
-            if !matches!(trouble, PackError::Cancelled) || self.shared.aborts() {
-                session.abort(self.shared.aborts()).await;
+        let proven = match result {
+            Ok(proven) => proven,
+            Err(trouble) => {
+                // Parts that were sent are waited for before the upload is aborted.
+                let mut session = sender.session.write().await;
+                if !matches!(trouble, PackError::Cancelled) || self.shared.aborts() {
+                    session.abort(self.shared.aborts()).await;
+                }
+                self.recorded = session.open().cloned();
+                return Err(trouble);
             }
-            self.recorded = session.open().cloned();
-            return Err(trouble);
-        }
-        self.complete(&sender, &sent).await
+        };
+        self.complete(&sender, &sent, proven).await
     }
 
-    /// Returns the upload's checksum. Some services give copied parts none, so an archive with such parts has none.
-    fn sum(&self, plan: &Plan) -> Option<ChecksumAlgorithm> {
+    /// Decides which members the storage copies: those whose copies can be proven. Returns what their sources state.
+    async fn choose_copies(
+        &mut self,
+        plan: &mut Plan,
+        sum: Option<ChecksumAlgorithm>,
+    ) -> Result<StatedCrcs, PackError> {
+        let recorded = self.recorded.as_ref().map(|upload| upload.part_size);
+        let stated = self.stated_crcs(plan, sum).await?;
+        if !plan.copies() || recorded == Some(plan.fingerprint) {
+            // The run that began this upload has tried how copies are answered, or is of a version that copied all.
+            return Ok(stated);
+        }
+        plan.copy_only(|member| stated.contains_key(&member)).map_err(|refused| self.plan_refusal(&refused))?;
+        if !plan.copies() || recorded == Some(plan.fingerprint) {
+            return Ok(stated);
+        }
+        // The run that began an upload without copies has found that they cannot be proven.
+        let is_streamed = recorded.is_some() && recorded == plan.streamed_fingerprint();
+        if is_streamed || !self.try_copied_sums(&stated).await? {
+            plan.copy_only(|_| false).map_err(|refused| self.plan_refusal(&refused))?;
+            return Ok(StatedCrcs::new());
+        }
+        Ok(stated)
+    }
+
+    /// Returns the upload's checksum. It covers copied parts as well, whose answers prove them.
+    fn sum(&self) -> Option<ChecksumAlgorithm> {
         match self.target.quirks().sums() {
             _ if !self.target.capabilities().digests => Some(ChecksumAlgorithm::Crc64Nvme),
-            _ if plan.copies() => None,
             Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
             Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
             Sums::Md5 => None,

@@ -13,9 +13,9 @@ use seqferry_store::{
 };
 
 use super::job::PackJob;
+use super::parts::PackedMember;
 use super::plan::Plan;
 use super::trouble::PackError;
-use crate::outcome::VerificationLevel;
 
 const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
 const CONTENT_TYPE: &str = "application/x-ndjson";
@@ -73,7 +73,7 @@ impl PackJob {
         plan: &Plan,
         target: &ObjectMeta,
         whole: Option<&Checksum>,
-        contents: &[Option<(String, VerificationLevel)>],
+        contents: &[Option<PackedMember>],
     ) -> Result<(), PackError> {
         let bytes = self.index_lines(plan, target, whole, contents);
         Ok(put(&self.target, &self.retry_context, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
@@ -103,7 +103,7 @@ impl PackJob {
         plan: &Plan,
         target: &ObjectMeta,
         whole: Option<&Checksum>,
-        contents: &[Option<(String, VerificationLevel)>],
+        contents: &[Option<PackedMember>],
     ) -> Vec<u8> {
         let of =
             |algorithm: ChecksumAlgorithm| whole.filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
@@ -124,15 +124,14 @@ impl PackJob {
             let placement = plan.layout().placement(ordinal);
             let mut member = entry.member();
             (member.header_offset, member.data_offset) = (placement.header, placement.data);
-            let read = contents.get(ordinal).and_then(Option::as_ref).and_then(|(crc32c, _)| number(crc32c));
+            let read = contents.get(ordinal).and_then(Option::as_ref).and_then(|member| crc32c(&member.crc));
             let source = MemberSource {
                 key: item.source_key.clone(),
                 etag: Some(item.etag.clone()).filter(|etag| etags_last && !etag.is_empty()),
                 version_id: item.version_id.clone(),
             };
-            let crc32c = if item.size == 0 { Some(0) } else { read };
             lines.extend_from_slice(&writer.member(&IndexMember {
-                crc32c,
+                crc32c: if item.size == 0 { Some(0) } else { read },
                 source: Some(source),
                 ..IndexMember::from(member)
             }));
@@ -142,7 +141,8 @@ impl PackJob {
     }
 }
 
-fn number(crc32c: &str) -> Option<u32> {
-    let bytes: [u8; 4] = unbase64(crc32c)?.try_into().ok()?;
+fn crc32c(crc: &Checksum) -> Option<u32> {
+    let value = Some(&crc.value).filter(|_| crc.algorithm == ChecksumAlgorithm::Crc32C)?;
+    let bytes: [u8; 4] = unbase64(value)?.try_into().ok()?;
     Some(u32::from_be_bytes(bytes))
 }

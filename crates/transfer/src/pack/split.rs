@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_archive::write::Piece;
 use seqferry_client::reading::head_pinned;
-use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
+use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta, PinnedObject};
 
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
 use super::split_members::{Digests, SplitMember};
@@ -60,13 +60,15 @@ impl Sender {
 
     /// Asks for what the source states of a member, before its first byte is hashed.
     async fn stated_of(&self, member: usize) -> Result<Digests, PartError> {
-        let Some(meta) = self.head_member(member).await? else { return Ok(Digests::default()) };
+        let pinned = self.members.pin(&self.source_bucket, member);
+        let head = head_member(&self.source, &pinned, &self.retry_context).await;
+        let meta = head.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
+        let Some(meta) = meta else { return Ok(Digests::default()) };
         if let Some(crc) = meta.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject)
             && crc.algorithm.spans_parts()
         {
             return Ok(Digests { crc: Some(crc), ..Digests::default() });
         }
-        let pinned = self.members.pin(&self.source_bucket, member);
         let stated = StatedDigest::of(&self.source, &pinned, &meta, &self.limits, Effort::Whole).await;
         let stated = stated.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
         Ok(Digests { crc: None, read: stated.digest(), stated: Some(stated) })
@@ -124,18 +126,18 @@ impl Sender {
             Comparison::Differs(how) => Err(PartError::Misread(member, how)),
         }
     }
+}
 
-    /// Facts about a member, which must be what was found. None: these credentials may not ask for them.
-    async fn head_member(&self, member: usize) -> Result<Option<ObjectMeta>, PartError> {
-        let pinned = self.members.pin(&self.source_bucket, member);
-        let spec = RequestSpec::read("HeadObject", &pinned.bucket);
-        let head = self.source.call(spec, &self.retry_context, async |store| head_pinned(&*store, &pinned).await);
-        match head.await {
-            Ok(meta) => Ok(Some(meta)),
-            Err(RequestError::Cancelled) => Err(PartError::Cancelled),
-            Err(RequestError::Failed(error)) if error.is_denied() || error.class == ErrorClass::Capability => Ok(None),
-            Err(RequestError::Failed(error)) => Err(PartError::Member(member, error)),
-        }
+/// Facts about a member, which must be what was found. None: these credentials may not ask for them.
+pub(super) async fn head_member(
+    source: &RetryingClient,
+    pinned: &PinnedObject,
+    retry_context: &RetryContext,
+) -> Result<Option<ObjectMeta>, RequestError> {
+    let spec = RequestSpec::read("HeadObject", &pinned.bucket);
+    match source.call(spec, retry_context, async |store| head_pinned(&*store, pinned).await).await {
+        Err(RequestError::Failed(error)) if error.is_denied() || error.class == ErrorClass::Capability => Ok(None),
+        head => head.map(Some),
     }
 }
 

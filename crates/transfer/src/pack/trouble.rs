@@ -80,11 +80,11 @@ impl PackJob {
                 PackError::again(Some(member), self.change_failure(member, &error))
             }
             PartError::Member(member, error) => PackError::failed(Some(member), error),
-            PartError::Misread(member, how) => {
-                let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
-                let message = format!("{source}: {how}. No archive was made. {}", Advice::RepeatOrAskAboutObject);
-                let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message);
-                PackError::again(Some(member), failure)
+            PartError::Misread(member, how) => self.content_mismatch(member, "GetObject", &how),
+            PartError::Miscopied(member, how) => self.content_mismatch(member, "UploadPartCopy", &how),
+            PartError::NoSums => {
+                self.target.quirks().learn_copied_sums(false);
+                PackError::Relearned
             }
             PartError::Copy(member, error) => self.explain_refused_copy(member, error).await,
             PartError::Write(error) if error.cause() == Cause::UploadGone => {
@@ -92,6 +92,13 @@ impl PackJob {
             }
             PartError::Write(error) => self.explain_refused_write(error, sum),
         }
+    }
+
+    fn content_mismatch(&self, member: usize, operation: &'static str, how: &str) -> PackError {
+        let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
+        let message = format!("{source}: {how}. No archive was made. {}", Advice::RepeatOrAskAboutObject);
+        let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", operation, message);
+        PackError::again(Some(member), failure)
     }
 
     /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
