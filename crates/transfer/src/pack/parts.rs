@@ -127,7 +127,7 @@ pub(super) struct Sender {
     pub(super) split: SplitMembers,
     pub(super) plan: Arc<Plan>,
     pub(super) sum: Option<ChecksumAlgorithm>,
-    /// What the copied parts of members are compared with.
+    /// CRCs that the copied parts of members are compared with.
     pub(super) stated: StatedCrcs,
     pub(super) limits: CopyLimits,
     pub(super) active: Arc<ObjectTracker>,
