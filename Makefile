@@ -293,6 +293,10 @@ FAULTS ?= 120
 chaos: build $(TOOLS)/s3proxy $(TOOLS)/s3sim ## strike workers, PostgreSQL and storage by a schedule of faults: SEED=, FAULTS=120, MINUTES= (options: ARGS="--help")
 	PYTHONPATH=tests $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
+.PHONY: chaos-shares
+chaos-shares: build $(TOOLS)/s3proxy ## kill gateways and mounts that are written to, under failing storage: SEED=, MINUTES= of each run (options: ARGS="--help")
+	PYTHONPATH=tests $(BIN)/python -m chaos.shares $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 .PHONY: upgrade-matrix
 upgrade-matrix: build $(TOOLS)/s3proxy ## this version and that of BASE=<commit> at one database: one goes on, both run, one comes back
 	@tools/require git "git, and a commit to compare with: make upgrade-matrix BASE=HEAD~1"

@@ -45,7 +45,7 @@ pub enum JobEvent {
     RecordUpload {
         /// Item id.
         id: u64,
-        /// What is to be recorded.
+        /// Record of the upload.
         upload: RecordedUpload,
     },
     /// An object has ended.

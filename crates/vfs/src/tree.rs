@@ -98,7 +98,7 @@ pub struct Attributes {
     pub uid: Option<u32>,
     /// Group that was stored with the object, if known.
     pub gid: Option<u32>,
-    /// What the object states is known: nothing above changes while it is this version.
+    /// The facts that the object states are known: nothing above changes while it is this version.
     pub is_known: bool,
     /// Time for which these attributes may be cached.
     pub valid: Duration,

@@ -18,6 +18,7 @@ from support.buckets import CLAIM, PROBES, keys, open_uploads
 from support.processes import run, seqferry
 
 _AT_ONCE: Final = 8
+_MOST: Final = 1_000_000
 _CONFLICTS: Final = ".seqferry-conflicts/"
 _TIME: Final = re.compile(r"(\d+)(?:\.(\d{1,9}))?")
 
@@ -72,15 +73,22 @@ def _names(world: ShareWorld, listed: list[str], files: dict[str, File]) -> Iter
         elif path.startswith(_CONFLICTS):
             yield Finding(path, "a conflict, and no other program has written")
         elif path.endswith("/"):
-            if path.rstrip("/") not in folders:
+            if path.rstrip("/") not in folders and not world.shows_empty_folders:
                 yield Finding(path, "a folder that was removed or renamed is there")
         elif path not in files:
             yield Finding(path, "a file that was removed or renamed is there")
     for path in files.keys() - set(listed):
         yield Finding(path, f"a file of {len(files[path].body)} bytes is not there", is_lost=True)
     for folder in folders - {""}:
-        if not any(one.startswith(f"{folder}/") for one in listed):
+        if not any(one.startswith(f"{folder}/") for one in listed) and not _is_shown(world, folder):
             yield Finding(folder, "a folder is not there", is_lost=True)
+
+
+def _is_shown(world: ShareWorld, folder: str) -> bool:
+    """True for a folder without keys that the server shows all the same."""
+    above = PREFIX + folder[: folder.rfind("/") + 1]
+    listed = world.server.client().list_objects_v2(Bucket=world.bucket, Prefix=above, Delimiter="/")
+    return any(one["Prefix"] == f"{PREFIX}{folder}/" for one in listed.get("CommonPrefixes", []))
 
 
 def _differences(path: str, file: File, found: Stored) -> Iterator[Finding]:
@@ -104,7 +112,7 @@ def _nanoseconds(text: str) -> int | None:
 def _record(world: ShareWorld, files: dict[str, File], stored: dict[str, Stored]) -> Iterator[Finding]:
     """The last row of each file names its object, and nothing on record was changed."""
     with Service.open(Settings.load(world.environment)) as service:
-        rows = [row for one in service.transfers() for row in service.objects(one.id) if row.state == "done"]
+        rows = [row for one in service.transfers(1000) for row in service.objects(one.id, state="done", limit=_MOST)]
     last = {row.target_key: row for row in sorted(rows, key=lambda row: row.ended_at or "")}
     for path, file in files.items():
         if path not in stored or (file.modified is None and file.mode is None):

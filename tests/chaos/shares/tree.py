@@ -14,6 +14,7 @@ _MIB: Final = 1024 * 1024
 _SECOND: Final = 1_000_000_000
 _TOP_NAMES: Final = 40
 _FOLDER_NAMES: Final = 5
+_MOST_FOLDERS: Final = 25
 _MODES: Final = (0o644, 0o600, 0o755, 0o640, 0o444 | 0o200)
 
 
@@ -99,6 +100,9 @@ class Tree:
     rng: random.Random
     files: dict[str, File] = field(default_factory=dict[str, File])
     folders: set[str] = field(default_factory=set[str])
+    has_names_again: bool = True
+    """Names of folders that were removed or renamed come again. Where the server shows folders without objects on,
+    they would be there."""
     unsure: set[str] = field(default_factory=set[str])
     """Paths of an operation that failed, which is a finding: what is there is not known any more."""
     count: int = 0
@@ -110,6 +114,7 @@ class Tree:
         [kind] = self.rng.choices(list(weights), list(weights.values()))
         if (changed := self._draw_folders(kind)) is not None:
             return changed
+        kind = "write" if kind in _OF_FOLDERS else kind
         if not self.files or (kind == "write" and len(self.files) < _TOP_NAMES):
             return "write", [self._some_name()]
         one = self.rng.choice(sorted(self.files))
@@ -266,10 +271,13 @@ class Tree:
 
     def _free_folders(self, but: str | None = None) -> list[str]:
         """Paths of folders that are not there, at most two deep, into which ``but`` can be renamed."""
-        tops = [f"{self.top}d{number}" for number in range(_FOLDER_NAMES)]
-        above = [] if but is not None and self._has_folders(but) else [one for one in tops if one in self.folders]
-        nested = [f"{one}/d{number}" for one in above if one != but for number in range(_FOLDER_NAMES)]
-        return [one for one in (*tops, *nested) if one not in self.folders and not self.is_unsure(one)]
+        if len(self.folders) >= _MOST_FOLDERS:
+            return []
+        numbers = range(_FOLDER_NAMES) if self.has_names_again else [self.count + _FOLDER_NAMES]
+        tops = [one for one in self.folders if "/" not in one[len(self.top) :]]
+        above = [] if but is not None and self._has_folders(but) else [f"{one}/" for one in sorted(tops) if one != but]
+        paths = [f"{folder}d{number}" for folder in (self.top, *above) for number in numbers]
+        return [one for one in paths if one not in self.folders and not self.is_unsure(one)]
 
     def _has_folders(self, folder: str) -> bool:
         return any(one.startswith(f"{folder}/") for one in self.folders)

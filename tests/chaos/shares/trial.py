@@ -67,7 +67,8 @@ class Report:
 
     HEAD = (
         "| scenario | server | checksums | minutes | operations acknowledged | kills | storage faults | looks,"
-        " files compared | lost | other findings |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|"
+        " files compared | lost | other findings | back after a kill: p50, max |\n"
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
 
     def as_row(self) -> str:
@@ -78,7 +79,7 @@ class Report:
         cells = (
             one.scenario, one.server, "with" if one.has_checksums else "without", f"{self.seconds / 60:.1f}",
             f"{sum(self.operations.values()):,}", self.kills, faults, f"{self.looks}, {self.compared:,}", self.lost,
-            len(self.findings) - self.lost,
+            len(self.findings) - self.lost, _spread(self.recovery),
         )  # fmt: skip
         return f"| {' | '.join(map(str, cells))} |"
 
@@ -170,6 +171,9 @@ class _Trial:
         report.lost += sum(one.is_lost for one in differences)
         report.findings += [*stuck, *failed, *host.ends, *drained, *map(self._told, differences)]
         host.ends.clear()
+        # What follows is held against the rest.
+        for tree in self._world.trees:
+            tree.give_up([one.path.rstrip("/") for one in differences if one.path and one.path.startswith(tree.top)])
 
     def _planted(self) -> ShareWorld:
         if self._report.options.is_planted:
@@ -181,3 +185,8 @@ class _Trial:
     def _told(self, finding: Finding) -> str:
         """A finding with the last operations on its path."""
         return "\n    ".join([f"{finding.path}: {finding.text}", *self._operations.of(finding.path)])
+
+
+def _spread(seconds: list[float]) -> str:
+    found = sorted(seconds)
+    return f"{found[len(found) // 2]:.1f} s, {found[-1]:.1f} s" if found else "none"

@@ -222,7 +222,7 @@ impl<D: Disk> Inner<D> {
         Err(FileError::TryLater)
     }
 
-    /// What the bucket has for a name of a directory, with its facts.
+    /// The bucket's entry for a name of a directory, with its facts.
     async fn walk_in(&self, parent: u64, name: &str, path: &str) -> Result<seqferry_vfs::Attributes> {
         let found = self.walk(path).await?;
         let file = self.ledger.read(|overlay| overlay.bucket_file(&self.ids, parent, name));

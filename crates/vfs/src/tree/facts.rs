@@ -58,7 +58,7 @@ impl LearnedFacts {
         self.insert(number, Learned { stored, is_denied: false });
     }
 
-    /// What is worth keeping, those that were learned last first.
+    /// Facts that are worth keeping, those that were learned last first.
     pub(super) fn to_keep(&self) -> impl Iterator<Item = (u64, StoredMetadata)> {
         let all = self.recent.iter().chain(&self.older);
         all.filter(|(_, learned)| !learned.is_denied).map(|(number, learned)| (*number, learned.stored))
@@ -279,7 +279,7 @@ async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
 pub(super) type Answer = std::result::Result<(), StoreError>;
 
 impl State {
-    /// What the object of an inode states. None: not known.
+    /// Facts that the object of an inode states. None: not known.
     pub(super) fn stated(&self, inode: u64, is_plain_link: bool) -> Option<&StoredMetadata> {
         self.facts.get(if is_plain_link { as_link(inode) } else { inode })
     }
