@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -63,8 +63,12 @@ def rewriting(server: S3Server, rewrite: Rewriter, *, chunked: bool = False) -> 
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 connection.putheader(name, value)
-            connection.endheaders(body)
-            answer = connection.getresponse()
+            try:
+                connection.endheaders(body)
+                answer = connection.getresponse()
+            except (OSError, HTTPException):  # as the server does, also where the client was killed amid its body
+                self.close_connection = True
+                return
             headers = {name.lower(): value for name, value in answer.getheaders()}
             asked = {name.lower(): value for name, value in self.headers.items()}
             reply = Reply(self.command, self.path, asked, answer.status, headers, answer.read())
