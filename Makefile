@@ -297,6 +297,10 @@ chaos: build $(TOOLS)/s3proxy $(TOOLS)/s3sim ## strike workers, PostgreSQL and s
 chaos-shares: build $(TOOLS)/s3proxy ## kill gateways and mounts that are written to, under failing storage: SEED=, MINUTES= of each run (options: ARGS="--help")
 	PYTHONPATH=tests $(BIN)/python -m chaos.shares $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
+.PHONY: chaos-shares
+chaos-shares: build $(TOOLS)/s3proxy try-go-tools ## kill gateways and mounts that clients write to while S3 fails: SCENARIO=, SEED=, MINUTES=2 for each run (options: ARGS="--help")
+	PYTHONPATH=tests $(BIN)/python -m chaos.shares $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 .PHONY: upgrade-matrix
 upgrade-matrix: build $(TOOLS)/s3proxy ## this version and that of BASE=<commit> at one database: one goes on, both run, one comes back
 	@tools/require git "git, and a commit to compare with: make upgrade-matrix BASE=HEAD~1"

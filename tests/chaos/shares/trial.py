@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +15,15 @@ from chaos import schedule
 from chaos.executor import Executor, Log
 from chaos.shares.clients import Client, Operations
 from chaos.shares.comparison import Finding, compare
-from chaos.shares.tree import SCENARIOS
+from chaos.shares.tree import SCENARIOS, Tree
 from chaos.shares.world import ShareWorld
 from support.run import Run
 from support.servers import Kind
 
 _CALM_EVERY_SECONDS: Final = 300.0
 _GAP_SECONDS: Final = 2.0
+FIRST: Final = ("gateway.kill", "storage.throttle", "storage.lost-replies")
+"""Kinds of faults that each run begins with."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Options:
     has_checksums: bool = True
     gap: float = _GAP_SECONDS
     """Mean seconds between two faults."""
-    is_planted: bool = False
-    """The model is given one byte more than was written, for a test of the instrument itself."""
+    plant: Callable[[list[Tree]], None] | None = None
+    """Changes the model before a look, for a test of the instrument itself."""
 
     @property
     def name(self) -> str:
@@ -98,7 +101,13 @@ def run(options: Options, run_: Run, folder: Path) -> Report:
     report = Report(options)
     count = int(options.minutes * 60 / options.gap * 1.3) + 1
     faults = schedule.draw(
-        options.seed, count, workers=0, gap=options.gap, calm_every=_CALM_EVERY_SECONDS, kinds=schedule.OF_SHARES
+        options.seed,
+        count,
+        workers=0,
+        gap=options.gap,
+        calm_every=_CALM_EVERY_SECONDS,
+        first=FIRST,
+        kinds=schedule.OF_SHARES,
     )
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.*"):
@@ -124,7 +133,7 @@ def run(options: Options, run_: Run, folder: Path) -> Report:
         until = began + 60 * options.minutes
         trial = _Trial(world, clients, operations, report)
         trial.go_on()
-        Executor(world, log).strike(faults, lambda: trial.look(until), until=until)
+        Executor(world, log).strike(faults, lambda: trial.look(until), until=until, first=FIRST)
         trial.look(until)
         report.seconds = time.monotonic() - began
     report.operations, report.asked_again = operations.counted, operations.asked_again
@@ -132,7 +141,9 @@ def run(options: Options, run_: Run, folder: Path) -> Report:
     report.faults = Counter(one.fault.kind for one in log.struck if not one.failure)
     report.failed_levers = [f"{one.fault.kind}: {one.failure}" for one in log.struck if one.failure]
     report.findings += report.failed_levers
-    (folder / "report.json").write_text(json.dumps({**vars(report), "options": vars(options)}, indent=1))
+    (folder / "report.json").write_text(
+        json.dumps({**vars(report), "options": vars(replace(options, plant=None))}, indent=1)
+    )
     return report
 
 
@@ -165,7 +176,9 @@ class _Trial:
         for one in self._clients:
             one.findings.clear()
         drained = host.drain()
-        compared, differences = compare(self._planted())
+        if report.options.plant is not None:
+            report.options.plant(self._world.trees)
+        compared, differences = compare(self._world)
         report.looks += 1
         report.compared += compared
         report.lost += sum(one.is_lost for one in differences)
@@ -174,13 +187,6 @@ class _Trial:
         # What follows is held against the rest.
         for tree in self._world.trees:
             tree.give_up([one.path.rstrip("/") for one in differences if one.path and one.path.startswith(tree.top)])
-
-    def _planted(self) -> ShareWorld:
-        if self._report.options.is_planted:
-            tree = next(tree for tree in self._world.trees if tree.files)
-            file = tree.files[min(tree.files)]
-            file.body += b"\0"
-        return self._world
 
     def _told(self, finding: Finding) -> str:
         """A finding with the last operations on its path."""
