@@ -294,10 +294,6 @@ chaos: build $(TOOLS)/s3proxy $(TOOLS)/s3sim ## strike workers, PostgreSQL and s
 	PYTHONPATH=tests $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 .PHONY: chaos-shares
-chaos-shares: build $(TOOLS)/s3proxy ## kill gateways and mounts that are written to, under failing storage: SEED=, MINUTES= of each run (options: ARGS="--help")
-	PYTHONPATH=tests $(BIN)/python -m chaos.shares $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
-
-.PHONY: chaos-shares
 chaos-shares: build $(TOOLS)/s3proxy try-go-tools ## kill gateways and mounts that clients write to while S3 fails: SCENARIO=, SEED=, MINUTES=2 for each run (options: ARGS="--help")
 	PYTHONPATH=tests $(BIN)/python -m chaos.shares $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
