@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import Engine
-from seqferry.engine.executor import CreatedUpload, Failure, Job, ObjectProgress
+from seqferry.engine.executor import Failure, Job, ObjectProgress, UploadRecord
 from seqferry.model.models import RESULT_COLUMNS, TransferSpec
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
@@ -22,7 +22,7 @@ from seqferry.workflows.runtime import Runtime
 class Ends:
     """See ``seqferry.engine.executor.Events``."""
 
-    begun: Sequence[CreatedUpload] = ()
+    uploads: Sequence[UploadRecord] = ()
     cancelled: Sequence[int] = ()
 
     def __init__(self, ends: list[dict[str, object]]) -> None:

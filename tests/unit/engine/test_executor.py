@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from seqferry.engine.executor import (
     Counts,
-    CreatedUpload,
     Events,
     Failure,
     Job,
     JobPlan,
     JobSequence,
+    UploadRecord,
     abort,
     collect,
     execute,
@@ -26,7 +26,7 @@ from seqferry.model.models import RESULT_COLUMNS
 class _Ends:
     """Objects of a job that have ended."""
 
-    begun: Sequence[CreatedUpload] = ()
+    uploads: Sequence[UploadRecord] = ()
     cancelled: Sequence[int] = ()
 
     def __init__(self, ids: Sequence[int], state: str) -> None:

@@ -9,9 +9,8 @@ use seqferry_store::{
     ObjectRef, StoreError, WrittenObject,
 };
 
-use super::copied::StatedCrcs;
 use super::job::{MADE_OF, PackJob, PackedArchive};
-use super::parts::{Contents, Sender, SentPart};
+use super::parts::{Contents, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
 use super::trouble::PackError;
 use crate::etags::{ObjectOrigin, StatedEtag, judge};

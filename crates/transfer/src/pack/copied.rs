@@ -19,7 +19,7 @@ use seqferry_store::{
 };
 
 use super::job::PackJob;
-use super::parts::{PartError, Sender, SentPart};
+use super::parts::{PartError, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
 use super::split::head_member;
 use super::trouble::PackError;
@@ -30,9 +30,6 @@ const HEADS: usize = 64;
 
 /// Start and length of a range of a member, with its CRC where that is known.
 type RangeCrc<'a> = (u64, u64, Option<&'a str>);
-
-/// CRCs over whole members, as their sources state them, by ordinal.
-pub(super) type StatedCrcs = HashMap<usize, Checksum>;
 
 impl PackJob {
     /// Asks for the CRC by `algorithm` of each member that the plan copies. Members without one are left out, and all

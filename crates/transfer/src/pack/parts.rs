@@ -24,7 +24,6 @@ use seqferry_store::{
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
-use super::copied::StatedCrcs;
 use super::plan::{Members, Plan};
 use super::split_members::{OTHER_CRCS, SplitMembers};
 use super::young::YoungMembers;
@@ -42,6 +41,9 @@ const FETCHES: usize = 64;
 const AHEAD: usize = 8;
 /// Bytes that are hashed at a time: about 2 ms of a thread of the engine.
 const HASHED: usize = 1 << 20;
+
+/// CRCs over whole members, as their sources state them, by ordinal.
+pub(super) type StatedCrcs = HashMap<usize, Checksum>;
 
 /// Reason why a part could not be made.
 #[derive(Debug)]

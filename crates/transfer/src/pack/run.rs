@@ -17,10 +17,9 @@ use tokio::sync::RwLock;
 
 use super::PackOptions;
 use super::complete::written_object;
-use super::copied::StatedCrcs;
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::outcome::Report;
-use super::parts::{Sender, SentPart};
+use super::parts::{Sender, SentPart, StatedCrcs};
 use super::plan::{Members, PartRules, Plan};
 use super::sidecar;
 use super::split_members::SplitMembers;
