@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 from pathlib import Path
@@ -21,14 +22,13 @@ def main() -> int:
     given = _arguments()
     hide_own_settings()
     folder = ROOT / "target" / "chaos-shares" / str(given.seed)
-    print(f"chaos-shares: seed {given.seed}; {folder} has the schedules, the operations and what gateways printed")
+    print(f"chaos-shares: seeds from {given.seed}; {folder} has schedules, operations, and what gateways printed")
     shared, reports = Run.create(), list[Report]()
     try:
-        for scenario in given.scenario:
-            for server in given.server:
-                for checksums in given.checksums:
-                    options = Options(given.seed, scenario, given.minutes, server, checksums == "with", given.gap)
-                    reports.append(_run(options, shared, folder / options.name))
+        for number, one in enumerate(itertools.product(given.scenario, given.server, given.checksums)):
+            scenario, server, checksums = one
+            options = Options(given.seed + number, scenario, given.minutes, server, checksums == "with", given.gap)
+            reports.append(_run(options, shared, folder / options.name))
     finally:
         shared.close()
         print("\n".join([Report.HEAD, *(one.as_row() for one in reports)]), flush=True)
@@ -48,7 +48,7 @@ def _run(options: Options, shared: Run, folder: Path) -> Report:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="chaos-shares", description=__doc__)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), help="of the first run")
     parser.add_argument("--minutes", type=float, default=2.0, help="of each run")
     parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--server", nargs="+", choices=KINDS, default=list(KINDS))

@@ -69,9 +69,9 @@ class Report:
     """Why the machine cannot run it."""
 
     HEAD = (
-        "| scenario | server | checksums | minutes | operations acknowledged | kills | storage faults | looks,"
+        "| scenario | server | checksums | seed | versions | minutes | operations acknowledged | kills | storage faults | looks,"
         " files compared | lost | other findings | back after a kill: p50, max |\n"
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+        "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
 
     def as_row(self) -> str:
@@ -80,7 +80,8 @@ class Report:
             return f"| {one.scenario} | SKIPPED: {self.skipped} |"
         faults = sum(self.faults.values()) - self.faults["gateway.kill"]
         cells = (
-            one.scenario, one.server, "with" if one.has_checksums else "without", f"{self.seconds / 60:.1f}",
+            one.scenario, one.server, "with" if one.has_checksums else "without", one.seed,
+            "with" if self.is_versioned else "without", f"{self.seconds / 60:.1f}",
             f"{sum(self.operations.values()):,}", self.kills, faults, f"{self.looks}, {self.compared:,}", self.lost,
             len(self.findings) - self.lost, _spread(self.recovery),
         )  # fmt: skip
