@@ -69,8 +69,8 @@ class Report:
     """Why the machine cannot run it."""
 
     HEAD = (
-        "| scenario | server | checksums | seed | versions | minutes | operations acknowledged | kills | storage faults |"
-        " looks, files compared | lost | other findings | back after a kill: p50, max |\n"
+        "| scenario | server | checksums | seed | versions | minutes | operations acknowledged | kills |"
+        " storage faults | looks, files compared | lost | other findings | back after a kill: p50, max |\n"
         "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
 
