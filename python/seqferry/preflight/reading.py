@@ -53,11 +53,15 @@ def facts(engine: Engine, place: S3Location, version_id: str | None = None) -> O
         StorageError: the object is not there, or cannot be looked at.
     """
     try:
-        return buckets.facts(engine, place, version_id)
+        found = buckets.facts(engine, place, version_id)
     except StorageError as why:
         if not is_missing(why):
             raise
         raise missing(engine, place, version_id) from None
+    # SeaweedFS answers about the object, whatever version is asked for, where a bucket has none.
+    if version_id not in (None, "null", found.version_id):
+        raise missing(engine, place, version_id)
+    return found
 
 
 def is_missing(why: StorageError) -> bool:

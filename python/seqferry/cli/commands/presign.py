@@ -102,7 +102,10 @@ def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
 
     asked = replace(place, attempts=_ATTEMPTS)
     try:
-        reading.facts(engine, asked, version_id)
+        found = reading.facts(engine, asked, version_id)
+        # The marker of a folder, or a folder of SeaweedFS, which has no object.
+        if place.key.endswith("/") and not found.size:
+            raise _prefix_error(place)
     except StorageError as why:
         if why.is_denied or why.is_transient:
             display.say(text.printable(f"The address was signed without a look at the object: {why.message}"))
@@ -110,16 +113,19 @@ def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
         if not reading.is_missing(why):
             raise
         if place.key.endswith("/"):
-            raise UsageError(
-                f"{place.uri} is a prefix, and an address is for one object. See what is below it with: "
-                f"seqferry ls {place.uri}"
-            ) from None
+            raise _prefix_error(place) from None
         if has_wildcard(place.key):
             raise UsageError(
                 f"There is no object {place.uri}, and an address is for one object, not for a wildcard. Name each of "
                 f"them; see which there are with: seqferry ls '{text.printable(place.uri)}'"
             ) from None
         raise
+
+
+def _prefix_error(place: S3Location) -> UsageError:
+    return UsageError(
+        f"{place.uri} is a prefix, and an address is for one object. See what is below it with: seqferry ls {place.uri}"
+    )
 
 
 def _seconds(written: str) -> int:
