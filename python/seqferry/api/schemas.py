@@ -404,6 +404,8 @@ class ObjectOut(BaseModel):
     error_message: str | None
     written_by: str | None
     """User and client that wrote a file to a share of a gateway."""
+    source_upload_id: str | None
+    """The multipart upload that a cleanup aborts."""
 
     @classmethod
     def of(cls, record: ObjectRecord) -> ObjectOut:

@@ -173,6 +173,6 @@ def _sum_reports(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int | Non
         throttled=sum(report["throttled"] for report in reports),
         slowest=tuple(slowest[:SLOWEST]),
     )
-    # Workers of an earlier version do not tell how much was recorded then.
+    # A transfer whose tally was not read yet has no such figure in its report.
     recorded = [report["bytes_recorded"] for report in reports if "bytes_recorded" in report]
     return live, min(recorded) + sum(report["bytes_in_progress"] for report in reports) if recorded else None

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from seqferry.db.record import sealed_row
 from seqferry.model import advice, formatting
-from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, writer_of
+from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
 from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
@@ -306,8 +306,8 @@ def _row(one: dict[str, Any]) -> str:
     result = _text(one["state"])
     if failed:
         result += f": {_text(one['error_code'])}"
-    if (writer := writer_of(one["etag"])) is not None:
-        result += f"<br>written by {_text(writer)}"
+    if one["written_by"] is not None:
+        result += f"<br>written by {_text(one['written_by'])}"
     if one["not_carried"]:
         result += f"<br>without {_text(', '.join(json.loads(one['not_carried'])))}"
     ended = (one["ended_at"] or "")[:19].replace("T", " ")
