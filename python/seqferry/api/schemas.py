@@ -535,7 +535,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
 
 
 def _message(recorded: str | None) -> str | None:
-    """A recorded message at a length that is fit for an answer. Rows of earlier versions may hold a MiB."""
+    """A recorded message at a length that is fit for an answer."""
     return None if recorded is None else shorten(recorded)
 
 

@@ -18,7 +18,6 @@ from seqferry.db.turns import LIVE_SECONDS
 from seqferry.model import labels, operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import (
-    WITH_FAILURES,
     ActiveObject,
     LiveActivity,
     ResolvedSpec,
@@ -105,7 +104,7 @@ def _status(
     bytes_done = min(totals.bytes, max(totals.bytes_done, bytes_seen or 0))
     return Status(
         id=row.id,
-        state=WITH_FAILURES if row.state == "done" and totals.failed else row.state,
+        state=row.state,
         spec=spec,
         totals=Totals(
             objects=totals.objects,

@@ -170,7 +170,7 @@ def _sentence(known: TransferRecord) -> str:
     if facts["state"] not in ENDED_TRANSFER_STATES:
         words, css, when = f"has not ended ({facts['state']})", "half", ""
     else:
-        words, css = STATES.get(_state(known), (facts["state"], "half"))
+        words, css = STATES.get(facts["state"], (facts["state"], "half"))
         words, when = f"is {words}", f" It ended on {_when(facts['ended_at'])}."
     what = f"{kind.noun} of {formatting.count(totals['objects'], 'object')}"
     return (
@@ -179,11 +179,6 @@ def _sentence(known: TransferRecord) -> str:
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
         + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
     )
-
-
-def _state(known: TransferRecord) -> str:
-    has_failed = known.facts["state"] == "done" and known.facts["totals"]["failed"]
-    return WITH_FAILURES if has_failed else known.facts["state"]
 
 
 def _totals(known: TransferRecord) -> dict[str, str | None]:
