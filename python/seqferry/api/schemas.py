@@ -404,6 +404,8 @@ class ObjectOut(BaseModel):
     error_message: str | None
     written_by: str | None
     """User and client that wrote a file to a share of a gateway."""
+    source_upload_id: str | None
+    """The multipart upload that a cleanup aborts."""
 
     @classmethod
     def of(cls, record: ObjectRecord) -> ObjectOut:
@@ -533,7 +535,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
 
 
 def _message(recorded: str | None) -> str | None:
-    """A recorded message at a length that is fit for an answer. Rows of earlier versions may hold a MiB."""
+    """A recorded message at a length that is fit for an answer."""
     return None if recorded is None else shorten(recorded)
 
 

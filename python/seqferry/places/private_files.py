@@ -26,10 +26,7 @@ _NAMES: Final = (
     "seqferry.sqlite-wal",
     "migrate.lock",
     "worker.lock",
-    "endpoints.json",
-    "endpoints.lock",
     "token",
-    "tokens.json",
     "tokens.lock",
     "mount.log",
 )

@@ -360,8 +360,7 @@ def _add_hosts(spec: TransferSpec, settings: Settings) -> TransferSpec:
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
-    # An older version has recorded fewer fields, and resolved nothing.
-    if identity.submission(identity.with_resolved_places(stored.read(earlier))) != identity.submission(now):
+    if identity.submission(stored.read(earlier)) != identity.submission(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

@@ -71,7 +71,7 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
 
 
 def with_resolved_places(spec: TransferSpec) -> TransferSpec:
-    """The same without a check: for a spec that is only compared with another, as one of an older version."""
+    """The same without a check: for a spec that is only compared with another."""
     with errors_about("sse_c_copy_source_key", "sse_c_key"):
         source = resolve_place(spec.source)
     with errors_about("sse_c_key"):

@@ -87,9 +87,10 @@ def _extra(spec: ResolvedSpec, key: str, etag: str) -> PlannedObject:
         source_key=wanted,
         target_key=key,
         size=0,
-        etag=etag,
+        etag="",
         last_modified=0.0,
         version_id=None,
         storage_class=None,
+        target_etag=etag,
         refusal=decision.missing_at_source(spec, wanted, key).refusal,
     )

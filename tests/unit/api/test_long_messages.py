@@ -1,4 +1,4 @@
-"""Rows of earlier versions, which recorded whatever a storage has sent."""
+"""Recorded messages, at a length that is fit for an answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _error_of_file(message: str, status: Status) -> str:
     return json.loads(_piece(service, status, BatchState(1, "ended", 1, 1, 0, 0, 1, 0, 0)).text)["error"]
 
 
-def test_messages_of_old_rows_are_not_handed_on_whole() -> None:
+def test_a_long_message_is_shortened_in_answers() -> None:
     spec = build_mirror_spec("vendor", "run/", None, "lab", "in/")
     for message in ("PutObject s3://lab/in/a: Odd: " + "inside of another service " * 40_000, "x" * (1 << 20)):
         status = Status("id", "failed", spec, Totals(), True, 1.0, "me", error_message=message)

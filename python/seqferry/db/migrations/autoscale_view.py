@@ -1,33 +1,13 @@
-"""The view of an autoscaler, and the limits that it keeps.
+"""The view of an autoscaler in the initial schema. This file never changes: a later revision makes a view of its own.
 
-The view reads ``transfer``, ``tally``, ``batch`` and ``sample``: a migration that takes a column from them drops it and
-makes it again.
+It reads ``transfer``, ``tally``, ``batch`` and ``sample``: a revision that takes a column from them makes it again.
 """
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from alembic import op
 
-revision = "0026"
-down_revision = "0025"
-branch_labels = None
-depends_on = None
-contracts = False
-
-
-def upgrade() -> None:
-    op.create_table(
-        "autoscale_limit",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("value", sa.Double, nullable=False),
-    )
-    op.create_index("ix_sample_at", "sample", ["at"])
-    connection = op.get_bind()
-    connection.exec_driver_sql(_view(is_sqlite=connection.dialect.name == "sqlite"))
-
-
-def _view(*, is_sqlite: bool) -> str:
+def statement(*, is_sqlite: bool) -> str:
+    """The statement that makes it."""
     now = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else "extract(epoch from clock_timestamp())"
     greatest, least = ("max", "min") if is_sqlite else ("greatest", "least")
 
