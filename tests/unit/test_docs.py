@@ -158,8 +158,11 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
         ("crates/store/src/s3/headers.rs", "x-amz-tagging"),
         ("python/seqferry/preflight/start.py", "did you mean"),
         ("python/seqferry/settings/config_file.py", "did you mean"),
-        ("python/seqferry/preflight/suggestions.py", "NAMED_AT_MOST"),
-        ("python/seqferry/planning/removal_rules.py", "def why_kept, def too_many, def is_doomed"),
+        ("python/seqferry/preflight/suggestions.py", "MAX_SUGGESTIONS"),
+        (
+            "python/seqferry/planning/removal_rules.py",
+            "def refuse_incomplete_source, def refuse_over_max_delete, def is_removed",
+        ),
         ("crates/transfer/src/remove.rs", "fn remove"),
         ("crates/client/src/retry.rs", "RetryPolicy"),
         ("python/seqferry/model/errors.py", "def is_transient"),
@@ -175,7 +178,7 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
         ("python/seqferry/service/service.py", "class Service"),
         ("python/seqferry/settings/config.py", "class Settings"),
         ("python/seqferry/model/prices.toml", "source"),
-        ("python/seqferry/api/guard.py", "class "),
+        ("python/seqferry/api/authentication.py", "class "),
     ],
 )
 def test_the_answers_on_where_to_look_hold_what_they_are_named_for(file: str, symbols: str) -> None:

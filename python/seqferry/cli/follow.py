@@ -408,7 +408,9 @@ def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
         from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
         # What fails of the objects that go on is told at the end, with what else has failed.
-        lines = report.lines(found, status.spec.source.uri) if found["stopped"] else [report.headline(found)]
+        lines = (
+            report.format_report(found, status.spec.source.uri) if found["stopped"] else [report.format_headline(found)]
+        )
         show.preflight({"id": status.id, **found}, [text.printable(line) for line in lines])
 
 

@@ -144,7 +144,7 @@ def _expand(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     for source in written:
         if has_wildcard(source):
             spec = _readable({**given, "source": source})
-            found += [spec.source.at(key) for key in reading.select(work.engine, spec)]
+            found += [spec.source.at(key) for key in reading.select_keys(work.engine, spec)]
         else:
             found.append(source)
     return {**given, "source": found, "raw": True, "rules": None}
@@ -180,7 +180,7 @@ def _write_output(work: _Work, given: dict[str, Any]) -> int:
 
         if pipe.bytes or not reading.is_missing(why):
             raise
-        raise reading.missing(work.engine, spec.source, version_id) from None
+        raise reading.missing_error(work.engine, spec.source, version_id) from None
 
 
 def _store_input(work: _Work, given: dict[str, Any]) -> int:
@@ -275,7 +275,7 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
             f"The state folder {settings.state_dir} cannot be written, nor can a folder for temporary files: the id of "
             "the upload would be on record nowhere. Name a folder with --state-dir or TMPDIR."
         )
-    place = paths.spool(base)
+    place = paths.spool_folder(base)
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _disk_errors(place):

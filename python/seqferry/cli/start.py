@@ -52,16 +52,16 @@ def passes(session: Session, spec: ResolvedSpec) -> bool:
     from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
     findings = session.service.inspect(spec, at_most=None)
-    facts = report.facts(findings)
+    facts = report.event_data(findings)
     if session.as_json:
         display.emit("preflight", **facts)
-    if findings.troubled:
-        for line in report.lines(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
+    if findings.failing:
+        for line in report.format_report(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
             display.say(text.printable(line))
         display.say("Nothing was started. Without --preflight the other objects are copied.")
     elif not session.quiet:
         display.say(f"Preflight: {text.count(findings.objects, 'object')} looked at, none would fail.")
-    return not findings.troubled
+    return not findings.failing
 
 
 def start_detached(session: Session, submission: Submission) -> int:

@@ -106,7 +106,7 @@ def learn(database: Database, spec: TransferSpec, note: str) -> None:
 
 def name_of(place: S3Location) -> str:
     """The endpoint in one spelling; all of AWS is one, but for its parts with buckets of their own."""
-    return endpoints.of(place) or _AWS
+    return endpoints.resolve(place) or _AWS
 
 
 def _place_of(spec: TransferSpec, note: str) -> S3Location | None:
@@ -119,7 +119,7 @@ def _place_of(spec: TransferSpec, note: str) -> S3Location | None:
 
 
 def _change(database: Database, place: S3Location, changed: Callable[[Facts], Facts]) -> None:
-    if endpoints.fault(endpoints.url(place) or "https://aws") == "credentials":
+    if endpoints.find_fault(endpoints.url(place) or "https://aws") == "credentials":
         return  # an address with a password in it, which no request is sent to either
     with database.write(durable=False) as connection:
         take(connection, AdvisoryLock.ENDPOINT_FACTS)  # workers and ``doctor`` may learn at the same time

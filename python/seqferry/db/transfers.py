@@ -202,7 +202,9 @@ def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
     if text is None:
         return None, None
     spec = stored.read(text)
-    source, target = (endpoints.of(one) if isinstance(one, S3Location) else None for one in (spec.source, spec.target))
+    source, target = (
+        endpoints.resolve(one) if isinstance(one, S3Location) else None for one in (spec.source, spec.target)
+    )
     return source, target
 
 

@@ -33,7 +33,7 @@ _NAMES: Final = (
 """Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
 
 
-_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - a private folder in it, looked at before it is used
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - a private folder in it, checked before it is used
 
 
 def temporary_folder() -> Path | None:

@@ -287,7 +287,7 @@ class Transfers(Queries):
                 and status.state != "cancelling"
                 and (status.planned or not is_target)
             ):
-                paths.check_there(place.path, is_target=is_target)
+                paths.check_exists(place.path, is_target=is_target)
 
     def check_access(self, status: Status) -> None:
         """See that this process may go on with a transfer that no worker is at.

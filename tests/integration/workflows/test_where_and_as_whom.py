@@ -399,7 +399,7 @@ def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_wor
     assert "Renew the credentials" in shells.run(new, "resume", transfer_id, code=1).stderr
 
 
-_NAME = "import time; from seqferry.places import processes; print(processes.suffix(), flush=True); time.sleep(60)"
+_NAME = "import time; from seqferry.places import processes; print(processes.name_suffix(), flush=True); time.sleep(60)"
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_what_is_recorded_stays_though_the_environment_changes(environment: Envi
     environment.with_key(ENDPOINT_URL="https://elsewhere.example", REGION="eu-west-1")
 
     assert identity.resolve(spec) == spec
-    assert endpoints.of(spec.source) is None
+    assert endpoints.resolve(spec.source) is None
     assert identity.here(spec.source) == spec.source
 
 
@@ -262,7 +262,7 @@ def test_rows_of_before_leave_all_to_the_worker(environment: Environment) -> Non
 
     assert spec.source == S3Location("from", "run/")
     assert identity.here(spec.source) == spec.source
-    assert endpoints.of(spec.source) == "https://env.example"
+    assert endpoints.resolve(spec.source) == "https://env.example"
     assert _missing(spec) is None
 
 

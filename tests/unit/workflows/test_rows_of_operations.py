@@ -153,7 +153,7 @@ def test_versions_of_one_object_stay_in_one_batch_in_their_order(sizes: list[lis
     runtime: Any = SimpleNamespace(engine=None, key_rules=lambda _id: None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "fates", lambda *_: iter(pages))
+        patch.setattr(versions, "decide_histories", lambda *_: iter(pages))
         patch.setattr(history, "_BATCH", 6)
         found = list(history.OPERATION.find(runtime, _SPEC, None, transfer_id="t", target_absent=False))
 
@@ -193,7 +193,7 @@ def test_versions_that_a_killed_run_has_written_are_the_start_of_both_histories(
     rows = [_row(number, "k", etag) for number, etag in enumerate(_E, start=1)]
     at_target = [SimpleNamespace(size=1, etag=etag, version_id=f"t{number}") for number, etag in enumerate(there, 1)]
     monkeypatch.setattr(objects, "whole_batch", lambda *_: WholeBatch(rows, None))
-    monkeypatch.setattr(versions, "at_target", lambda *_: at_target)
+    monkeypatch.setattr(versions, "list_target_versions", lambda *_: at_target)
     monkeypatch.setattr(history, "FoundCopy", SimpleNamespace)
     runtime: Any = SimpleNamespace(engine=None, database=SimpleNamespace(read=nullcontext))
     work: Any = SimpleNamespace(transfer_id="t", items=[row for row in rows if row.id in left])

@@ -89,7 +89,7 @@ def stage(
     """
     from seqferry.bench import output as folder_of
     from seqferry.bench.stage import comparison, page, report
-    from seqferry.bench.stage.ways import NAMES
+    from seqferry.bench.stage.staging_methods import NAMES
 
     names = [name.strip() for each in given.ways or () for name in each.split(",") if name.strip()]
     asked = comparison.StageParameters(

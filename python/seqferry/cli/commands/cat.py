@@ -81,7 +81,7 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     engine = new_engine()
     # All are looked at before a byte is printed.
     places = [each for place in places for each in (_select(engine, place) if not part.raw else [place])]
-    found = [reading.facts(engine, place, part.version_id) for place in places]
+    found = [reading.head_object(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]
     with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
         for place, facts, (first, last) in zip(places, found, spans, strict=True):
@@ -118,7 +118,7 @@ def _select(engine: Engine, place: S3Location) -> list[S3Location]:
         place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile
     )
     spec = identity.resolve(asked)
-    return [replace(place, key=key) for key in reading.select(engine, spec)]
+    return [replace(place, key=key) for key in reading.select_keys(engine, spec)]
 
 
 def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:

@@ -241,7 +241,7 @@ def _buckets(rest: list[str], start: str) -> Iterator[str]:
     from seqferry.engine.engine import Engine
 
     try:
-        found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_of(rest, ""))}
+        found = {name for name, _ in buckets.list_buckets(Engine(max_requests=8), _place_of(rest, ""))}
     except SeqferryError:
         found = _buckets_of_transfers(rest)
     yield from (f"s3://{name}/" for name in sorted(found) if name.startswith(start))

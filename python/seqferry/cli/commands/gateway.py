@@ -176,7 +176,7 @@ def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
 
     host, port = place
     try:
-        gateway_metrics.offer(host, port, status)
+        gateway_metrics.serve(host, port, status)
     except OSError as why:
         raise listening.unavailable(place, _METRICS, why) from None
 

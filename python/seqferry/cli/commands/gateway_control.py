@@ -175,10 +175,10 @@ def flush(
     as_json: options.Json = False,
 ) -> int:
     """Upload now what waits, also outside the upload window. What is written later waits as usual."""
-    from seqferry.engine.gateway_control import list_epochs, wait_for_record, watching
+    from seqferry.engine.gateway_control import list_epochs, open_process, wait_for_record
 
     cache = _cache_of(cache)
-    with watching(cache) as process:
+    with open_process(cache) as process:
         found = _ask(cache, "flush", path=path, wait=wait)
         if wait:
             found["is_recorded"] = wait_for_record(cache, list_epochs(cache), process)
@@ -252,10 +252,10 @@ def _conflict_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def drain(cache: GatewayCache = None, as_json: options.Json = False) -> int:
     """Upload everything and end the gateway. Clients that write wait until a gateway serves the share again."""
-    from seqferry.engine.gateway_control import list_epochs, wait_for_end, watching
+    from seqferry.engine.gateway_control import list_epochs, open_process, wait_for_end
 
     cache = _cache_of(cache)
-    with watching(cache) as process:
+    with open_process(cache) as process:
         found = _ask(cache, "drain")
         # Its last act is to put on record what it has uploaded.
         has_ended = found["is_done"] and process is not None and wait_for_end(process)

@@ -52,7 +52,7 @@ def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Ans
 def _print_facts(engine: Engine, place: S3Location, version_id: str | None, *, as_json: bool) -> None:
     from seqferry.preflight import reading
 
-    found = reading.facts(engine, place, version_id)
+    found = reading.head_object(engine, place, version_id)
     facts = _facts(found)
     if as_json:
         display.emit("head", uri=place.uri, **facts, metadata=dict(found.metadata))

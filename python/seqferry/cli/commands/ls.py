@@ -96,7 +96,7 @@ def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
 
     shown = 0
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
-    for bucket, created in buckets.names(engine_for(account), account):
+    for bucket, created in buckets.list_buckets(engine_for(account), account):
         if wanted is not None and not wanted.decide(bucket):
             continue
         shown += 1

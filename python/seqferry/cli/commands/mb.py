@@ -14,7 +14,7 @@ def mb(bucket: Bucket, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
     place = bucket_of(bucket.bucket, endpoint)
     from seqferry.engine import buckets
 
-    buckets.create(new_engine(), place)
+    buckets.create_bucket(new_engine(), place)
     if printed.as_json:
         display.emit("bucket_made", bucket=place.bucket)
     else:

@@ -136,7 +136,7 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
     estimate = session.service.estimate(forecast, price)
     if session.as_json:
         told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
-        told |= forecast.looks()
+        told |= forecast.check_data()
         told["estimate"] = preview.facts(estimate)
         display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
     elif not session.quiet:

@@ -50,11 +50,11 @@ def preflight(
     spec = identity.resolve(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)
-        findings = session.service.inspect(spec, at_most=None if every.everything else report.LOOKED_AT)
-    facts = report.facts(findings)
+        findings = session.service.inspect(spec, at_most=None if every.everything else report.MAX_CHECKED)
+    facts = report.event_data(findings)
     if output.as_json:
         display.emit("preflight", **facts)
-    elif findings.troubled or not output.quiet:
-        for line in report.lines(facts, spec.source.uri):
+    elif findings.failing or not output.quiet:
+        for line in report.format_report(facts, spec.source.uri):
             print(text.printable(line))
-    return exits.FAILED if findings.troubled else exits.OK if findings.objects else exits.NOTHING
+    return exits.FAILED if findings.failing else exits.OK if findings.objects else exits.NOTHING

@@ -102,7 +102,7 @@ def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
 
     asked = replace(place, attempts=_ATTEMPTS)
     try:
-        found = reading.facts(engine, asked, version_id)
+        found = reading.head_object(engine, asked, version_id)
         # The marker of a folder, or a folder of SeaweedFS, which has no object.
         if place.key.endswith("/") and not found.size:
             raise _prefix_error(place)

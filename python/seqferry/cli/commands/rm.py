@@ -158,15 +158,15 @@ def _each(session: Session, spec: ResolvedSpec) -> Iterator[RemovalCandidate]:
 
 
 def confirm(session: Session, spec: ResolvedSpec) -> bool:
-    """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
+    """True when the objects may be removed; a user at a terminal is asked if there are more than ``MAX_UNCONFIRMED``.
 
     Raises:
         UsageError: no user can be asked: there is no terminal, or --json is given.
     """
-    from seqferry.planning.removals import UNASKED
+    from seqferry.planning.removals import MAX_UNCONFIRMED
 
     found = sum(1 for _ in itertools.islice(_each(session, spec), _COUNTED_AT_MOST + 1))
-    if found <= UNASKED:
+    if found <= MAX_UNCONFIRMED:
         return True
     many = f"more than {_COUNTED_AT_MOST:,}" if found > _COUNTED_AT_MOST else f"{found:,}"
     place = text.printable(spec.source.uri)

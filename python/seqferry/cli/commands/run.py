@@ -204,4 +204,4 @@ class _Parser:
         endpoint = self._endpoints
         given = rm.spec_arguments(doomed.sources or [], which, names)
         given |= {name: getattr(endpoint, name) for name in ("endpoint_url", "profile", "region")}
-        return removals.build_remove_spec(**given, most=None if self._yes else removals.UNASKED)
+        return removals.build_remove_spec(**given, most=None if self._yes else removals.MAX_UNCONFIRMED)

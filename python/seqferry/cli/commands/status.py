@@ -162,7 +162,7 @@ def _show(session: Session, found: Status) -> None:
     if looked_at is not None and looked_at["causes"] and (looked_at["stopped"] or not found.ended):
         from seqferry.preflight import report
 
-        print("\n".join(text.printable(line) for line in report.lines(looked_at, spec.source.uri)), end="\n\n")
+        print("\n".join(text.printable(line) for line in report.format_report(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found, priced=True))))
         if found.pruned_at is not None:

@@ -37,10 +37,10 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
         display.emit(
             "dry_run",
             **forecast.totals(),
-            **forecast.looks(),
+            **forecast.check_data(),
             way=data_path(spec),
             free_bytes=free,
-            nearest=None if forecast.met else session.service.nearest(spec),
+            nearest=None if forecast.source_objects else session.service.nearest(spec),
             estimate=facts(estimate),
         )
     elif not session.quiet:
@@ -110,9 +110,9 @@ def _show_totals(
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
     if forecast.objects or forecast.removed:
         display.say(describe_estimate(estimate))
-    if not forecast.met and is_empty_archive(spec, 0):
+    if not forecast.source_objects and is_empty_archive(spec, 0):
         display.say(text.printable(f"No files are in {spec.source.uri}."))
-    elif not forecast.met:
+    elif not forecast.source_objects:
         nearest = session.service.nearest(spec)
         display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
 
@@ -128,7 +128,7 @@ def show_findings(forecast: Forecast, *, is_listed: bool) -> None:
     if (sampled := forecast.findings.looked_up) is not None:
         tried = forecast.objects + forecast.refused
         display.say(f"Sample: {sampled:,} of {text.count(tried, 'object')} were read to see whether they can be.")
-    for line in report.cause_lines(report.facts(forecast.findings)["causes"], keys=0 if is_listed else _KEYS):
+    for line in report.format_causes(report.event_data(forecast.findings)["causes"], keys=0 if is_listed else _KEYS):
         display.say(text.printable(line))
 
 

@@ -63,7 +63,7 @@ class Check(Transfer):
             with runtime.database.read() as connection:
                 return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
-        for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
+        for page in listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
             if not page:
                 continue
             now = time.time()

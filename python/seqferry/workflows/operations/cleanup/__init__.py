@@ -48,9 +48,9 @@ class Cleanup:
 
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
-        pages = cleanup.stale(runtime.engine, spec, in_use)
+        pages = cleanup.find_stale(runtime.engine, spec, in_use)
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
-        found = pages if is_begun else cleanup.check_number(pages, spec)
+        found = pages if is_begun else cleanup.check_count(pages, spec)
         planned = ([_plan_object(one) for one in page] for page in found)
         return limit_to_seen(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 

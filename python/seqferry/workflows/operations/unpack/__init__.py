@@ -92,7 +92,9 @@ class Unpack:
         for event in found:
             runtime.check()
             for path, mode, modified in event.data["folders"]:
-                paths.dress_folder(target.path, path, mode, modified, preserve_permissions=target.preserve_permissions)
+                paths.set_folder_attributes(
+                    target.path, path, mode, modified, preserve_permissions=target.preserve_permissions
+                )
 
     def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""

@@ -1,7 +1,7 @@
-"""Ends what a killed demo would leave behind.
+"""Removes processes and files of a demo that was killed.
 
-A process that is killed cannot clean up after itself, so a bystander does: it reads, from a pipe whose other end only
-the demo holds, what there is, and when the pipe ends without the demo having taken it back, kills and removes it.
+A killed process cannot clean up after itself, so a second process does. It reads from a pipe which processes and paths
+there are. When the pipe ends, because the demo has ended, it kills and removes those that are left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
-_WHEN_TOLD: Final = """
+_EXEC_ON_INPUT: Final = """
 import os, sys
 if os.read(0, 1):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -28,8 +28,8 @@ _ADD: Final = "+"
 _DROP: Final = "-"
 
 
-class Guard:
-    """A context manager. What was added and not dropped does not outlive this process, however that ends."""
+class Reaper:
+    """A context manager. Processes and paths that were added and not dropped are removed when this process ends."""
 
     def __init__(self) -> None:
         # By its path: the package's own imports would take longer than what it does. Its own session: Ctrl-C is for us.
@@ -49,12 +49,12 @@ class Guard:
     def start(
         self, command: Sequence[str], *, log: IO[bytes], env: dict[str, str], cwd: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        """A process that is added before it is anything: killed at any moment, this one leaves none that is not known.
+        """Start a process that is registered before it runs its program, so that no kill of this process misses it.
 
-        Its input is empty, its outputs go to ``log``, and it has a group of its own: Ctrl-C is for us, and we end it.
+        Its input is empty, its outputs go to ``log``, and it has its own session, so that Ctrl-C does not reach it.
         """
         process = subprocess.Popen(  # noqa: S603 - our own command lines
-            [sys.executable, "-I", "-S", "-c", _WHEN_TOLD, *command],
+            [sys.executable, "-I", "-S", "-c", _EXEC_ON_INPUT, *command],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -72,15 +72,15 @@ class Guard:
 
     def add(self, what: int | Path) -> None:
         """Register the number of a process, the path of a folder, or a pattern of the paths of files."""
-        self._tell(_ADD, what)
+        self._send(_ADD, what)
 
     def drop(self, what: int | Path) -> None:
-        self._tell(_DROP, what)
+        self._send(_DROP, what)
 
-    def _tell(self, sign: str, what: int | Path) -> None:
+    def _send(self, sign: str, what: int | Path) -> None:
         assert self._process.stdin is not None
         kind = "process" if isinstance(what, int) else "path"
-        # The bystander was killed: the user has to clean up after a killed demo; the demo goes on.
+        # The second process was killed: the demo goes on, and cleaning up after a kill is left to the user.
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{sign}{kind} {what}\n".encode())
             self._process.stdin.flush()

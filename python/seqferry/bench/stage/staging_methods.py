@@ -1,4 +1,4 @@
-"""The ways that are compared, and those of them that this machine can go."""
+"""The staging methods that are compared, and those that this machine can run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.bench.methods import version_of
 from seqferry.bench.stage.pipelines import PIPELINES
-from seqferry.bench.stage.way import ARCHIVE, Staging, Way
+from seqferry.bench.stage.staging import ARCHIVE, Staging, StagingMethod
 from seqferry.engine.mounts import is_mounted
 
 
@@ -33,23 +33,25 @@ def _read_in_place(each: Staging) -> str:
     return each.mount_and_run(each.data, f"(cd {where} && xargs -0 cat -- <{names}) | sha256sum >{sums}")
 
 
-WAYS: Final = (
-    Way(
+STAGING_METHODS: Final = (
+    StagingMethod(
         "aws-recursive",
         "aws s3 cp --recursive",
         "files",
         lambda each: each.aws(each.data, str(each.arrived), "--recursive"),
         ("aws",),
     ),
-    Way("s5cmd", "s5cmd cp", "files", lambda each: each.s5cmd(f"{each.data}*", _target_folder(each)), ("s5cmd",)),
-    Way(
+    StagingMethod(
+        "s5cmd", "s5cmd cp", "files", lambda each: each.s5cmd(f"{each.data}*", _target_folder(each)), ("s5cmd",)
+    ),
+    StagingMethod(
         "seqferry",
         "seqferry cp",
         "files",
         lambda each: each.own("cp", each.data, _target_folder(each), "--quiet"),
         ("seqferry",),
     ),
-    Way(
+    StagingMethod(
         "aws-tar",
         "one tar by aws s3 cp, not unpacked",
         "archive",
@@ -57,7 +59,7 @@ WAYS: Final = (
         ("aws",),
         with_archive=True,
     ),
-    Way(
+    StagingMethod(
         "seqferry-tar",
         "one tar by seqferry cp, not unpacked",
         "archive",
@@ -65,7 +67,7 @@ WAYS: Final = (
         ("seqferry",),
         with_archive=True,
     ),
-    Way(
+    StagingMethod(
         "aws-pipe",
         "aws s3 cp TAR - | tar -x",
         "files",
@@ -73,7 +75,7 @@ WAYS: Final = (
         ("aws", "tar"),
         with_archive=True,
     ),
-    Way(
+    StagingMethod(
         "seqferry-pipe",
         "seqferry cp TAR - | tar -x",
         "files",
@@ -81,7 +83,7 @@ WAYS: Final = (
         ("seqferry", "tar"),
         with_archive=True,
     ),
-    Way(
+    StagingMethod(
         "unpack",
         "seqferry unpack",
         "files",
@@ -89,7 +91,7 @@ WAYS: Final = (
         ("seqferry",),
         with_archive=True,
     ),
-    Way(
+    StagingMethod(
         "mount-cp",
         "seqferry mount, cp -r",
         "files",
@@ -99,7 +101,7 @@ WAYS: Final = (
         ("seqferry",),
         with_mount=True,
     ),
-    Way(
+    StagingMethod(
         "mount-tar",
         "seqferry mount, tar -x",
         "files",
@@ -111,7 +113,7 @@ WAYS: Final = (
         with_archive=True,
         with_mount=True,
     ),
-    Way(
+    StagingMethod(
         "mount-read",
         "seqferry mount, some files read in place",
         "in place",
@@ -121,9 +123,9 @@ WAYS: Final = (
     ),
     *PIPELINES,
 )
-NAMES: Final = tuple(way.name for way in WAYS)
+NAMES: Final = tuple(way.name for way in STAGING_METHODS)
 STANDARD: Final = "aws-recursive"
-"""The way that savings are told against, where it was measured."""
+"""The method that savings are compared with, if it was measured."""
 
 _INSTALL: Final = {
     "aws": "see https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
@@ -134,16 +136,16 @@ _INSTALL: Final = {
 
 
 @dataclass(frozen=True)
-class InstalledWays:
-    """The ways that this machine can go, their programs with versions, and a line for each lack."""
+class InstalledStagingMethods:
+    """The methods that this machine can run, their programs with versions, and a line for each missing program."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[StagingMethod, ...]
     commands: dict[str, str]
     versions: dict[str, str]
     left_out: tuple[str, ...]
 
 
-def available(wanted: Sequence[str]) -> InstalledWays:
+def available(wanted: Sequence[str]) -> InstalledStagingMethods:
     """Looks for the programs and for FUSE."""
     programs = {"seqferry": [sys.executable, "-m", "seqferry"]}
     for name in ("aws", "s5cmd", "tar", "nextflow"):
@@ -151,9 +153,9 @@ def available(wanted: Sequence[str]) -> InstalledWays:
         if found is not None:
             programs[name] = [found]
     fuse = missing_fuse()
-    ways: list[Way] = []
+    ways: list[StagingMethod] = []
     lacking: dict[str, list[str]] = {}
-    for way in (each for each in WAYS if each.name in wanted):
+    for way in (each for each in STAGING_METHODS if each.name in wanted):
         missing = [name for name in way.tools if name not in programs]
         if missing:
             lacking.setdefault(f"{missing[0]} is not installed: {_INSTALL[missing[0]]}", []).append(way.name)
@@ -165,7 +167,7 @@ def available(wanted: Sequence[str]) -> InstalledWays:
     used = {name for way in ways for name in way.tools}
     asked = {"s5cmd": ("version",), "nextflow": ("-version",)}
     versions = {name: version_of([*programs[name], *asked.get(name, ("--version",))]) for name in sorted(used)}
-    return InstalledWays(
+    return InstalledStagingMethods(
         tuple(ways), {name: shlex.join(words) for name, words in programs.items()}, versions, tuple(left_out)
     )
 

@@ -11,9 +11,9 @@ import pytest
 
 _DEMO = """
 import os, signal, sys
-from seqferry.demo.guard import Guard
+from seqferry.demo.reaper import Reaper
 
-class MortalGuard(Guard):
+class MortalGuard(Reaper):
     def add(self, what):
         if "before" in sys.argv:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -22,8 +22,9 @@ class MortalGuard(Guard):
             os.kill(os.getpid(), signal.SIGKILL)
 
 body = "import sys; open(sys.argv[1], 'x'); sys.exit(len(sys.stdin.read()))"
-with MortalGuard() as guard:
-    sys.exit(guard.start([sys.executable, "-c", body, sys.argv[1]], log=sys.stderr.buffer, env=dict(os.environ)).wait())
+with MortalGuard() as reaper:
+    process = reaper.start([sys.executable, "-c", body, sys.argv[1]], log=sys.stderr.buffer, env=dict(os.environ))
+    sys.exit(process.wait())
 """
 
 

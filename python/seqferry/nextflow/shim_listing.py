@@ -1,6 +1,6 @@
-"""One level of a listing, as ``ls`` of other tools shows it: objects, and each "folder" below the prefix once.
+"""Listings of the shims, as ``ls`` of the other tools shows them: the objects and the common prefixes of one level.
 
-Lines come page by page, so memory does not grow with what is listed. One level costs one request for 1,000 entries.
+Lines come page by page, so memory does not grow with the listing. One level costs one request for 1,000 entries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def name_in_listing(key: str, prefix: str, *, recursive: bool) -> str:
     return printable(key if recursive else key[prefix.rfind("/") + 1 :])
 
 
-def moment(seconds: float, form: str) -> str:
+def format_time(seconds: float, form: str) -> str:
     """A time by the clock of this machine's zone, as the tools show it."""
     return time.strftime(form, time.localtime(seconds))
 

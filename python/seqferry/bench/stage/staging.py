@@ -1,4 +1,4 @@
-"""A way to stage: how it is called, what it leaves on the local disk, and how many requests it takes."""
+"""A method to stage data: its command, the bytes that it leaves on the local disk, and its number of requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARCHIVE: Final = "data.tar"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Work of one run: the data, the archive of it, and the folders of the run."""
+    """Inputs of one run: the data, its archive, and the folders of the run."""
 
     data: str
     """``s3://bucket/prefix/`` of the files."""
@@ -59,16 +59,16 @@ def _nothing(_each: Staging) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way to bring the data to a task.
+class StagingMethod:
+    """A method to bring the data to a task.
 
     Attributes:
-        what: how it is called, in the words of a user.
+        what: its name for users.
         delivers: all files in a folder, the archive as it is, a part of the files read in place, or all files to the
             task of a pipeline.
         files: written to the folder of the run before, by name; those that begin with ``#!`` are executable.
         environment: variables of the run, beside the common ones.
-        tools: programs that it needs, beside those of every system.
+        tools: programs that it needs besides those of every system.
         with_archive: it needs one tar of the data in S3; ``with_mount``: it needs FUSE; ``with_plugin``: it needs
             nf-seqferry; ``keeps_archive``: the tar stays beside its files.
     """
@@ -88,7 +88,7 @@ class Way:
     def requests(self, data: Dataset, archive_bytes: int, read: Sequence[str]) -> int:
         """Requests to S3, computed from the sizes."""
         if self.with_archive:
-            return 1 + requests.parts_of(archive_bytes, inside=False)
+            return 1 + requests.count_parts(archive_bytes, inside=False)
         if self.with_mount:
             return data.requests_of_mount(read if self.delivers == "in place" else data.files)
         return data.requests_of_files()

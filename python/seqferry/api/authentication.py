@@ -22,7 +22,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_STREAMS: Final = 200
 """Streams of events under way; more are answered with 503. Each waits for most of its life, and holds a connection."""
 
-MAX_AT_ONCE: Final = 128
+MAX_REQUESTS: Final = 128
 """Requests with a token under way; more are answered with 503. Far fewer than connections may be open, so that there
 is always one for a question that needs no token."""
 
@@ -36,27 +36,28 @@ TICKETS: Final = "/api/v1/tickets/"
 """Start of the paths that need no token: the ticket stands for it."""
 
 DELIVERY_MAIL: Final = f"{DELIVERY}/mail"
-"""The one path that takes a body without a token, of at most a KiB: an address stands in no line of a log."""
+"""The one path that accepts a body without a token, of at most a KiB. The address is in the body, so no log has it."""
 
 REPORT_TICKET: Final = "/report-ticket"
 """The end of paths that are asked with POST, and change nothing: what can be read is to be downloaded."""
 
 MAX_WITH_LINKS: Final = 32
 MAX_STREAMS_WITH_LINKS: Final = 200
-"""Requests and streams under way with share links and tickets: people without a token take no room from the others."""
+"""Requests and streams under way with share links and tickets, which do not count against those with a token."""
 
 MAX_BODIES_WITH_LINKS: Final = 8
-"""Requests with a body of such people: those who send theirs slowly take no room from readers."""
+"""Requests with a body and a share link: slow senders take no room from readers."""
 
 PART_OF_ONE: Final = 2
-"""One token, or one address without a token, has at most this part of the places: the half. The rest is for others."""
+"""One token, or one address without a token, has at most this part (half) of the requests under way."""
 
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
 
 
-class Guard:
-    """Refuses requests without a known token, and changes by clients that may only read.
+class Authentication:
+    """Middleware that refuses requests without a known token, changes with a token of the role ``read``, and too many
+    concurrent requests.
 
     ``scope["state"]["identity"]`` is the client's from here on, and missing on open paths without a token.
 
@@ -68,7 +69,7 @@ class Guard:
         self._app = app
         self._tokens = tokens
         # Requests under way of each kind, by their holder.
-        self._at_once = {kind: Counter[str]() for kind in product((False, True), repeat=3)}
+        self._under_way = {kind: Counter[str]() for kind in product((False, True), repeat=3)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -140,24 +141,24 @@ class Guard:
         with_link = holder is None
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
         with_body = with_link and has_body(scope)
-        at_once = self._at_once[is_stream, with_link, with_body]
+        under_way = self._under_way[is_stream, with_link, with_body]
         most = MAX_BODIES_WITH_LINKS if with_body else _most(is_stream=is_stream, with_link=with_link)
         holder = _address(scope) if holder is None else holder
         of_one = max(most // PART_OF_ONE, 1)
-        if at_once[holder] >= of_one or at_once.total() >= most:
+        if under_way[holder] >= of_one or under_way.total() >= most:
             what = "streams" if is_stream else "requests"
-            whose = "" if at_once.total() >= most else " of this address" if with_link else " with this token"
-            count = at_once[holder] if whose else most
+            whose = "" if under_way.total() >= most else " of this address" if with_link else " with this token"
+            count = under_way[holder] if whose else most
             busy = problem(503, f"{count} {what}{whose} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
-        at_once[holder] += 1
+        under_way[holder] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            at_once[holder] -= 1
-            if not at_once[holder]:
-                del at_once[holder]
+            under_way[holder] -= 1
+            if not under_way[holder]:
+                del under_way[holder]
 
 
 def _address(scope: Scope) -> str:
@@ -170,7 +171,7 @@ def _most(*, is_stream: bool, with_link: bool) -> int:
     """Requests under way at most: is it a stream, and does a share link or a ticket stand for the token."""
     if with_link:
         return MAX_STREAMS_WITH_LINKS if is_stream else MAX_WITH_LINKS
-    return MAX_STREAMS if is_stream else MAX_AT_ONCE
+    return MAX_STREAMS if is_stream else MAX_REQUESTS
 
 
 def needs_no_token(path: str) -> bool:
@@ -206,7 +207,7 @@ def _bearer(scope: Scope) -> bytes | None:
 
 
 def _closing_unread(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """Have the connection closed after an answer that did not wait for the whole body: nothing reads the rest."""
+    """Close the connection after an answer that did not wait for the whole body: nothing reads the rest."""
     whole = False
 
     async def receive_and_watch() -> Message:

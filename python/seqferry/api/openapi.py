@@ -1,6 +1,6 @@
 """The description of the API (OpenAPI): each answer that a route may give, problems among them.
 
-A route names what is its own with ``responses=answers(409, ...)``; what any route may answer is added here.
+A route names what is its own with ``responses=problem_responses(409, ...)``; what any route may answer is added here.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from seqferry.api.guard import OPEN, needs_no_token
+from seqferry.api.authentication import OPEN, needs_no_token
 from seqferry.api.problems import OF_FIELDS
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
 MEANINGS: Final[Mapping[int, tuple[str, Mapping[str, str]]]] = {
-    400: ("What was asked makes no sense, or the storage refuses it for good", {
-        "usage": "a value makes no sense, or values contradict each other",
-        "bad_request": "the body is no JSON in UTF-8, or ended too early",
+    400: ("The request is not valid, or the storage refuses it permanently", {
+        "usage": "a value is not valid, or values contradict each other",
+        "bad_request": "the body is not JSON in UTF-8, or ended too early",
         "storage": "a bucket is missing or a permission: see `error_code` and `operation`",
     }),
-    401: ("No token, or one that is not known", {"unauthorized": "send `Authorization: Bearer <token>`"}),
+    401: ("The token is missing or not known", {"unauthorized": "send `Authorization: Bearer <token>`"}),
     403: ("The token's role or the server's policy does not allow it", {
         "forbidden": "the role of the token is not enough",
         "not_allowed": "the policy of the server does not allow it",
     }),
-    404: ("There is no such thing", {"not_found": "no such transfer, object or page"}),
-    405: ("The method is none of this path", {"method_not_allowed": "see the header `Allow`"}),
+    404: ("Not found", {"not_found": "no such transfer, object or page"}),
+    405: ("The path does not support this method", {"method_not_allowed": "see the header `Allow`"}),
     408: ("The body came too slowly", {"request_timeout": "20 s without a byte, or 300 s in all"}),
-    409: ("The state of the thing does not allow it", {
-        "conflict": "for example: it has ended already, or the idempotency key was used for another transfer",
+    409: ("The state of the resource does not allow it", {
+        "conflict": "for example: the transfer has ended, or the idempotency key was used for another transfer",
         "unsupported": "the transfer needs another version of Seqferry",
     }),
-    413: ("The body is too large", {"too_large": "more bytes or values than are taken"}),
-    422: ("The request is not of the documented form", {"invalid_request": "`errors` names each place"}),
-    429: ("The holder of a share link asks too often", {"too_many_requests": "see the header `Retry-After`"}),
-    500: ("A fault of the server; its log has the cause", {
+    413: ("The body is too large", {"too_large": "more bytes or values than the limit"}),
+    422: ("The request does not match its schema", {"invalid_request": "`errors` names each place"}),
+    429: ("Too many requests with this share link", {"too_many_requests": "see the header `Retry-After`"}),
+    500: ("An internal error; the log of the server has the cause", {
         "internal": "unexpected",
         "access": "this process is not the identity that the transfer needs",
     }),
     502: ("The storage cannot be reached, or fails", {"storage": "see `error_code` and `operation`"}),
-    503: ("Not now: try again later", {
+    503: ("Temporarily unavailable: try again later", {
         "busy": "too many requests are under way; see the header `Retry-After`",
         "config": "the database or the state folder cannot be used",
         "worker_busy": "another worker holds the state folder",
@@ -69,7 +69,7 @@ _STORAGE: Final = frozenset({"storage", "storage_timeout"})
 
 
 def _schema(status: int) -> dict[str, Any]:
-    """The schema of the problems of one status: a client that has looked at the status knows which codes there are."""
+    """The schema of the problems of one status: the status limits which codes there are."""
     meaning, codes = MEANINGS[status]
     invalid = "invalid_request" in codes
     properties: dict[str, Any] = {
@@ -101,7 +101,7 @@ _WITH_BODY: Final = (400, 408, 413)
 _READING: Final = frozenset({"get", "head", "options"})
 
 
-def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of a route that may answer with problems of these statuses."""
     return {status: _answer(status) for status in statuses}
 
