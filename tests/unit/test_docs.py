@@ -14,7 +14,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.app import application
 from seqferry.cli.commands.status import status_facts
-from seqferry.cli.output import figures, summary
+from seqferry.cli.output import progress_text, summary
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ObjectRecord, Status, Totals, TransferSpec
 
@@ -59,7 +59,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
     record = ObjectRecord(**{**nothing, "not_carried": ()})
 
     shown = {
-        *figures.progress_facts(now),
+        *progress_text.progress_facts(now),
         *summary.facts(summary.Result(now, [], []), 0),
         *status_facts(now),
         *summary.object_facts(record),

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, examples, exits, fingers, group_commands, selecting
-from seqferry.cli.groups import Output
+from seqferry.cli import errors, examples, exits, foreign_commands, grouped_options, spec_arguments
+from seqferry.cli.option_groups import Output
 from seqferry.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _own_command(found: CommandInfo) -> CommandInfo:
     assert function is not None
     made.cls = _Command
     made.context_settings = _WIDTH | (made.context_settings or {})
-    if kinds := group_commands.of_command(function):
+    if kinds := grouped_options.of_command(function):
         made.cls, made.callback = _of_groups(function, kinds), _nothing
         made.name, made.help = made.name or function.__name__, made.help or getdoc(function)
     return made
@@ -146,7 +146,7 @@ def _own_command(found: CommandInfo) -> CommandInfo:
 
 def _tell_aliases(ctx: Context, formatter: HelpFormatter) -> None:
     """The words of other tools for this verb, or for verbs."""
-    if rows := fingers.aliases(ctx.command_path.partition(" ")[2]):
+    if rows := foreign_commands.aliases(ctx.command_path.partition(" ")[2]):
         with formatter.section("Coming from aws, s5cmd, rclone"):
             formatter.write_dl(rows)
 
@@ -156,13 +156,13 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
 
     class Command(_Command):
         def __init__(self, name: str | None, **settings: Any) -> None:
-            self._expanded = group_commands.ExpandedParameters(function, kinds)
+            self._expanded = grouped_options.ExpandedParameters(function, kinds)
             settings |= {"params": self._expanded.params, "callback": self._expanded.call}
             super().__init__(name, **settings)
 
         def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
             is_ordered = any("--rule" in parameter.opts for parameter in self.params)
-            return super().parse_args(ctx, selecting.in_order(args) if is_ordered else args)
+            return super().parse_args(ctx, spec_arguments.with_rules(args) if is_ordered else args)
 
         def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
             for panel, records in self.panels(ctx).items():
@@ -184,7 +184,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
 def command_of(name: str, function: Callable[..., Any]) -> Any:
     """A command by itself, which returns what its function does: for the lines of a list."""
     made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    made.command(name, cls=_of_groups(function, group_commands.of_command(function)))(_nothing)
+    made.command(name, cls=_of_groups(function, grouped_options.of_command(function)))(_nothing)
     return typer.main.get_command(made)
 
 
@@ -271,7 +271,7 @@ def application(arguments: list[str]) -> typer.Typer:
         found = getattr(import_module(f"seqferry.cli.commands.{python_name}"), python_name)
         if isinstance(found, typer.Typer):
             app.add_typer(_with_own_commands(found), name=name, cls=_Group, context_settings=_WIDTH)
-        elif kinds := group_commands.of_command(found):
+        elif kinds := grouped_options.of_command(found):
             app.command(name, cls=_of_groups(found, kinds), help=getdoc(found), context_settings=_WIDTH)(_nothing)
         else:
             app.command(name, cls=_Command, context_settings=_WIDTH)(found)
@@ -287,7 +287,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         try:
             _arm_crash()
-            given = fingers.translate(given)
+            given = foreign_commands.translate(given)
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
             errors.flush()

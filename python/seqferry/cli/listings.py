@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import text
-from seqferry.cli.storage import new_engine
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, PipeOptions, Places, Start, merge
+from seqferry.cli.option_groups import Output, PipeOptions, Places, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError

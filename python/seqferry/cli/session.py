@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, merge
+from seqferry.cli.option_groups import Output, merge
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
@@ -67,9 +67,9 @@ class Session:
         """Say which earlier transfer goes on instead of a new one."""
         if not submission.goes_on:
             return
-        from seqferry.cli.output import figures
+        from seqferry.cli.output import progress_text
 
-        share = figures.percent(self.service.status(submission.id).totals)
+        share = progress_text.percent(self.service.status(submission.id).totals)
         if self.as_json:
             display.emit("going_on", id=submission.id, percent=share)
         if self.quiet:

@@ -2,7 +2,7 @@
 
 ``cli.options`` makes Typer's options of them, ``api.fields`` the fields of request bodies. The name of a field is the
 option's name at each door, and that of the argument of ``build_spec``. A group of the command line alone is in
-``cli.groups``.
+``cli.option_groups``.
 
 What must stay true: nothing here knows Typer or pydantic; names of fields are unique among the groups of a command.
 """
@@ -104,7 +104,7 @@ class Versions:
 class NameOptions(Names):
     """Options that select and rename objects by their keys.
 
-    On the command line ``cli.selecting`` makes ``rules`` of ``include`` and ``exclude``, and keys of ``files_from``.
+    ``cli.spec_arguments`` makes ``rules`` of ``include`` and ``exclude``, and keys of ``files_from``.
     """
 
     include: Annotated[

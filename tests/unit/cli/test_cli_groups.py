@@ -9,7 +9,7 @@ from inspect import signature
 
 import pytest
 
-from seqferry.cli import group_commands
+from seqferry.cli import grouped_options
 from seqferry.cli.app import run
 from seqferry.cli.commands import cancel, cp, pack, resume, sync
 
@@ -53,7 +53,7 @@ def test_the_help_shows_options_in_panels(
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
 def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
-    kinds = group_commands.of_command(command)  # type: ignore[arg-type]
+    kinds = grouped_options.of_command(command)  # type: ignore[arg-type]
     names = [one.name for kind in kinds.values() for one in fields(kind)]
 
     assert kinds
@@ -67,7 +67,7 @@ def test_the_commands_of_a_group_are_made_of_groups_of_options_each_time(
     module = import_module(f"seqferry.cli.commands.{name}")
     commands = getattr(module, name).registered_commands
 
-    kinds = [group_commands.of_command(one.callback) for one in commands]
+    kinds = [grouped_options.of_command(one.callback) for one in commands]
     assert all(kinds[at] or not signature(one.callback).parameters for at, one in enumerate(commands))
     for _ in range(2):
         monkeypatch.setenv("COLUMNS", "100")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli import errors, examples, tree
+from seqferry.cli import command_tree, errors, examples
 from seqferry.cli.app import run
 from seqferry.cli.commands import completion, man
 from seqferry.model.errors import UsageError
 
-TREE = tree.tree()
-COMMANDS = dict(tree.walk(TREE))
+TREE = command_tree.tree()
+COMMANDS = dict(command_tree.walk(TREE))
 NAMES = sorted(" ".join(path) for path in COMMANDS)
 _LEAVES = [" ".join(path) for path, command in COMMANDS.items() if not hasattr(command, "commands")]
 _WITHOUT = {"aws s3 cp", "aws s3 ls", "s5cmd cp", "s5cmd ls"}

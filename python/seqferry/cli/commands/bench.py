@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
+from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.commands.bench_stage import stage
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
+from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables
 from seqferry.spec.option_groups import OneEndpoint

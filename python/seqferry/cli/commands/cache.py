@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import AnswerFormat, Unsigned, merge
+from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location

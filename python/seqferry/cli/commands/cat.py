@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
+from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import display
-from seqferry.cli.storage import new_engine
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri

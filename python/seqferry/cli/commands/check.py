@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Described, Output, Places, merge
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Described, Output, Places, merge
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.spec import identity
 from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SelectionOptions, SpeedOptions
@@ -73,7 +73,7 @@ def check(
     from seqferry.spec import check as check_spec
 
     pipes.refuse(places, "check")
-    given = selecting.spec_arguments(places, selection, filters, names, access, endpoints) | merge(comparison)
+    given = spec_arguments.build(places, selection, filters, names, access, endpoints) | merge(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))

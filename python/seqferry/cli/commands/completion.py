@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 import typer
 
-from seqferry.cli import exits, fingers, tree
+from seqferry.cli import command_tree, exits, foreign_commands
 from seqferry.model.errors import SeqferryError, UsageError
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def _split(line: str) -> tuple[list[str], str]:
 
 def _command(typed: list[str]) -> tuple[Any, list[str]]:
     """The command that the words lead to, and the words that follow it."""
-    command, rest = tree.tree(), list(typed)
+    command, rest = command_tree.tree(), list(typed)
     with contextlib.suppress(UsageError):
-        rest = fingers.translate(rest) if rest else rest
+        rest = foreign_commands.translate(rest) if rest else rest
     while rest and hasattr(command, "commands"):
         if rest[0].startswith("-"):
             rest = rest[1:]
@@ -147,7 +147,7 @@ def _command(typed: list[str]) -> tuple[Any, list[str]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    context = tree.context(command, ())
+    context = command_tree.context(command, ())
     return {
         name: parameter
         for parameter in command.get_params(context)

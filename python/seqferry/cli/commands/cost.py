@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat
+from seqferry.cli.option_groups import AnswerFormat
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Output, PipeOptions, Places, Pricing, Start
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
@@ -44,13 +44,13 @@ def cp(
     """
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
-        given = selecting.spec_arguments(
+        given = spec_arguments.build(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
         return pipes.copy(output, speed, given, pipe, start.description)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
-    given = selecting.spec_arguments(
+    given = spec_arguments.build(
         places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
     )
     spec = build_spec(**given, **start_arguments(speed, start), allow_local=True)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import InspectedPlaces, Output
+from seqferry.cli.option_groups import InspectedPlaces, Output
 from seqferry.cli.output import display, text
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings

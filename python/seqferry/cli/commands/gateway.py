@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import exits, listening, options
+from seqferry.cli import exits, metrics_address, options
 from seqferry.cli.commands import gateway_control
 from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
@@ -112,7 +112,7 @@ def serve(
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    place = None if metrics is None else listening.place(metrics, _METRICS)
+    place = None if metrics is None else metrics_address.place(metrics, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
 
 
@@ -178,7 +178,7 @@ def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
     try:
         gateway_metrics.offer(host, port, status)
     except OSError as why:
-        raise listening.unavailable(place, _METRICS, why) from None
+        raise metrics_address.unavailable(place, _METRICS, why) from None
 
 
 gateway_control.add_to(gateway)

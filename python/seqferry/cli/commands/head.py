@@ -18,8 +18,8 @@ from seqferry.spec.option_groups import OneEndpoint
 if TYPE_CHECKING:
     from seqferry.engine.buckets import ObjectFacts
     from seqferry.engine.engine import Engine
-from seqferry.cli.groups import AnswerFormat, Object, Version
-from seqferry.cli.storage import new_engine, object_at
+from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.option_groups import AnswerFormat, Object, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Output
-from seqferry.cli.many import say, tell
-from seqferry.cli.record_groups import RecordedTransfer, Relabelling
+from seqferry.cli.bulk_control import report_results, say
+from seqferry.cli.option_groups import Output
 from seqferry.cli.session import actor, session_of
+from seqferry.cli.transfer_options import RecordedTransfer, Relabelling
 
 
 def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
@@ -15,6 +15,6 @@ def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
         from seqferry.service import control
 
         status = control.describe(session.service, which.transfer, actor=actor(), name=name, labels=labels)
-        tell(session, [control.Result(status.id, status)])
+        report_results(session, [control.Result(status.id, status)])
         say(session, f"Written. See it with: {session.command('status', status.id)}")
     return 0

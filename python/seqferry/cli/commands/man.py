@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqferry.cli import examples, exits, tree
+from seqferry.cli import command_tree, examples, exits
 from seqferry.cli.output import display
 from seqferry.model.errors import ConfigError, UsageError
 
@@ -23,8 +23,8 @@ def man(
     ] = None,
 ) -> int:
     """Print a manual page, or write all of them to a folder."""
-    root = tree.tree()
-    pages = {(): root, **dict(tree.walk(root))}
+    root = command_tree.tree()
+    pages = {(): root, **dict(command_tree.walk(root))}
     if directory is None:
         asked = tuple(command or ())
         if asked not in pages:
@@ -47,7 +47,7 @@ def page(command: Any, path: tuple[str, ...]) -> str:
 
 
 def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    context = tree.context(command, path)
+    context = command_tree.context(command, path)
     name = "-".join(("seqferry", *path))
     text = _plain(command.help or "").split("\n\n")
     yield f'.TH {_escape(name.upper())} 1 "" "Seqferry"'
@@ -62,7 +62,7 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield f".SH {_escape(panel.upper())}"
         for words, what in records:
             yield from (".TP", f".B {_escape(words)}", _escape(_plain(what)))
-    if subcommands := [(sub, found) for sub, found in tree.walk(command, path) if len(sub) == len(path) + 1]:
+    if subcommands := [(sub, found) for sub, found in command_tree.walk(command, path) if len(sub) == len(path) + 1]:
         yield ".SH COMMANDS"
         for sub, found in subcommands:
             first = _plain(found.help or "").split("\n\n")[0]

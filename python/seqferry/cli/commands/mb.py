@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Bucket, bucket_of
+from seqferry.cli.object_access import new_engine
+from seqferry.cli.option_groups import AnswerFormat, Bucket, bucket_of
 from seqferry.cli.output import display, text
-from seqferry.cli.storage import new_engine
 from seqferry.spec.option_groups import OneEndpoint
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import exits, mount_process, mount_words, mount_writes, options
+from seqferry.cli import exits, foreign_mount_options, mount_process, mount_write_options, options
 from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
@@ -98,13 +98,13 @@ def mount(
         ),
     ] = True,
     take_over: options.TakeOver = False,
-    settle: mount_writes.Settle = None,
-    storage_class: mount_writes.StorageClass = None,
-    ignore: mount_writes.Ignore = None,
-    markers: mount_writes.Markers = None,
-    upload_window: mount_writes.UploadWindow = None,
-    max_upload_bandwidth: mount_writes.MaxUploadBandwidth = None,
-    free_space: mount_writes.FreeSpace = None,
+    settle: mount_write_options.Settle = None,
+    storage_class: mount_write_options.StorageClass = None,
+    ignore: mount_write_options.Ignore = None,
+    markers: mount_write_options.Markers = None,
+    upload_window: mount_write_options.UploadWindow = None,
+    max_upload_bandwidth: mount_write_options.MaxUploadBandwidth = None,
+    free_space: mount_write_options.FreeSpace = None,
     allow_other: Annotated[
         bool,
         typer.Option(
@@ -210,7 +210,7 @@ def mount(
         "max_bandwidth": max_upload_bandwidth,
     }
     if read_only:
-        mount_writes.refuse({**of_writes, "free_space": free_space})
+        mount_write_options.refuse({**of_writes, "free_space": free_space})
     check_place(location)
     if passwd_file is not None:
         _take_key(passwd_file, location)
@@ -239,7 +239,7 @@ def mount(
         manifest=None if manifest is None else resolve_path(manifest),
         writable=not read_only,
         take_over=take_over,
-        writes=mount_writes.parse(of_writes),
+        writes=mount_write_options.parse(of_writes),
         free_space=MOST_FREE if free_space is None else free_space,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
@@ -302,7 +302,7 @@ def mount_helper() -> NoReturn:
     environment.prepare()
     text.escape_what_cannot_be_encoded()
     try:
-        arguments = mount_words.helper_arguments(sys.argv[1:])
+        arguments = foreign_mount_options.helper_arguments(sys.argv[1:])
     except SeqferryError as error:
         sys.exit(errors.report(error, as_json=False))
     if not arguments:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
@@ -46,7 +46,7 @@ def mv(
     Folders of a local source stay.
     """
     pipes.refuse(places, "mv")
-    given = selecting.spec_arguments(
+    given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
     spec = of(draft_spec(**given, **start_arguments(speed, start), allow_local=True))

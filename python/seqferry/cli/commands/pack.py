@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Output, Places, Pricing, Start
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import Output, Places, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
@@ -97,7 +97,7 @@ def pack(
     changes meanwhile is named, and the archive starts over once.
     """
     places = Places(sources=[packed.source], target=packed.target)
-    given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
+    given = spec_arguments.build(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
     spec, price = identity.resolve(spec), pricing.check()
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:

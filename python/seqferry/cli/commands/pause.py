@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Output
-from seqferry.cli.many import code_of, each, preview, say, tell
-from seqferry.cli.record_groups import TransferFilters, TransferSelection
+from seqferry.cli.bulk_control import apply, exit_code, preview, report_results, say
+from seqferry.cli.option_groups import Output
 from seqferry.cli.session import session_of
+from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 
 
 def pause(which: TransferSelection, wanted: TransferFilters, output: Output) -> int:
@@ -13,7 +13,7 @@ def pause(which: TransferSelection, wanted: TransferFilters, output: Output) -> 
     with session_of(output, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "pause", which, wanted)
-        results = each(session, "pause", which, wanted)
-        for result in tell(session, results):
+        results = apply(session, "pause", which, wanted)
+        for result in report_results(session, results):
             say(session, f"Paused. Go on with: {session.command('resume', result.id)}")
-        return code_of(results)
+        return exit_code(results)

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import InspectedPlaces, Output, Places
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import InspectedPlaces, Output, Places
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -46,7 +46,7 @@ def preflight(
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
     places = Places(sources=[looked.source], target=looked.target)
-    given = selecting.spec_arguments(places, recursion, endpoints, NameOptions())
+    given = spec_arguments.build(places, recursion, endpoints, NameOptions())
     spec = identity.resolve(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)

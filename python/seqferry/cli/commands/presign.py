@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Object, Version
+from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.option_groups import AnswerFormat, Object, Version
 from seqferry.cli.output import display, text
-from seqferry.cli.storage import new_engine, object_at
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint

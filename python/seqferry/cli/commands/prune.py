@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.options import duration
 from seqferry.cli.output import display, text
-from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import actor, open_session
+from seqferry.cli.transfer_options import TransferFilters
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from seqferry.cli import exits, groups
+from seqferry.cli import exits, option_groups
 from seqferry.cli.commands.rm import confirm
-from seqferry.cli.groups import Bucket, Consent, Described, ExpectedNumber, Output, merge
+from seqferry.cli.option_groups import Bucket, Consent, Described, ExpectedNumber, Output, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -43,7 +43,7 @@ def rb(
     """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
     from seqferry.planning import removals
 
-    place = groups.bucket_of(bucket.bucket, endpoint)
+    place = option_groups.bucket_of(bucket.bucket, endpoint)
     if seen.expect is not None and not force.force:
         raise UsageError("--expect counts the versions that --force removes, and --force is not given.")
     if force.force:

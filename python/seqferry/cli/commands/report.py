@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import Pricing
+from seqferry.cli.option_groups import Pricing
 from seqferry.cli.output import display, text
 from seqferry.cli.session import open_session
 from seqferry.model.errors import ConfigError

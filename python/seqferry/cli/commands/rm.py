@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merge
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -99,7 +99,7 @@ def rm(
     """
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
-    given = spec_arguments(doomed.sources or [], which, names) | merge(endpoint)
+    given = removal_arguments(doomed.sources or [], which, names) | merge(endpoint)
     spec = identity.resolve(removals.build_remove_spec(expected=seen.expect, **given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
@@ -123,13 +123,13 @@ def rm(
         )
 
 
-def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:
+def removal_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:
     """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:
         raise UsageError("--files-from names objects below one prefix; give one.")
     named = merge(names)
-    selecting.name_keys(named)
+    spec_arguments.set_keys(named)
     if any(named.pop("versions", ())) or any(named.pop("targets", ())):
         raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
     return merge(which) | named | {"sources": sources}

@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import fingers, pipes, selecting
+from seqferry.cli import foreign_commands, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
-from seqferry.cli.groups import Consent, Output, Places, Start
+from seqferry.cli.option_groups import Consent, Output, Places, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
@@ -158,7 +158,7 @@ class _Parser:
             if words[: len(program)] == program:
                 words = words[len(program) :]
                 break
-        words = fingers.translate(words)
+        words = foreign_commands.translate(words)
         if not words or words[0] not in _VERBS:
             verb = words[0] if words else ""
             raise UsageError(f"'{verb}' cannot stand in a list; cp, mv and rm can.")
@@ -179,7 +179,7 @@ class _Parser:
         attributes: Attributes,
     ) -> TransferSpec:
         pipes.refuse(places, "run")
-        given = selecting.spec_arguments(
+        given = spec_arguments.build(
             places, selection, filters, names, parts, storage, access, protection, attributes, self._endpoints
         )
         return build_spec(**given, allow_local=True)
@@ -202,6 +202,6 @@ class _Parser:
         from seqferry.planning import removals
 
         endpoint = self._endpoints
-        given = rm.spec_arguments(doomed.sources or [], which, names)
+        given = rm.removal_arguments(doomed.sources or [], which, names)
         given |= {name: getattr(endpoint, name) for name in ("endpoint_url", "profile", "region")}
         return removals.build_remove_spec(**given, most=None if self._yes else removals.UNASKED)

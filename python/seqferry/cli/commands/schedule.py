@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from seqferry.cli import exits, fingers, options, pipes, selecting
-from seqferry.cli.groups import Places
+from seqferry.cli import exits, foreign_commands, options, pipes, spec_arguments
+from seqferry.cli.option_groups import Places
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.model import labels
@@ -266,7 +266,7 @@ def _spec(words: list[str]) -> TransferSpec:
     """
     from seqferry.cli.app import command_of
 
-    words = fingers.translate(words[1:] if words[:1] == ["seqferry"] else words)
+    words = foreign_commands.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
     if verb not in _VERBS:
         raise UsageError(f"'{verb}' cannot be scheduled; cp and sync can: seqferry schedule add CRON sync SRC DST")
@@ -288,7 +288,7 @@ def _cp(
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
-    given = selecting.spec_arguments(
+    given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
     return build_spec(**given, allow_local=True)
@@ -308,7 +308,7 @@ def _sync(
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
-    given = selecting.spec_arguments(
+    given = spec_arguments.build(
         places,
         selection,
         filters,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.cli.groups import Output
-from seqferry.cli.many import code_of, each, preview, say, tell
-from seqferry.cli.record_groups import Change, TransferFilters, TransferSelection
+from seqferry.cli.bulk_control import apply, exit_code, preview, report_results, say
+from seqferry.cli.option_groups import Output
 from seqferry.cli.session import session_of
+from seqferry.cli.transfer_options import Change, TransferFilters, TransferSelection
 from seqferry.model.errors import UsageError
 
 
@@ -28,7 +28,7 @@ def set(  # noqa: A001 - the name of the command
     with session_of(output, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "set", which, wanted)
-        results = each(session, "set", which, wanted, **changes)
-        for result in tell(session, results):
+        results = apply(session, "set", which, wanted, **changes)
+        for result in report_results(session, results):
             say(session, f"Set. See it with: {session.command('status', result.id)}")
-        return code_of(results)
+        return exit_code(results)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import Pricing
+from seqferry.cli.option_groups import Pricing
 from seqferry.cli.output import display, summary, text
-from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import Session, open_session
+from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
@@ -169,9 +169,9 @@ def _show(session: Session, found: Status) -> None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
         return
-    from seqferry.cli.output import figures
+    from seqferry.cli.output import progress_text
 
-    print(figures.progress_line(found))
+    print(progress_text.progress_line(found))
     if found.state == "paused":
         print(f"It is paused. Go on with: {session.command('resume', found.id)}")
     elif found.waits_for is not None:
@@ -207,11 +207,11 @@ def _list_objects(session: Session, found: Status, wanted: ObjectFilter, *, fail
 
 def status_facts(found: Status) -> dict[str, Any]:
     """The ``status`` event."""
-    from seqferry.cli.output import figures
+    from seqferry.cli.output import progress_text
 
     spec = found.spec
     return {
-        **figures.progress_facts(found),
+        **progress_text.progress_facts(found),
         "name": found.description.name,
         "labels": dict(found.description.labels),
         "source": spec.source.uri,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Unsigned, merge
+from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.settings.config import Settings
 from seqferry.spec.option_groups import OneEndpoint

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from seqferry.cli import selecting
-from seqferry.cli.groups import Output, Pricing, Start, merge
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import spec_arguments
+from seqferry.cli.option_groups import Output, Pricing, Start, merge
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.option_groups import Filters, IfExists
 from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
@@ -131,7 +131,7 @@ def unpack(
     from seqferry.planning import unpacking  # it brings the engine, which --help need not wait for
 
     given = merge(places, members, filters, names, safety, scratch, parts, storage, endpoints)
-    selecting.name_keys(given)
+    spec_arguments.set_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
     spec = unpacking.build_unpack_spec(**given, **start_arguments(speed, start), allow_local=True)

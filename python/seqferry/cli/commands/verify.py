@@ -11,7 +11,7 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.models import DONE_STATES, Status
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from seqferry.cli.app import application, run
-from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translate
-from seqferry.cli.words import VERB_ANSWERS
+from seqferry.cli.foreign_commands import ANSWERS, OPTIONS, VERBS, translate
+from seqferry.cli.foreign_options import VERB_ANSWERS
 from seqferry.model.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()

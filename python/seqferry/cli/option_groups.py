@@ -1,7 +1,7 @@
 """Groups of options of the command line alone.
 
 A group is a frozen dataclass, shown as a panel of ``--help``. Groups that HTTP shares are in ``option_groups``; those
-that name transfers on record are in ``cli.record_groups``. ``cli.group_commands`` makes commands of groups.
+that name transfers on record are in ``transfer_options``. ``grouped_options`` makes commands of groups.
 """
 
 from __future__ import annotations

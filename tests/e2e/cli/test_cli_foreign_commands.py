@@ -1,6 +1,6 @@
 """Lines as users of other tools type them, with their effect at the storage.
 
-Which line of ours each of them becomes is in ``tests/unit/cli/test_fingers.py``.
+Which line of ours each of them becomes is in ``tests/unit/cli/test_foreign_commands.py``.
 """
 
 from __future__ import annotations

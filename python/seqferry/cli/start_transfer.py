@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Output, Pricing, Start
+from seqferry.cli.option_groups import Output, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import ResolvedSpec, Submission, TransferSpec
