@@ -41,7 +41,7 @@ def options() -> list[tuple[str, str]]:
 def test_the_options_that_are_documented_are_those_that_there_are() -> None:
     found = options()
     documented = set(re.findall(r"`(--[a-z-]+)`", CONFIGURATION))
-    there = {option for option, _ in found} | {"--dryrun", "--no-preflight"}
+    there = {option for option, _ in found} | {"--dryrun", "--no-preflight", "--read-write"}
 
     assert len(found) > 200
     assert not [name for pair in found for name in pair if f"`{name}`" not in CONFIGURATION]

@@ -14,12 +14,12 @@ from seqferry.cli.foreign_options import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, 
 from seqferry.model.errors import UsageError
 from seqferry.nextflow.arguments import complete
 
-__all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translate"]
+__all__ = ["ANSWERS", "OPTIONS", "VERBS", "translate"]
 
 _NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
 
-_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "--help")
+_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "-h", "--help", "--help-env")
 """Options of ``cat`` that a copy to standard output does not have."""
 
 
@@ -54,20 +54,6 @@ def translate(arguments: list[str]) -> list[str]:
     if not before and ours == (verb,) and ours[0] in _NOTHING:
         return [verb, *given]
     return [*ours, *_after(ours[0], before), *_options(verb, ours[0], given)]
-
-
-def aliases(verb: str) -> list[tuple[str, str]]:
-    """Our words, and what is typed for them elsewhere, for one of our verbs; for the empty text, verbs themselves."""
-    if not verb:
-        by_meaning: dict[str, list[str]] = {}
-        for typed, meant in VERBS.items():
-            by_meaning.setdefault(" ".join(meant), []).append(typed)
-        by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
-        return [(meant, ", ".join(typed)) for meant, typed in by_meaning.items()]
-    meanings: dict[str, list[str]] = {}
-    for typed, meaning in _meanings_of(verb, "").items():
-        meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
-    return [(meant, ", ".join(typed)) for meant, typed in meanings.items()]
 
 
 def _without_n(verb: str, given: list[str]) -> list[str]:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 HumanReadable = Annotated[
     bool,
-    typer.Option("--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Sizes in KiB, MiB, GiB and TiB."),
+    typer.Option(
+        "--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Print sizes in KiB, MiB, GiB and TiB."
+    ),
 ]
 
 

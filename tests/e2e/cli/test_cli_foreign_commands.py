@@ -94,7 +94,7 @@ def test_lines_that_ask_are_answered(cli: Cli, places: Places, subtests: pytest.
         ("cat SRCa.txt", "content of 'a.txt'"),
         ("version", "seqferry "),
         ("help mv", "Usage: seqferry mv"),
-        ("cp --help", "Coming from aws, s5cmd, rclone"),
+        ("cp --help", "Options of aws s3, s5cmd, rclone and mount-s3 are accepted"),
     ):
         with subtests.test(typed):
             ran = cli.run(*places.words(typed))

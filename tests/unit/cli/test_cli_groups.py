@@ -39,7 +39,8 @@ def test_the_help_shows_options_in_panels(
     shown = _help(command, monkeypatch, capsys, 100)
 
     panels = re.findall(r"^(\w+):$", shown, flags=re.MULTILINE)
-    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Protection", "Metadata", "Output", "Examples"]
+    of_objects = ["Arguments", "Selection", "Speed", "Storage", "Protection", "Metadata"]
+    assert panels == [*of_objects, "Transfer", "Output", "Examples"]
     of_panel = {panel: shown.split(f"\n{panel}:\n")[1].split("\n\n")[0] for panel in panels}
     assert ("--delete" in of_panel["Selection"]) == (command == "sync")
     assert "--if-exists" in of_panel["Selection"]
@@ -47,6 +48,7 @@ def test_the_help_shows_options_in_panels(
     assert "--endpoint-url" in of_panel["Storage"]
     assert "--sse-kms-key-id" in of_panel["Protection"]
     assert "--content-type" in of_panel["Metadata"]
+    assert "--dry-run" in of_panel["Transfer"]
     assert "--json" in of_panel["Output"]
     assert "--help" in of_panel["Output"]
 

@@ -11,7 +11,7 @@ from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 
 
 def cancel(which: TransferSelection, wanted: TransferFilters, end: End, background: Background, output: Output) -> int:
-    """Cancel transfers. Finished objects stay; uploads that are open are aborted."""
+    """Cancel transfers. Copied objects stay. Open multipart uploads are aborted."""
     with session_of(output, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "cancel", which, wanted)

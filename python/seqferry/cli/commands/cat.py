@@ -45,7 +45,8 @@ class Part:
     places: Annotated[
         list[str],
         typer.Argument(
-            metavar="URI...", help="s3://bucket/key; several in their order; those that * and ? select, by key."
+            metavar="URI...",
+            help="s3://bucket/key. Several objects are printed in the given order, wildcard matches by key.",
         ),
     ]
     bytes: Annotated[
@@ -54,22 +55,22 @@ class Part:
             "--range",
             envvar="SEQFERRY_RANGE",
             metavar="FIRST-LAST",
-            help="0-99 = the first 100 bytes; 100- = from there on; -100 = the last 100.",
+            help="Byte range. 0-99: first 100 bytes. 100-: from byte 100. -100: last 100 bytes.",
         ),
     ] = "0-"
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version of one object."),
+        typer.Option(
+            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Print this version of the object."
+        ),
     ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
-    ] = False
+    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
 
 
 def cat(part: Part, endpoint: OneEndpoint) -> int:
-    """Print bytes of objects on standard output, one after another, each of one version of it.
+    """Print objects to standard output.
 
-    Without --range whole objects are printed, as by cp URI... -, which proves each first.
+    Without --range, objects are verified before they are printed, as with `seqferry cp URI... -`.
     """
     if part.version_id is not None and (len(part.places) > 1 or (has_wildcard(part.places[0]) and not part.raw)):
         raise UsageError("--version-id is that of one object; name one.")

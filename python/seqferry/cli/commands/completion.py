@@ -65,12 +65,15 @@ complete -c seqferry -a '(__seqferry)'
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="The shell.")],
+    shell: Annotated[Shell, typer.Argument(help="Name of the shell.")],
     line: Annotated[
-        str | None, typer.Option("--line", hidden=True, envvar="SEQFERRY_COMPLETION_LINE", help="Words for this line.")
+        str | None, typer.Option("--line", hidden=True, envvar="SEQFERRY_COMPLETION_LINE", help="Complete this line.")
     ] = None,
 ) -> int:
-    """Print the completion script of a shell: commands, options, buckets, prefixes and transfer ids complete."""
+    """Print the completion script of a shell.
+
+    It completes commands, options, buckets, prefixes and transfer ids.
+    """
     if line is None:
         print(_SCRIPTS[shell], end="")
         return exits.OK

@@ -38,9 +38,10 @@ def cp(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Copy objects between S3 places, or between S3 and local files, durably and verified.
+    """Copy objects between S3 buckets, or between S3 and local files.
 
-    Within one S3 endpoint the storage itself copies the data; else it passes through this machine, checked on the way.
+    Within one S3 endpoint data is copied server-side. Otherwise it passes through this machine. Each object is
+    verified. An interrupted transfer can be resumed.
     """
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def demo(
     scale: Annotated[
         float,
-        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the delivery; 1 is 1 GB."),
+        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the sample data in GB."),
     ] = 1.0,
     keep: Annotated[
         bool,
-        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the page and the buckets at the end, until Ctrl-C."),
+        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the server and the buckets running until Ctrl-C."),
     ] = False,
     no_progress: options.NoProgress = False,
 ) -> int:
-    """Show it all on an embedded S3 server: mirror a delivery, kill the worker half-way, go on, verify."""
+    """Run a demo: copy, kill the worker, resume and verify."""
     from seqferry.demo import scenario
 
     try:

@@ -20,12 +20,10 @@ GatewayCache = Annotated[
         "--cache",
         envvar="SEQFERRY_CACHE",
         metavar="DIR",
-        help="Cache of the gateway, as given to serve. Default: that of the only one that runs here.",
+        help="Cache of the gateway, as given to serve. Default: that of the only running gateway.",
     ),
 ]
-SharePath = Annotated[
-    str, typer.Argument(metavar="PATH", help="A file or folder, beginning with its share, as /runs/run42.")
-]
+SharePath = Annotated[str, typer.Argument(metavar="PATH", help="File or folder with its share name, as /runs/run42.")]
 
 _STATES = {"in_s3": "in S3", "ignored": "stays here"}
 """States whose words for people are others."""
@@ -67,7 +65,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """Show what waits in each share, what fails and why, and how fast it goes to the bucket."""
+    """Show pending and failing uploads and the upload rate of each share."""
     found = _ask(cache, "status")
     shares: list[dict[str, Any]] = found["shares"]
     if as_json:
@@ -136,7 +134,7 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
 
 
 def ls(path: SharePath, cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """List a folder of a share: which files are in S3, and which wait, are uploaded or fail."""
+    """List a folder of a share with the upload state of each file."""
     found = _ask(cache, "ls", path=path)
     names: list[dict[str, Any]] = found["names"]
     if as_json:
@@ -167,14 +165,18 @@ def _name_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 def flush(
     cache: GatewayCache = None,
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="A share, or a file or folder of one. Default: all shares.")
+        str | None, typer.Argument(metavar="[PATH]", help="Share, or a file or folder in it. Default: all shares.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when it is in S3 and on record, or fails.")
+        bool,
+        typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Wait until the files are in S3 and recorded, or fail."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Upload now what waits, also outside the upload window. What is written later waits as usual."""
+    """Upload pending files now, even outside the upload window.
+
+    Files written later are uploaded as usual.
+    """
     from seqferry.engine.gateway_control import list_epochs, wait_for_record, watching
 
     cache = _cache_of(cache)
@@ -210,11 +212,11 @@ def refresh(
     cache: GatewayCache = None,
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="All folders below it as well."),
+        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Include subfolders."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Read the listing of a folder from the bucket again, to show what other programs have changed there."""
+    """Reload the listing of a folder from the bucket."""
     began = time.monotonic()
     found = _ask(cache, "refresh", path=path, recursive=recursive)
     if as_json:
@@ -226,7 +228,10 @@ def refresh(
 
 
 def conflicts(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """List files that lost against another program's object, and where they are kept."""
+    """List files that conflict with an object of another program.
+
+    Shows where each local file is kept.
+    """
     found = _ask(cache, "conflicts")
     rows: list[dict[str, Any]] = found["conflicts"]
     if as_json:
@@ -251,7 +256,7 @@ def _conflict_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def drain(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """Upload everything and end the gateway. Clients that write wait until a gateway serves the share again."""
+    """Upload all files and stop the gateway. Writing clients wait until a gateway serves the share again."""
     from seqferry.engine.gateway_control import list_epochs, wait_for_end, watching
 
     cache = _cache_of(cache)

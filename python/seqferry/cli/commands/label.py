@@ -9,7 +9,10 @@ from seqferry.cli.transfer_options import RecordedTransfer, Relabelling
 
 
 def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
-    """Give a transfer another name or other labels, as `seqferry label ID --name "Run 43"`; also one that has ended."""
+    """Change the name or the labels of a transfer.
+
+    The transfer may have ended.
+    """
     name, labels = change.given
     with session_of(output) as session:
         from seqferry.service import control

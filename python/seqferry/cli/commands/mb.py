@@ -10,7 +10,7 @@ from seqferry.spec.option_groups import OneEndpoint
 
 
 def mb(bucket: Bucket, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
-    """Make a bucket, in the region of --region or of the AWS settings."""
+    """Make a bucket. Its region is that of --region or of the AWS configuration."""
     place = bucket_of(bucket.bucket, endpoint)
     from seqferry.engine import buckets
 

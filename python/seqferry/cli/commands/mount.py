@@ -42,41 +42,55 @@ _PREVIEW: Final = (
 
 def mount(
     place: Annotated[
-        str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix; s3:// may be left out.")
+        str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix. s3:// can be omitted.")
     ],
     directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="An empty folder. Not needed with --check.")
+        Path | None, typer.Argument(metavar="[DIR]", help="Empty folder. Not needed with --check.")
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
             "--check",
             envvar="SEQFERRY_CHECK",
-            help="Mount nothing: list everything and name the keys that cannot be files.",
+            help="Do not mount. List all keys that cannot be shown as files.",
+            rich_help_panel="Mount",
         ),
     ] = False,
     foreground: Annotated[
         bool,
-        typer.Option(
-            "--foreground", "-f", envvar="SEQFERRY_FOREGROUND", help="Serve in this process until Ctrl-C or umount."
+        options.common(
+            typer.Option(
+                "--foreground",
+                "-f",
+                envvar="SEQFERRY_FOREGROUND",
+                help="Run in the foreground until Ctrl-C or umount.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = False,
     metadata_ttl: Annotated[
         str,
-        typer.Option(
-            "--metadata-ttl",
-            envvar="SEQFERRY_METADATA_TTL",
-            metavar="SECONDS",
-            help="How long names and sizes are believed: seconds, indefinite, or minimal (ask each time).",
+        options.common(
+            typer.Option(
+                "--metadata-ttl",
+                envvar="SEQFERRY_METADATA_TTL",
+                metavar="SECONDS",
+                help="Time in seconds to cache names and sizes; indefinite; or minimal (no caching).",
+                rich_help_panel="Mount",
+            )
         ),
     ] = "60",
     consistency: Annotated[
         str,
-        typer.Option(
-            "--consistency",
-            envvar="SEQFERRY_CONSISTENCY",
-            metavar="MODE",
-            help="ttl: a file is as fresh as its listing; open: each open asks; frozen: nothing is asked twice.",
+        options.common(
+            typer.Option(
+                "--consistency",
+                envvar="SEQFERRY_CONSISTENCY",
+                metavar="MODE",
+                help="ttl: files are as fresh as the cached listing. open: check the object on each open. frozen: "
+                "never check again.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = "ttl",
     prefix: Annotated[
@@ -85,16 +99,20 @@ def mount(
             "--prefix",
             envvar="SEQFERRY_PREFIX",
             metavar="PREFIX",
-            help="Show what is below this prefix of URI alone, as at the end of URI.",
+            help="Mount only this prefix of URI.",
+            rich_help_panel="Mount",
         ),
     ] = None,
     read_only: Annotated[
         bool,
-        typer.Option(
-            "--read-only/--read-write",
-            envvar="SEQFERRY_READ_ONLY",
-            help="--read-write: what is written is in the cache (--cache DIR) when it is synced or closed, and then "
-            "goes to the bucket. A preview.",
+        options.common(
+            typer.Option(
+                "--read-only/--read-write",
+                envvar="SEQFERRY_READ_ONLY",
+                help="--read-write: allow writes (preview). Written files are stored in the cache (--cache) on "
+                "sync and close, and then uploaded.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = True,
     take_over: options.TakeOver = False,
@@ -107,10 +125,13 @@ def mount(
     free_space: mount_write_options.FreeSpace = None,
     allow_other: Annotated[
         bool,
-        typer.Option(
-            "--allow-other",
-            envvar="SEQFERRY_ALLOW_OTHER",
-            help="Let other users use it (user_allow_other in /etc/fuse.conf).",
+        options.common(
+            typer.Option(
+                "--allow-other",
+                envvar="SEQFERRY_ALLOW_OTHER",
+                help="Allow access by other users. Needs user_allow_other in /etc/fuse.conf.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = False,
     allow_non_empty: Annotated[
@@ -118,31 +139,65 @@ def mount(
         typer.Option(
             "--allow-non-empty",
             envvar="SEQFERRY_ALLOW_NON_EMPTY",
-            help="Mount over a folder with files in it, which go out of sight.",
+            help="Allow mounting over a folder that is not empty. Its files are hidden.",
+            rich_help_panel="Mount",
         ),
     ] = False,
     uid: Annotated[
         int | None,
-        typer.Option("--uid", envvar="SEQFERRY_UID", metavar="N", min=0, help="Owner of everything. Default: you."),
+        typer.Option(
+            "--uid",
+            envvar="SEQFERRY_UID",
+            metavar="N",
+            min=0,
+            help="Owner of all files. Default: you.",
+            rich_help_panel="Mount",
+        ),
     ] = None,
     gid: Annotated[
-        int | None, typer.Option("--gid", envvar="SEQFERRY_GID", metavar="N", min=0, help="Group of everything.")
+        int | None,
+        typer.Option(
+            "--gid",
+            envvar="SEQFERRY_GID",
+            metavar="N",
+            min=0,
+            help="Group of all files. Default: yours.",
+            rich_help_panel="Mount",
+        ),
     ] = None,
     file_mode: Annotated[
         str,
         typer.Option(
-            "--file-mode", envvar="SEQFERRY_FILE_MODE", metavar="OCTAL", help="Permissions of files that store none."
+            "--file-mode",
+            envvar="SEQFERRY_FILE_MODE",
+            metavar="OCTAL",
+            help="Permissions of files without stored permissions.",
+            rich_help_panel="Mount",
         ),
     ] = "0644",
     dir_mode: Annotated[
-        str, typer.Option("--dir-mode", envvar="SEQFERRY_DIR_MODE", metavar="OCTAL", help="Permissions of folders.")
+        str,
+        typer.Option(
+            "--dir-mode",
+            envvar="SEQFERRY_DIR_MODE",
+            metavar="OCTAL",
+            help="Permissions of folders.",
+            rich_help_panel="Mount",
+        ),
     ] = "0755",
     memory: options.BlockMemory = None,
     cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
     pin: Annotated[
         bool,
-        typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep what this mount reads in the cache, whatever comes."),
+        options.common(
+            typer.Option(
+                "--pin",
+                envvar="SEQFERRY_PIN",
+                help="Pin blocks read by this mount: they are never evicted from the cache.",
+                rich_help_panel="Cache",
+            )
+        ),
     ] = False,
     manifest: Annotated[
         Path | None,
@@ -150,7 +205,8 @@ def mount(
             "--manifest",
             envvar="SEQFERRY_MANIFEST",
             metavar="FILE",
-            help="Show what this file names, as seqferry ls --recursive --json prints it, and list nothing.",
+            help="Show only the objects in FILE, in the format of `seqferry ls --recursive --json`. Nothing is listed.",
+            rich_help_panel="Mount",
         ),
     ] = None,
     max_bandwidth: options.PlainBandwidth = None,
@@ -162,7 +218,8 @@ def mount(
             metavar="N",
             min=1,
             max=10_000,
-            help="Requests in flight at most.",
+            help="Maximum concurrent requests.",
+            rich_help_panel="Speed",
         ),
     ] = 256,
     request_payer: Annotated[
@@ -171,7 +228,8 @@ def mount(
             "--request-payer",
             envvar="SEQFERRY_REQUEST_PAYER",
             metavar="requester",
-            help="Pay for requests to a bucket of others.",
+            help="Pay for requests to a Requester Pays bucket.",
+            rich_help_panel="Storage",
         ),
     ] = None,
     endpoint_url: options.EndpointUrl = None,
@@ -182,7 +240,8 @@ def mount(
             "--passwd-file",
             envvar="SEQFERRY_PASSWD_FILE",
             metavar="FILE",
-            help="A file of s3fs with keys: KEY:SECRET, or BUCKET:KEY:SECRET.",
+            help="s3fs password file: KEY:SECRET or BUCKET:KEY:SECRET.",
+            rich_help_panel="Storage",
         ),
     ] = None,
     region: options.Region = None,
@@ -190,7 +249,7 @@ def mount(
     state_dir: options.StateDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show a bucket, or what is below a prefix, as a folder."""
+    """Mount a bucket or a prefix as a folder (FUSE)."""
     bucket, key = parse_uri(uri_of(place, prefix))
     location = S3Location(
         bucket=bucket,

@@ -40,10 +40,10 @@ def mv(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Move objects between S3 places, or between S3 and local files: copy, verify, then remove at the source.
+    """Move objects: copy, verify, then delete at the source.
 
-    An object is removed at the source when its copy is verified and on record, and only while it is what was copied.
-    Folders of a local source stay.
+    A source object is deleted after its copy is verified and recorded, and only if it has not changed. Local
+    source folders are kept.
     """
     pipes.refuse(places, "mv")
     given = spec_arguments.build(

@@ -28,11 +28,11 @@ class PackingPlaces:
 
     source: Annotated[
         str,
-        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (all below) or a local folder."),
+        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (everything below it) or a local folder."),
     ]
     target: Annotated[
         str,
-        typer.Argument(metavar="TAR", help="s3://bucket/name.tar, or a local file."),
+        typer.Argument(metavar="TAR", help="s3://bucket/name.tar or a local file."),
     ]
 
 
@@ -44,21 +44,24 @@ class Archive:
 
     split: Annotated[
         int | None,
-        typer.Option(
-            "--split",
-            envvar="SEQFERRY_SPLIT",
-            metavar="SIZE",
-            parser=options.size,
-            help="Make several archives of at most this size, as 100GiB: name-00000.tar and so on.",
+        options.common(
+            typer.Option(
+                "--split",
+                envvar="SEQFERRY_SPLIT",
+                metavar="SIZE",
+                parser=options.size,
+                help="Split into archives of at most this size, as 100GiB: name-00000.tar and so on.",
+            )
         ),
     ] = None
     no_index: Annotated[
         bool,
-        typer.Option(
-            "--no-index",
-            envvar="SEQFERRY_PACK_NO_INDEX",
-            help="Leave out name.tar.sfidx, which says where each member lies, so that one can be read without the "
-            "others.",
+        options.common(
+            typer.Option(
+                "--no-index",
+                envvar="SEQFERRY_PACK_NO_INDEX",
+                help="Do not write name.tar.sfidx, the index for reading single members.",
+            )
         ),
     ] = False
     part_size: Annotated[
@@ -68,7 +71,7 @@ class Archive:
             envvar="SEQFERRY_PART_SIZE",
             metavar="SIZE",
             parser=options.size,
-            help="Part size of the upload, as 64MiB. The bytes of the archive do not depend on it.",
+            help="Part size of the upload, as 64MiB. It does not change the bytes of the archive.",
         ),
     ] = None
     storage_class: Annotated[
@@ -91,10 +94,10 @@ def pack(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Pack all that is below a prefix or a folder into one tar, durably and verified.
+    """Pack a prefix or a folder into a tar archive.
 
-    Big members are copied inside the storage where it can; the same input always gives the same bytes. A member that
-    changes meanwhile is named, and the archive starts over once.
+    Large members are copied server-side if the endpoint allows it. The same input gives the same bytes. If a
+    member changes during packing, it is reported and packing restarts once.
     """
     places = Places(sources=[packed.source], target=packed.target)
     given = spec_arguments.build(places, selection, filters, names, archive, endpoints, together=True)

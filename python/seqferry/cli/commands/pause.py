@@ -9,7 +9,7 @@ from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 
 
 def pause(which: TransferSelection, wanted: TransferFilters, output: Output) -> int:
-    """Pause transfers. Workers leave them within a second; open uploads stay, so that no part is copied twice."""
+    """Pause transfers. Workers stop within a second. Open uploads are kept, so no part is copied twice."""
     with session_of(output, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "pause", which, wanted)

@@ -23,9 +23,9 @@ class InspectionScope:
 
     PANEL: ClassVar = "Options"
 
-    everything: Annotated[bool, typer.Option("--all", help="Look at all objects, not only at the first 10,000.")] = (
-        False
-    )
+    everything: Annotated[
+        bool, typer.Option("--all", help="Check all objects. By default the first 10,000 are checked.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,10 @@ class Recursion:
 def preflight(
     looked: InspectedPlaces, every: InspectionScope, recursion: Recursion, endpoints: Endpoints, output: Output
 ) -> int:
-    """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
+    """Check permissions, archive states and names before a transfer.
+
+    Failures are grouped by cause. No object is copied.
+    """
     from seqferry.preflight import report
 
     if looked.source is None or looked.target is None:

@@ -43,21 +43,21 @@ class Signature:
             "--expire",
             envvar="SEQFERRY_EXPIRES_IN",
             metavar="TIME",
-            help="How long it holds: 3600, 90m, 12h or 7d, which is the longest. Default: 1h.",
+            help="Lifetime of the URL: 3600 (seconds), 90m, 12h or 7d (maximum).",
         ),
     ] = "1h"
     put: Annotated[
-        bool, typer.Option("--put", envvar="SEQFERRY_PUT", help="Let its bearer write the object, not read it.")
+        bool, typer.Option("--put", envvar="SEQFERRY_PUT", help="Allow uploading the object in place of reading it.")
     ] = False
 
 
 def presign(
     object_: Object, signature: Signature, version: Version, endpoint: OneEndpoint, printed: AnswerFormat
 ) -> int:
-    """Print an address that lets its bearer read one object for a while.
+    """Print a presigned URL for an object.
 
-    The object is looked up first: an address of none would be refused. The address holds as long as the credentials
-    that sign it do: those of a role may end earlier.
+    The URL expires with the credentials that sign it: those of a role may end earlier. The object is looked
+    up first, except with --put.
     """
     place = object_at(object_, endpoint)
     seconds = _seconds(signature.expires_in)

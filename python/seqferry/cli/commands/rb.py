@@ -25,9 +25,7 @@ class Force:
 
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", envvar="SEQFERRY_FORCE", help="Remove all objects in it first, with all their versions."
-        ),
+        typer.Option("--force", envvar="SEQFERRY_FORCE", help="Delete all objects and versions in the bucket first."),
     ] = False
 
 
@@ -40,7 +38,7 @@ def rb(
     described: Described,
     output: Output,
 ) -> int:
-    """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
+    """Remove an empty bucket, or with --force a bucket and its objects."""
     from seqferry.planning import removals
 
     place = option_groups.bucket_of(bucket.bucket, endpoint)

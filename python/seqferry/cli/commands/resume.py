@@ -15,7 +15,7 @@ from seqferry.spec.option_groups import SpeedOptions
 def resume(
     which: TransferSelection, wanted: TransferFilters, background: Background, speed: SpeedOptions, output: Output
 ) -> int:
-    """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
+    """Resume transfers and show their progress. Completed objects and parts are not copied again."""
     from seqferry.service import control
 
     with session_of(output, speed, reads=which.dry_run) as session:

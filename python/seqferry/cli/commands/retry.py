@@ -17,7 +17,7 @@ def retry(
     speed: SpeedOptions,
     output: Output,
 ) -> int:
-    """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
+    """Copy the failed objects of ended transfers in a new transfer."""
     with session_of(output, speed, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "retry", which, wanted)

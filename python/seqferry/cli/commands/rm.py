@@ -48,20 +48,30 @@ class RemovalSelection:
 
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Everything below URI."),
+        options.common(
+            typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Delete all objects below URI.")
+        ),
     ] = False
     versions: Annotated[
         bool,
-        typer.Option(
-            "--all-versions",
-            envvar="SEQFERRY_ALL_VERSIONS",
-            help="All versions and delete markers, for good. Otherwise a versioned bucket keeps what was removed.",
+        options.common(
+            typer.Option(
+                "--all-versions",
+                envvar="SEQFERRY_ALL_VERSIONS",
+                help="Delete all versions and delete markers permanently. By default a versioned bucket keeps "
+                "deleted objects.",
+            )
         ),
     ] = False
     version_id: Annotated[
         str | None,
-        typer.Option(
-            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of one object, for good."
+        options.common(
+            typer.Option(
+                "--version-id",
+                envvar="SEQFERRY_VERSION_ID",
+                metavar="ID",
+                help="Delete this version of one object permanently.",
+            )
         ),
     ] = None
     min_size: options.MinSize = None
@@ -69,18 +79,22 @@ class RemovalSelection:
     newer_than: Annotated[
         str | None,
         typer.Option(
-            "--newer-than", envvar="SEQFERRY_NEWER_THAN", metavar="AGE", help="Only objects changed since: 7d, 12h."
+            "--newer-than",
+            envvar="SEQFERRY_NEWER_THAN",
+            metavar="AGE",
+            help="Only delete objects modified after this time: an age or a date.",
         ),
     ] = None
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than", envvar="SEQFERRY_OLDER_THAN", metavar="AGE", help="Only objects not changed since."
+            "--older-than",
+            envvar="SEQFERRY_OLDER_THAN",
+            metavar="AGE",
+            help="Only delete objects modified before this time: an age or a date.",
         ),
     ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
-    ] = False
+    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
 
 
 def rm(
@@ -93,9 +107,9 @@ def rm(
     start: Start,
     output: Output,
 ) -> int:
-    """Remove objects, each put on record before it is removed.
+    """Delete objects. Each is recorded before it is deleted.
 
-    Nothing below a prefix is removed without --recursive, and no more than 1,000 objects without a yes.
+    A prefix needs --recursive. Deleting more than 1,000 objects needs a confirmation or --yes.
     """
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import foreign_commands, pipes, spec_arguments
+from seqferry.cli import foreign_commands, options, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
@@ -50,14 +50,17 @@ class CommandList:
     PANEL: ClassVar = "Arguments"
 
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="One command on a line: cp, mv or rm; - for standard input.")
+        str, typer.Argument(metavar="[FILE]", help="File with one command per line: cp, mv or rm. -: standard input.")
     ] = "-"
     in_order: Annotated[
         bool,
-        typer.Option(
-            "--in-order",
-            envvar="SEQFERRY_IN_ORDER",
-            help="One line after the other: each begins when the one before it has ended well.",
+        options.common(
+            typer.Option(
+                "--in-order",
+                envvar="SEQFERRY_IN_ORDER",
+                help="Run the lines one after another. Each starts after the previous one has succeeded.",
+                rich_help_panel="Transfer",
+            )
         ),
     ] = False
 
@@ -65,10 +68,11 @@ class CommandList:
 def run(
     commands: CommandList, consent: Consent, speed: SpeedOptions, endpoints: Endpoints, start: Start, output: Output
 ) -> int:
-    """Do the commands of a list as one durable transfer, side by side and in no order.
+    """Run a list of cp, mv and rm commands as one transfer.
 
-    A line that reads or removes what another line writes is refused, unless the lines are done --in-order.
-    Empty lines and those that begin with # are passed over. Storage, speed and output are given here, not on the lines.
+    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected
+    without --in-order. Empty lines and lines that start with # are ignored. Give endpoint, speed and output
+    options to run, not on the lines.
     """
     from seqferry.spec import run as run_spec
 

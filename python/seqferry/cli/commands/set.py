@@ -14,9 +14,9 @@ from seqferry.model.errors import UsageError
 def set(  # noqa: A001 - the name of the command
     which: TransferSelection, wanted: TransferFilters, change: Change, output: Output
 ) -> int:
-    """Change the priority or the limits of transfers under way, as `seqferry set ID --max-bandwidth 50MB`.
+    """Change the priority or the limits of running transfers.
 
-    Limits hold for each process that works at the transfer, and for all that it does meanwhile.
+    The workers of a transfer share its limits. The share of a worker applies to all its work.
     """
     limits = {"max_requests": change.max_requests, "max_bandwidth": change.max_bandwidth, "tpslimit": change.tpslimit}
     changes: dict[str, Any] = {**dict.fromkeys(limits), "priority": 0} if change.defaults else {}

@@ -27,22 +27,24 @@ class View:
 
     transfer: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the recent ones."),
+        typer.Argument(metavar="[ID]", help="Transfer id or its beginning. Default: list recent transfers."),
     ] = None
-    watch: Annotated[bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Follow it until it ends.")] = False
+    watch: Annotated[
+        bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Show the progress until the transfer ends.")
+    ] = False
     failed: Annotated[
-        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List every failed object with its cause.")
+        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List failed objects with their cause.")
     ] = False
     objects: Annotated[
         bool,
         typer.Option(
             "--objects",
             envvar="SEQFERRY_OBJECTS",
-            help="List every object with its fate, or those that --state, --prefix and --text select by state and key.",
+            help="List objects with their state. Select with --state, --prefix and --text.",
         ),
     ] = False
     limit: Annotated[
-        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
+        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Number of transfers to list.")
     ] = 20
     price: options.Price = None
     as_json: options.Json = False
@@ -50,7 +52,7 @@ class View:
 
 
 def status(view: View, wanted: TransferFilters) -> int:
-    """Show transfers, or one of them. Watching never does the work; `seqferry resume` does."""
+    """Show recent transfers, or one of them. It never does the work; `seqferry resume` does."""
     for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
         if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)

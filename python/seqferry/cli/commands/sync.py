@@ -35,9 +35,9 @@ def sync(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Make DST hold what is below SRC: cp of a prefix or a folder that can also remove.
+    """Copy new and changed objects from SRC to DST.
 
-    Objects that are there and identical are left alone; nothing is removed without --delete.
+    Everything below SRC is compared. With --delete, objects that exist only at DST are deleted.
     """
     pipes.refuse(places, "sync")
     given = spec_arguments.build(

@@ -25,7 +25,7 @@ def verify(
         typer.Option(
             "--content",
             envvar="SEQFERRY_VERIFY_CONTENT",
-            help="Read all bytes, and compare them with the checksums that are on record.",
+            help="Read all objects and compare them with the recorded checksums.",
         ),
     ] = False,
     detach: Annotated[
@@ -35,12 +35,10 @@ def verify(
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Look at the target again, today, and compare each object with its receipt. Exit code 3 when one differs.
+    """Compare the objects at the target with their receipt, today.
 
-    The verification is a transfer of its own: stopped, it goes on with: seqferry resume ID. Seals and events are looked
-    at too: a receipt that is not as it was written is named, and the exit code is 3.
-
-    Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
+    Exit code 3 if an object or the receipt has changed. The verification is a transfer of its own: an
+    interrupted one continues with `seqferry resume ID`.
     """
     from seqferry.service import control
     from seqferry.spec.verification import RecordedPlaces

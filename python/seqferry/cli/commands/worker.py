@@ -34,13 +34,13 @@ def worker(
             _METRICS,
             envvar="SEQFERRY_METRICS_LISTEN",
             metavar="HOST:PORT",
-            help="Offer GET /metrics for Prometheus here, without a token.",
+            help="Serve /metrics (Prometheus) on HOST:PORT, without a token.",
         ),
     ] = None,
     log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
+    """Run a worker until Ctrl-C. SQLite allows one worker, PostgreSQL many."""
     settings = Settings.load(
         state_dir=state_dir,
         max_requests=max_requests,
