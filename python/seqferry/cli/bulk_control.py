@@ -53,10 +53,7 @@ def _select(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     from seqferry.service import control
 
     if bool(which.transfers) == (which.everything or wanted.selects):
-        raise UsageError(
-            "Say which transfers: give their ids, or --all, or options that select, as --state, --prefix or "
-            "--created-by."
-        )
+        raise UsageError("Select transfers: give ids, --all, or filters such as --state, --prefix or --created-by.")
     return which.transfers or control.select(session.service, verb, wanted.filter)
 
 
@@ -79,7 +76,7 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
             print(f"{status.id}  {text.words(status.state)}  {text.printable(places)}")
     if session.as_json:
         display.emit("selected", count=len(ids))
-    say(session, f"Dry run: {verb} would be done to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
+    say(session, f"Dry run: {verb} would apply to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
     return exit_code(results)
 
 

@@ -272,8 +272,8 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
     base = settings.state_dir if recorded else settings.working_dir()
     if base is None:
         raise ConfigError(
-            f"The state folder {settings.state_dir} cannot be written, nor can a folder for temporary files: the id of "
-            "the upload would be on record nowhere. Name a folder with --state-dir or TMPDIR."
+            f"The state folder {settings.state_dir} and the folder for temporary files are not writable: the upload id "
+            "cannot be recorded. Name a folder with --state-dir or TMPDIR."
         )
     place = paths.spool(base)
     folder = place / uuid.uuid4().hex
@@ -302,7 +302,7 @@ def _disk_errors(place: Path) -> Generator[None]:
     except OSError as why:
         raise ConfigError(
             f"Standard input and output pass through {place}: {why.strerror or why}. "
-            "Make room there, or choose another folder with --state-dir."
+            "Free disk space, or choose another folder with --state-dir."
         ) from None
 
 

@@ -102,8 +102,8 @@ def set_keys(given: dict[str, Any]) -> None:
     rules += given["rules"] or ()
     given["rules"] = rules or None
     if rules and only_includes(rules):
-        display.say("--include brings back what an --exclude before it leaves out, and selects nothing by itself.")
-        display.say("For only those objects write: --exclude '*' --include PATTERN")
+        display.say("--include re-includes keys that an earlier --exclude has excluded. Alone it has no effect.")
+        display.say("To copy only these objects write: --exclude '*' --include PATTERN")
     form: ListFormat = given.pop("files_format")
     if files_from is not None:
         given |= _arguments_of_list(files_from, form)
@@ -135,7 +135,7 @@ def _names_in_folder(sources: list[str]) -> tuple[str, list[str]]:
 
 def _check_several(sources: list[str]) -> None:
     if "-" in sources:
-        raise UsageError("- is standard input, and goes alone; give the other sources with a command of their own.")
+        raise UsageError("- (standard input) must be the only source; use another command for the others.")
     for source in sources:
         if not is_s3_uri(source) and "://" not in source and not os.path.lexists(source) and not has_wildcard(source):
             raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")

@@ -60,7 +60,7 @@ def passes(session: Session, spec: ResolvedSpec) -> bool:
             display.say(text.printable(line))
         display.say("Nothing was started. Without --preflight the other objects are copied.")
     elif not session.quiet:
-        display.say(f"Preflight: {text.count(findings.objects, 'object')} looked at, none would fail.")
+        display.say(f"Preflight: {text.count(findings.objects, 'object')} checked, none would fail.")
     return not findings.troubled
 
 

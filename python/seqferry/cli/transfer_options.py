@@ -269,7 +269,7 @@ class Relabelling:
         added = labels.parse(None, self.new_label or ()).labels
         removed = self.remove or ()
         if self.new_name is None and not added and not removed:
-            raise UsageError("Nothing is to be changed: give --name, --label or --remove.")
+            raise UsageError("Nothing to change: give --name, --label or --remove.")
         if both := sorted(set(removed) & added.keys()):
             raise UsageError(f"The label '{both[0][:63]}' is given with --label and with --remove; give it once.")
         return self.new_name, {**added, **dict.fromkeys(removed)}

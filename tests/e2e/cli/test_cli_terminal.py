@@ -143,7 +143,7 @@ def test_a_full_disk_below_stdout_is_one_line_and_a_failure(cli: Cli, arguments:
 
     assert (ran.returncode, ran.stderr) == (
         1,
-        "seqferry: Standard output took not all that was written to it: No space left on device. Make room there.\n",
+        "seqferry: Short write to standard output: No space left on device. Free disk space.\n",
     )
 
 

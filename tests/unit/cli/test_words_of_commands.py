@@ -125,7 +125,7 @@ def test_a_listing_is_in_the_order_of_bytes_as_far_as_it_is_held(names: list[str
     "written", ["", "9464", ":9464", "host:", "host:x", "host:0", "host:65536", "host:000001", "host:-1", "host:²"]
 )
 def test_an_address_of_metrics_that_is_none_is_refused(written: str) -> None:
-    with pytest.raises(UsageError, match=r"^--metrics: .* is no address"):
+    with pytest.raises(UsageError, match=r"^--metrics: .* is not an address"):
         metrics_address.place(written, "--metrics")
 
 

@@ -123,7 +123,7 @@ def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) ->
         else:
             print(written.uri)
             if written.locked_until is None:
-                display.say("  note      the storage does not lock it: give [audit] retention, and Object Lock")
+                display.say("  note      the object is not locked: set [audit] retention, with Object Lock")
         return exits.OK
 
 
@@ -162,7 +162,7 @@ def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
     result = "nothing was changed" if not found else f"{text.count(found, 'finding')}"
     lines = [f"Checked {what} and a ledger of {checked.entries:,}: {result}."]
     notes: dict[str, Any] = {
-        "  no key     the record is kept without a key: only accidental changes show": bool(checked.entries)
+        "  no key     the record has no key: only accidental changes are detected": bool(checked.entries)
         and not checked.keyed,
         f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
             checked.keyed and checked.without_key

@@ -230,7 +230,7 @@ def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, 
                 "verified", bucket=one.bucket, key=one.key, sound=one.sound, damaged=one.damaged, busy=one.busy
             )
         elif one.damaged or one.busy:
-            what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not looked at"
+            what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not checked"
             print(text.printable(f"s3://{one.bucket}/{one.key}: {what}"))
     if not form.as_json:
         display.say(f"{len(found)} objects: {sum(one.sound for one in found)} blocks sound, {damaged} damaged.")

@@ -30,8 +30,8 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Bac
     found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
     missing = session.service.missing(found)
     if not found.ended and found.live.workers == 0 and missing is not None:
-        display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
-        display.say(f"  if there will be none: {session.command('cancel', found.id, '--abandon')}")
+        display.say(f"The cancellation is recorded. A worker with {missing} aborts the open uploads.")
+        display.say(f"  without such a worker: {session.command('cancel', found.id, '--abandon')}")
         return exits.FAILED
     if background.detach:
         return exits.OK

@@ -150,7 +150,7 @@ def _parse(written: str) -> tuple[int | None, int | None]:
     found = _RANGE.fullmatch(written.strip())
     first, last = (None, None) if found is None else (int(each) if each else None for each in found.groups())
     if (first is None and last is None) or (first is not None and last is not None and last < first):
-        raise UsageError(f"--range {written} is no range; write 0-99, 100- or -100.")
+        raise UsageError(f"--range {written} is not a range; write 0-99, 100- or -100.")
     return first, last
 
 
@@ -160,5 +160,5 @@ def _within(wanted: tuple[int | None, int | None], size: int, written: str) -> t
     if first is None:
         return max(size - (last or 0), 0), size - 1
     if first >= size and (first, size) != (0, 0):
-        raise UsageError(f"--range {written} begins behind the end: the object has {size} bytes.")
+        raise UsageError(f"--range {written} begins after the end: the object has {size} bytes.")
     return first, size - 1 if last is None else min(last, size - 1)

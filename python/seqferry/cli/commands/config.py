@@ -53,7 +53,7 @@ def check(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
         for problem in problems:
             display.say(text.printable(problem))
         if not problems:
-            print(f"The configuration can be used; the database is {settings.database_label}.")
+            print(f"The configuration is valid; the database is {settings.database_label}.")
     return exits.FAILED if problems else exits.OK
 
 

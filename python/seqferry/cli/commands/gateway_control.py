@@ -49,8 +49,8 @@ def _cache_of(given: Path | None) -> Path:
     found = find_running()
     if not found:
         raise ConfigError(
-            "No gateway of yours runs on this machine: start one with seqferry gateway serve --cache DIR, or ask as "
-            "the user that it runs as."
+            "No gateway of this user runs on this machine: start one with seqferry gateway serve --cache DIR, or run "
+            "this command as the user of the gateway."
         )
     if len(found) > 1:
         named = ", ".join(str(cache) for cache in found)
@@ -79,7 +79,7 @@ def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
         for line in _share_lines(share):
             print(text.printable(line))
     if found["is_draining"]:
-        print("The gateway drains: it takes no changes, and ends when everything is in S3.")
+        print("The gateway is draining: it accepts no changes and ends when all files are in S3.")
     return exits.OK
 
 
@@ -112,11 +112,11 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing is None:
         return
     if writing["failure"] is not None:
-        yield f"{top}: nothing is written any more: {writing['failure']}"
+        yield f"{top}: writes have stopped: {writing['failure']}"
     if writing["claimed_by"] is not None:
         yield f"{top}: nothing is uploaded: {writing['claimed_by']}"
     if writing["oldest"] is not None:
-        yield f"{top}: the oldest that waits is {top}/{writing['oldest']['path']}"
+        yield f"{top}: the oldest pending file is {top}/{writing['oldest']['path']}"
     for one in writing["failing"]:
         tries = text.count(one["attempts"], "attempt")
         yield f"{top}/{one['path']}: failing, {tries} in {text.duration(one['seconds'])}: {one['cause']}"
@@ -126,11 +126,11 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
     if writing["unrecorded"]:
-        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not on record in seqferry status yet"
+        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded in seqferry status yet"
     if writing["ignored_files"]:
         yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
     if not writing["window_is_open"]:
-        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush sends them now"
+        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush uploads them now"
 
 
 def ls(path: SharePath, cache: GatewayCache = None, as_json: options.Json = False) -> int:
@@ -189,7 +189,7 @@ def flush(
     elif wait:
         _say_end(found, f"Everything of {path or 'all shares'} is in S3.")
     else:
-        display.say(f"{text.count(found['waiting'], 'file')} go to the bucket now.")
+        display.say(f"{text.count(found['waiting'], 'file')} are being uploaded now.")
     return exits.FAILED if wait and not found["is_done"] else exits.OK
 
 
@@ -199,7 +199,7 @@ def _say_end(found: dict[str, Any], done: str) -> None:
     if found["is_done"]:
         display.say(text.printable(done))
     else:
-        display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway tries again.")
+        display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway retries them.")
     if not found["is_recorded"]:
         display.say(
             "It is not all on record in seqferry status yet: the database does not answer, or is busy. The cache keeps "

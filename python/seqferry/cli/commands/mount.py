@@ -282,7 +282,7 @@ def mount(
         raise UsageError("--pin keeps objects in a cache: name one with --cache.")
     check_sizes(memory, max_cache_size)
     if consistency not in FRESHNESS:
-        raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
+        raise UsageError(f"--consistency '{consistency}': choose one of {', '.join(FRESHNESS)}.")
     freshness = cast("Freshness", consistency)
     spec = MountSpec(
         place=location,

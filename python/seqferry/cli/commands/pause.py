@@ -15,5 +15,5 @@ def pause(which: TransferSelection, wanted: TransferFilters, output: Output) -> 
             return preview(session, "pause", which, wanted)
         results = apply(session, "pause", which, wanted)
         for result in report_results(session, results):
-            say(session, f"Paused. Go on with: {session.command('resume', result.id)}")
+            say(session, f"Paused. Continue with: {session.command('resume', result.id)}")
         return exit_code(results)

@@ -59,7 +59,7 @@ def report(
         for one in findings[:_NAMED_AT_MOST]:
             display.say(f"record  {text.printable(one.message)}")
         if findings:
-            display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
+            display.say(f"The record was changed: {text.count(len(findings), 'finding')} (audit verify).")
         pieces = session.service.report(found.id, form, findings, price, page)
         if output is None:
             _print(pieces)

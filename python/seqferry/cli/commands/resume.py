@@ -48,7 +48,7 @@ def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: 
     code = session.see_through(found.id, works=background.work, waits=background.wait)
     if found.ended and found.state not in DONE_STATES:
         display.say(
-            f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "
-            f"Copy the rest with: {session.command('retry', found.id)}"
+            f"This transfer had already ended ({found.state}) and cannot be resumed. "
+            f"Copy the remaining objects with: {session.command('retry', found.id)}"
         )
     return code

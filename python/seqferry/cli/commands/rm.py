@@ -185,8 +185,8 @@ def confirm(session: Session, spec: ResolvedSpec) -> bool:
     many = f"more than {_COUNTED_AT_MOST:,}" if found > _COUNTED_AT_MOST else f"{found:,}"
     place = text.printable(spec.source.uri)
     if session.as_json or not sys.stdin.isatty():
-        raise UsageError(f"{many} objects at {place} would be removed; look at them with --dry-run, then add --yes.")
-    display.say(f"{many} objects at {place} are to be removed. Go on? [y/N] ")
+        raise UsageError(f"{many} objects at {place} would be removed; check them with --dry-run, then add --yes.")
+    display.say(f"{many} objects at {place} will be removed. Continue? [y/N] ")
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
         return True
     display.say("Nothing was removed.")

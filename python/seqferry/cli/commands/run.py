@@ -165,7 +165,7 @@ class _Parser:
         words = foreign_commands.translate(words)
         if not words or words[0] not in _VERBS:
             verb = words[0] if words else ""
-            raise UsageError(f"'{verb}' cannot stand in a list; cp, mv and rm can.")
+            raise UsageError(f"'{verb}' is not allowed in a list; write cp, mv or rm.")
         words = [word for word in words if word not in _SAY_NOTHING]
         made = self._commands[words[0]].main(words[1:], prog_name=words[0], standalone_mode=False)
         return cast("TransferSpec", made)

@@ -122,11 +122,11 @@ def add(
         if not as_json:
             if schedules.temporary_keys(spec):
                 display.say(
-                    "Its credentials are temporary. Runs after their end wait for a worker with newer ones; a profile "
-                    "or a role does not end."
+                    "Its credentials are temporary. Later runs wait for a worker with newer ones. A profile "
+                    "or a role does not expire."
                 )
             if (folder := session.service.find_unserved(made.spec)) is not None:
-                display.say(f"No worker at the database serves {folder}: its transfers wait for one.")
+                display.say(f"No connected worker serves {folder}: its transfers wait for one.")
             display.say("A running `seqferry serve` or `seqferry worker` starts it; if none runs, start one.")
         return exits.OK
 
@@ -194,7 +194,7 @@ def edit(
     from seqferry.service import schedules
 
     if cron is None and timezone is None:
-        raise UsageError("Nothing is to be changed: give --cron or --timezone.")
+        raise UsageError("Nothing to change: give --cron or --timezone.")
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         edited = schedules.edit(session.service, name, actor=actor(), expression=cron, timezone=timezone)
         _show_state(session, edited)
@@ -252,7 +252,7 @@ def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = 
         if as_json:
             display.emit("removed", schedule=name)
         else:
-            display.say(f"Schedule {name} is removed. Its transfers go on.")
+            display.say(f"Schedule {name} is removed. Its transfers continue.")
         return exits.OK
 
 
@@ -270,7 +270,7 @@ def _spec(words: list[str]) -> TransferSpec:
     words = foreign_commands.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
     if verb not in _VERBS:
-        raise UsageError(f"'{verb}' cannot be scheduled; cp and sync can: seqferry schedule add CRON sync SRC DST")
+        raise UsageError(f"'{verb}' cannot be scheduled; use cp or sync: seqferry schedule add CRON sync SRC DST")
     command = command_of(verb, {"cp": _cp, "sync": _sync}[verb])
     made = command.main(words[1:], prog_name=f"seqferry schedule add CRON {verb}", standalone_mode=False)
     return cast("TransferSpec", made)
@@ -399,7 +399,7 @@ def _show_state(session: Session, one: Schedule) -> None:
         return
     print(one.name)
     if one.next_at is None:
-        display.say(f"It is paused. Have it fire again with: {_command('resume', one.name, session)}")
+        display.say(f"It is paused. Resume it with: {_command('resume', one.name, session)}")
     else:
         display.say(f"Next: {_local(one.next_at, one)}. See it with: {_command('show', one.name, session)}")
 

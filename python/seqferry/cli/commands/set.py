@@ -24,7 +24,7 @@ def set(  # noqa: A001 - the name of the command
     changes |= {name: value for name, value in given.items() if value is not None}
     if not changes:
         options = "--priority, --max-requests, --max-bandwidth, --tpslimit"
-        raise UsageError(f"Nothing is to be changed: give {options} or --defaults.")
+        raise UsageError(f"Nothing to change: give {options} or --defaults.")
     with session_of(output, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "set", which, wanted)

@@ -63,7 +63,7 @@ def share(
             if as_json:
                 display.emit("share_link", **_facts(ended))
             else:
-                display.say(f"Link {ended.id} shows nothing any more.")
+                display.say(f"Link {ended.id} is revoked.")
             return exits.OK
         base = share_links.base(service)
         lifetime = share_links.USUAL_SECONDS if expires is None else expires
@@ -76,8 +76,8 @@ def share(
         return exits.OK
     print(address)
     display.say(
-        f"Who has this link sees how it is doing until {text.timestamp(link.expires_at)}. It cannot be shown again; to "
-        f"end it: seqferry share --revoke {link.id}"
+        f"The link is valid until {text.timestamp(link.expires_at)}. It cannot be shown again. To "
+        f"revoke it: seqferry share --revoke {link.id}"
     )
     if share_links.is_of_this_machine(base):
         display.say(

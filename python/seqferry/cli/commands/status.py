@@ -175,11 +175,11 @@ def _show(session: Session, found: Status) -> None:
 
     print(progress_text.progress_line(found))
     if found.state == "paused":
-        print(f"It is paused. Go on with: {session.command('resume', found.id)}")
+        print(f"It is paused. Continue with: {session.command('resume', found.id)}")
     elif found.waits_for is not None:
         print(f"It waits for {text.printable(found.waits_for)}.")
     elif found.live.workers == 0:
-        print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
+        print(f"No worker runs it. Continue with: {session.command('resume', found.id)}")
 
 
 def _describe_adjustment(adjustment: Adjustment) -> str | None:

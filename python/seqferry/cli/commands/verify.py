@@ -83,15 +83,12 @@ def _report(session: Session, verified: Status, end: Status, *, content: bool) -
 def _lines(verified: Status, look: TargetLook, *, content: bool) -> list[str]:
     looked = look.counts
     first = (
-        f"Looked at {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "
+        f"Checked {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "
         f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
     )
     out = [f"{first}, {looked.unreadable:,} unreadable." if looked.unreadable else f"{first}."]
     if look.record:
-        out.append(
-            f"  record    {text.count(len(look.record), 'finding')}: the receipt itself is not as it was written "
-            "(audit verify)"
-        )
+        out.append(f"  record    {text.count(len(look.record), 'finding')}: the receipt was changed (audit verify)")
     if content:
         out.append(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
         if unread := looked.same - looked.content:

@@ -161,7 +161,7 @@ def emit(event: str, /, **facts: Any) -> None:
 
 
 def full_stdout(why: OSError) -> ConfigError:
-    return ConfigError(f"Standard output took not all that was written to it: {why.strerror or why}. Make room there.")
+    return ConfigError(f"Short write to standard output: {why.strerror or why}. Free disk space.")
 
 
 def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
