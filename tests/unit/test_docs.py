@@ -14,7 +14,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.app import application
 from seqferry.cli.commands.status import status_facts
-from seqferry.cli.output import figures, summary
+from seqferry.cli.output import progress_text, summary
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ObjectRecord, Status, Totals, TransferSpec
 
@@ -41,7 +41,7 @@ def options() -> list[tuple[str, str]]:
 def test_the_options_that_are_documented_are_those_that_there_are() -> None:
     found = options()
     documented = set(re.findall(r"`(--[a-z-]+)`", CONFIGURATION))
-    there = {option for option, _ in found} | {"--dryrun", "--no-preflight"}
+    there = {option for option, _ in found} | {"--dryrun", "--no-preflight", "--read-write"}
 
     assert len(found) > 200
     assert not [name for pair in found for name in pair if f"`{name}`" not in CONFIGURATION]
@@ -59,7 +59,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
     record = ObjectRecord(**{**nothing, "not_carried": ()})
 
     shown = {
-        *figures.progress_facts(now),
+        *progress_text.progress_facts(now),
         *summary.facts(summary.Result(now, [], []), 0),
         *status_facts(now),
         *summary.object_facts(record),

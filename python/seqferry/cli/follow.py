@@ -255,10 +255,10 @@ class WorkerSupervisor:
             self._alone_since = self._alone_since or time.monotonic()
             if time.monotonic() - self._alone_since < _LEARNING:
                 return False
-        why = "No worker is at the database" if not fleet else "No worker at the database can do the transfer"
+        why = "No worker is connected to the database" if not fleet else "No connected worker can run the transfer"
         needs = self._service.missing(status)
         if needs is None:
-            self._notes.append(f"{why}; this command does the work.")
+            self._notes.append(f"{why}; this command runs it.")
         self._left_to = None
         return True
 
@@ -334,7 +334,7 @@ def follow(
                     _note_wait(status, show, supervisor)
             if (status.state == "paused") != was_paused:
                 was_paused = not was_paused
-                show.note(f"Paused. Go on with: seqferry resume {transfer_id}" if was_paused else "It goes on.")
+                show.note(f"Paused. Continue with: seqferry resume {transfer_id}" if was_paused else "Resumed.")
             if supervisor is not None:
                 _tell_of_place(supervisor, show)
             if status.ended:
@@ -348,7 +348,7 @@ def follow(
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
-                show.note("Stopping (a second Ctrl-C ends at once) ...")
+                show.note("Stopping (press Ctrl-C again to exit immediately) ...")
                 raise Interruption(
                     going_on=status.live.workers > 0 if supervisor is None else supervisor.goes_on_without(status)
                 )
@@ -370,7 +370,7 @@ def _following_note(able: Sequence[ProcessStatus], transfer_id: str) -> str:
         others = f"The worker {process.host}-{process.pid} does the work"
     else:
         others = f"{len(able)} workers share the work" if able else "Another worker does the work"
-    return f"{others}, also without this command. Look again with: seqferry status {transfer_id} --watch"
+    return f"{others}, also without this command. Watch it again with: seqferry status {transfer_id} --watch"
 
 
 class _Attendants:
@@ -392,14 +392,14 @@ class _Attendants:
         self._told.add(found.executor_id)
         key = ", with another key" if supervisor.has_other_key else ""
         process = found.process[:1].upper() + found.process[1:]
-        heard = f"{process} is at the transfer{key}, last heard of {max(found.silent, 0):.0f} s ago."
+        heard = f"{process} is at the transfer{key}, last heartbeat {max(found.silent, 0):.0f} s ago."
         if self._service.is_local:
-            show.note(text.printable(f"{heard} This command goes on with the transfer when that process has ended."))
+            show.note(text.printable(f"{heard} This command continues the transfer after that process has ended."))
             return
         from seqferry.workflows.liveness import DEAD_AFTER_SECONDS
 
         until = text.timestamp(time.time() + DEAD_AFTER_SECONDS + _REAPING)
-        show.note(text.printable(f"{heard} Unless it is heard of again, its work is taken over by {until}."))
+        show.note(text.printable(f"{heard} Without another heartbeat its work is taken over by {until}."))
 
 
 def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
@@ -424,8 +424,8 @@ def _tell_of_blocker(service: Service, status: Status, show: Display, command: C
     facts = {"id": status.id, "waits_for": status.waits_for, "lacks": missing, "resume": resume, "abandon": abandon}
     lines = [
         f"The transfer waits for transfer {other.id}, which writes to the same keys, and this process lacks {missing}.",
-        f"  go on with that one, where these are:  {resume}",
-        f"  give it up, and this one begins:       {abandon}",
+        f"  continue that one with these credentials:  {resume}",
+        f"  cancel it, to start this one:              {abandon}",
     ]
     show.waiting(facts, [text.printable(line) for line in lines])
     return True
@@ -436,5 +436,8 @@ def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | Non
         return
     note = f"The transfer waits for {status.waits_for}."
     if status.blocked_by is None and supervisor is not None and supervisor.other_works and supervisor.can(status):
-        note += " The process that holds the state folder is none; this command does the transfer once that has ended."
+        note += (
+            " The process that holds the lock of the state folder is not a worker. "
+            "This command runs the transfer after it has ended."
+        )
     show.note(text.printable(note))

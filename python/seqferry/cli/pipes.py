@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, PipeOptions, Places, Start, merge
+from seqferry.cli.option_groups import Output, PipeOptions, Places, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -272,8 +272,8 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
     base = settings.state_dir if recorded else settings.working_dir()
     if base is None:
         raise ConfigError(
-            f"The state folder {settings.state_dir} cannot be written, nor can a folder for temporary files: the id of "
-            "the upload would be on record nowhere. Name a folder with --state-dir or TMPDIR."
+            f"The state folder {settings.state_dir} and the folder for temporary files are not writable: the upload id "
+            "cannot be recorded. Name a folder with --state-dir or TMPDIR."
         )
     place = paths.spool_folder(base)
     folder = place / uuid.uuid4().hex
@@ -302,7 +302,7 @@ def _disk_errors(place: Path) -> Generator[None]:
     except OSError as why:
         raise ConfigError(
             f"Standard input and output pass through {place}: {why.strerror or why}. "
-            "Make room there, or choose another folder with --state-dir."
+            "Free disk space, or choose another folder with --state-dir."
         ) from None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from seqferry.cli.commands import iam_policy, schedule
 from seqferry.cli.output import preview
-from seqferry.cli.record_groups import TransferFilters
+from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location

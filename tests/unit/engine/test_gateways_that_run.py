@@ -55,7 +55,7 @@ def test_one_of_several_is_named_and_none_is_said(monkeypatch: pytest.MonkeyPatc
         commands._cache_of(None)
 
     monkeypatch.setattr(gateway_control, "find_running", list)
-    with pytest.raises(ConfigError, match="No gateway of yours runs"):
+    with pytest.raises(ConfigError, match="No gateway of this user runs"):
         commands._cache_of(None)
 
 

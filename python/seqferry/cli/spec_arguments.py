@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli.groups import Places, merge
+from seqferry.cli.option_groups import Places, merge
 from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
@@ -25,7 +25,7 @@ RULES: Final = {"--include": "+", "--exclude": "-"}
 """Options whose order counts. They become values of ``--rule``; excludes of the environment go first."""
 
 
-def in_order(arguments: list[str]) -> list[str]:
+def with_rules(arguments: list[str]) -> list[str]:
     """The arguments with ``--include`` and ``--exclude`` as rules of one option, which keeps their order."""
     found: list[str] = []
     rest = iter(arguments)
@@ -44,7 +44,7 @@ def in_order(arguments: list[str]) -> list[str]:
     return found
 
 
-def spec_arguments(places: Places, *groups: Any, together: bool = False, below: bool = False) -> dict[str, Any]:
+def build(places: Places, *groups: Any, together: bool = False, below: bool = False) -> dict[str, Any]:
     """The arguments of ``build_spec``.
 
     Args:
@@ -61,9 +61,9 @@ def spec_arguments(places: Places, *groups: Any, together: bool = False, below: 
     sources: list[str] = given.pop("sources")
     if len(sources) > 1 and given["files_from"] is not None:
         raise UsageError("--files-from names objects below one source; give one.")
-    name_keys(given)
+    set_keys(given)
     if len(sources) > 1 and together:
-        given["source"], given["keys"] = _together(sources)
+        given["source"], given["keys"] = _names_in_folder(sources)
     elif len(sources) > 1:
         _check_several(sources)
         given["source"] = sources
@@ -90,7 +90,7 @@ def _engine() -> Engine:
     return Engine.of(Settings.load())
 
 
-def name_keys(given: dict[str, Any]) -> None:
+def set_keys(given: dict[str, Any]) -> None:
     """Make ``rules`` and ``keys`` of the options that name objects, or members of an archive.
 
     Raises:
@@ -102,14 +102,14 @@ def name_keys(given: dict[str, Any]) -> None:
     rules += given["rules"] or ()
     given["rules"] = rules or None
     if rules and only_includes(rules):
-        display.say("--include brings back what an --exclude before it leaves out, and selects nothing by itself.")
-        display.say("For only those objects write: --exclude '*' --include PATTERN")
+        display.say("--include re-includes keys that an earlier --exclude has excluded. Alone it has no effect.")
+        display.say("To copy only these objects write: --exclude '*' --include PATTERN")
     form: ListFormat = given.pop("files_format")
     if files_from is not None:
         given |= _arguments_of_list(files_from, form)
 
 
-def _together(sources: list[str]) -> tuple[str, list[str]]:
+def _names_in_folder(sources: list[str]) -> tuple[str, list[str]]:
     """The folder or prefix that holds all sources, and their names in it."""
     folders = {source.rpartition("/")[0] for source in sources}
     if len(folders) > 1 or "-" in sources:
@@ -135,7 +135,7 @@ def _together(sources: list[str]) -> tuple[str, list[str]]:
 
 def _check_several(sources: list[str]) -> None:
     if "-" in sources:
-        raise UsageError("- is standard input, and goes alone; give the other sources with a command of their own.")
+        raise UsageError("- (standard input) must be the only source; use another command for the others.")
     for source in sources:
         if not is_s3_uri(source) and "://" not in source and not os.path.lexists(source) and not has_wildcard(source):
             raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")

@@ -1,6 +1,6 @@
 """Lines as users of other tools type them, with their effect at the storage.
 
-Which line of ours each of them becomes is in ``tests/unit/cli/test_fingers.py``.
+Which line of ours each of them becomes is in ``tests/unit/cli/test_foreign_commands.py``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_lines_that_ask_are_answered(cli: Cli, places: Places, subtests: pytest.
         ("cat SRCa.txt", "content of 'a.txt'"),
         ("version", "seqferry "),
         ("help mv", "Usage: seqferry mv"),
-        ("cp --help", "Coming from aws, s5cmd, rclone"),
+        ("cp --help", "Options of aws s3, s5cmd, rclone and mount-s3 are accepted"),
     ):
         with subtests.test(typed):
             ran = cli.run(*places.words(typed))

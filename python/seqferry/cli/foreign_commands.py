@@ -1,7 +1,7 @@
 """Translation of commands in the words of ``aws s3``, s5cmd, rclone or cp, before they are parsed.
 
 What must stay true: a word is only translated into what means the same. What has no equal is answered with what to
-write instead, and never guessed. The words themselves are in ``words``.
+write instead, and never guessed. The tables are in ``foreign_options``.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from seqferry.cli import words
-from seqferry.cli.words import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
+from seqferry.cli import foreign_options
+from seqferry.cli.foreign_options import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
 from seqferry.model.errors import UsageError
 from seqferry.nextflow.arguments import complete
 
-__all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translate"]
+__all__ = ["ANSWERS", "OPTIONS", "VERBS", "translate"]
 
 _NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
 
-_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "--help")
+_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "-h", "--help", "--help-env")
 """Options of ``cat`` that a copy to standard output does not have."""
 
 
@@ -46,28 +46,14 @@ def translate(arguments: list[str]) -> list[str]:
     if verb in ("pipe", "rcat"):
         return ["cp", *_after("cp", before), "-", *_options(verb, "cp", given)]
     ours = VERBS.get(verb, (verb,))
-    if ours[0] in words.COPIES | words.LISTS:
+    if ours[0] in foreign_options.COPIES | foreign_options.LISTS:
         # Values that the AWS CLI lets people leave out, as in the shims.
         given = list(complete(given))
-    if "-n" in given and ours[0] in words.COPIES:
+    if "-n" in given and ours[0] in foreign_options.COPIES:
         given = _without_n(verb, given)
     if not before and ours == (verb,) and ours[0] in _NOTHING:
         return [verb, *given]
     return [*ours, *_after(ours[0], before), *_options(verb, ours[0], given)]
-
-
-def aliases(verb: str) -> list[tuple[str, str]]:
-    """Our words, and what is typed for them elsewhere, for one of our verbs; for the empty text, verbs themselves."""
-    if not verb:
-        by_meaning: dict[str, list[str]] = {}
-        for typed, meant in VERBS.items():
-            by_meaning.setdefault(" ".join(meant), []).append(typed)
-        by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
-        return [(meant, ", ".join(typed)) for meant, typed in by_meaning.items()]
-    meanings: dict[str, list[str]] = {}
-    for typed, meaning in _meanings_of(verb, "").items():
-        meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
-    return [(meant, ", ".join(typed)) for meant, typed in meanings.items()]
 
 
 def _without_n(verb: str, given: list[str]) -> list[str]:
@@ -80,7 +66,7 @@ def _without_n(verb: str, given: list[str]) -> list[str]:
 
 def _is_verbose(before: list[list[str]], given: list[str]) -> bool:
     options = given[: given.index("--")] if "--" in given else given
-    return any(word in words.VERBOSE for word in (*(option[0] for option in before), *options))
+    return any(word in foreign_options.VERBOSE for word in (*(option[0] for option in before), *options))
 
 
 def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:
@@ -89,10 +75,10 @@ def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         name, equals, _ = rest[0].partition("=")
-        ours = words.BEFORE_NAMES.get(name, name)
-        if ours in ANSWERS and ours not in words.BEFORE_THE_VERB:
+        ours = foreign_options.BEFORE_NAMES.get(name, name)
+        if ours in ANSWERS and ours not in foreign_options.BEFORE_THE_VERB:
             raise UsageError(f"{name}: {ANSWERS[ours]}")
-        values = words.BEFORE_THE_VERB.get(ours)
+        values = foreign_options.BEFORE_THE_VERB.get(ours)
         if values is None:
             return [], arguments
         taken = 1 + (0 if equals else values)
@@ -106,7 +92,9 @@ def _after(verb: str, before: list[list[str]]) -> list[str]:
     found: list[str] = []
     for option in before:
         name = option[0].partition("=")[0]
-        if name in words.SAYS_NOTHING or (name in words.OF_COPIES and verb not in words.COPIES):
+        if name in foreign_options.SAYS_NOTHING or (
+            name in foreign_options.OF_COPIES and verb not in foreign_options.COPIES
+        ):
             continue
         found += _options(verb, verb, option)
     return found
@@ -114,7 +102,7 @@ def _after(verb: str, before: list[list[str]]) -> list[str]:
 
 def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
     """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
-    if verb in _NOTHING or verb not in words.TAKEN:
+    if verb in _NOTHING or verb not in foreign_options.TAKEN:
         return arguments
     known, answers = _meanings_of(verb, typed), _answers(verb)
     found: list[str] = []
@@ -135,24 +123,24 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
 
 def _meanings_of(verb: str, typed: str) -> Mapping[str, Meaning]:
     if verb != "mount":
-        return words.of_verb(verb, typed)
-    from seqferry.cli import mount_words  # other verbs need not wait for it
+        return foreign_options.of_verb(verb, typed)
+    from seqferry.cli import foreign_mount_options  # other verbs need not wait for it
 
-    return {**words.GLOBAL, **mount_words.MEANINGS}
+    return {**foreign_options.GLOBAL, **foreign_mount_options.MEANINGS}
 
 
 def _answers(verb: str) -> Mapping[str, str]:
     if verb != "mount":
-        return {**ANSWERS, **words.OF_VERB_ANSWERS.get(verb, {})}
-    from seqferry.cli import mount_words
+        return {**ANSWERS, **foreign_options.OF_VERB_ANSWERS.get(verb, {})}
+    from seqferry.cli import foreign_mount_options
 
-    return {**ANSWERS, **mount_words.ANSWERS}
+    return {**ANSWERS, **foreign_mount_options.ANSWERS}
 
 
 def _of_list(options: str) -> list[str]:
-    from seqferry.cli import mount_words
+    from seqferry.cli import foreign_mount_options
 
-    return mount_words.of_list(options)
+    return foreign_mount_options.of_list(options)
 
 
 def _translate(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Groups of options of the command line alone.
 
 A group is a frozen dataclass, shown as a panel of ``--help``. Groups that HTTP shares are in ``option_groups``; those
-that name transfers on record are in ``cli.record_groups``. ``cli.group_commands`` makes commands of groups.
+that name transfers on record are in ``transfer_options``. ``grouped_options`` makes commands of groups.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Places:
         list[str] | None,
         typer.Argument(
             metavar="SRC...",
-            help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input. "
-            "* and ? select objects. Several sources: all in one bucket, or all on this machine.",
+            help="s3://bucket/prefix/ (everything below it), s3://bucket/key, a local folder or file, or - for"
+            " standard input. * and ? are wildcards. Several sources must be in one bucket or all local.",
         ),
     ] = None
     target: Annotated[
         str,
         typer.Argument(
             metavar="DST",
-            help="s3://bucket/prefix/ or a local folder; for one object also s3://bucket/key, a local file, or - for "
-            "standard output.",
+            help="s3://bucket/prefix/ or a local folder. For one object also s3://bucket/key, a local file, or"
+            " - for standard output.",
         ),
     ]
 
@@ -61,11 +61,17 @@ class Places:
 class Background:
     """Option to leave the work of a command to a running worker."""
 
-    PANEL: ClassVar = "Options"
+    PANEL: ClassVar = "Transfer"
 
     detach: Annotated[
         bool,
-        typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record it and return; a running worker does it."),
+        options.common(
+            typer.Option(
+                "--detach",
+                envvar="SEQFERRY_DETACH",
+                help="Record the request and return. A running worker does the work.",
+            )
+        ),
     ] = False
     work: options.Work = False
     wait: options.Wait = False
@@ -82,8 +88,8 @@ class PipeOptions:
         typer.Option(
             "--spool",
             envvar="SEQFERRY_SPOOL",
-            help="Put standard input on the disk before it goes up, so that a kill loses nothing, and print an object "
-            "only after all of it was proven.",
+            help="Write standard input to disk before the upload, so that the transfer can be resumed. Print "
+            "an object only after it is verified.",
         ),
     ] = False
 
@@ -106,7 +112,7 @@ def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
 class Described:
     """Options for the name and the labels of a transfer."""
 
-    PANEL: ClassVar = "Output"
+    PANEL: ClassVar = "Transfer"
 
     transfer_name: Annotated[
         str | None,
@@ -114,13 +120,13 @@ class Described:
             "--name",
             envvar="SEQFERRY_TRANSFER_NAME",
             metavar="TEXT",
-            help="Name of the transfer in lists and notices, as 'Run 42'. Commands take it in place of the id.",
+            help="Name of the transfer, as 'Run 42'. Commands accept it in place of the id.",
         ),
     ] = None
     label: Annotated[
         list[str] | None,
         typer.Option(
-            "--label", envvar="SEQFERRY_LABEL", metavar="KEY=VALUE", help="Label of the transfer. May be repeated."
+            "--label", envvar="SEQFERRY_LABEL", metavar="KEY=VALUE", help="Label of the transfer. Can be repeated."
         ),
     ] = None
 
@@ -138,23 +144,37 @@ class Described:
 class Start(Described):
     """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority, its name."""
 
-    PANEL: ClassVar = "Output"
+    PANEL: ClassVar = "Transfer"
 
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would become of each object."),
+        options.common(
+            typer.Option(
+                "--dry-run",
+                "--dryrun",
+                envvar="SEQFERRY_DRY_RUN",
+                help="Show what would happen to each object. Nothing is copied or recorded.",
+            )
+        ),
     ] = False
     preflight: Annotated[
         bool | None,
         typer.Option(
             "--preflight/--no-preflight",
             envvar="SEQFERRY_PREFLIGHT",
-            help="Look at each object first, and start nothing if one would fail; or look at none. Otherwise a sample "
-            "is looked at.",
+            help="Check all objects first and start nothing if one would fail; or check none. By default a "
+            "sample is checked.",
         ),
     ] = None
     detach: Annotated[
-        bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
+        bool,
+        options.common(
+            typer.Option(
+                "--detach",
+                envvar="SEQFERRY_DETACH",
+                help="Record the transfer, print its id and return. A running worker does the work.",
+            )
+        ),
     ] = False
     work: options.Work = False
     wait: options.Wait = False
@@ -163,8 +183,8 @@ class Start(Described):
         typer.Option(
             "--new",
             envvar="SEQFERRY_NEW",
-            help="Start another transfer though the same one is unfinished; it waits for that one's end. Otherwise "
-            "the same command goes on with the unfinished transfer.",
+            help="Start a duplicate of an unfinished transfer. It waits for that one. By default the same "
+            "command continues the unfinished transfer.",
         ),
     ] = False
     priority: Annotated[
@@ -175,7 +195,7 @@ class Start(Described):
             metavar="N",
             min=-MOST_PRIORITY,
             max=MOST_PRIORITY,
-            help="Transfers of a higher priority are served first, from -10 to 10.",
+            help="Priority from -10 to 10. Higher runs first.",
         ),
     ] = 0
 
@@ -212,7 +232,7 @@ class End:
         typer.Option(
             "--abandon",
             envvar="SEQFERRY_ABANDON",
-            help="End it at once and leave its open uploads at the storage: for a transfer whose credentials are gone.",
+            help="Cancel immediately without aborting multipart uploads, if the credentials are gone.",
         ),
     ] = False
 
@@ -263,7 +283,7 @@ class Version:
 
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of the object."),
+        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Version of the object."),
     ] = None
 
 
@@ -273,9 +293,9 @@ class AnswerFormat:
 
     PANEL: ClassVar = "Output"
 
-    as_json: Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")] = (
-        False
-    )
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events to standard output.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +305,10 @@ class InspectedPlaces:
     PANEL: ClassVar = "Arguments"
 
     source: Annotated[
-        str | None, typer.Argument(metavar="[SRC]", help="s3://bucket/prefix/ or a local folder that is read.")
+        str | None, typer.Argument(metavar="[SRC]", help="Source: s3://bucket/prefix/ or a local folder.")
     ] = None
     target: Annotated[
-        str | None, typer.Argument(metavar="[DST]", help="s3://bucket/prefix/ or a local folder that is written.")
+        str | None, typer.Argument(metavar="[DST]", help="Target: s3://bucket/prefix/ or a local folder.")
     ] = None
 
 
@@ -300,11 +320,13 @@ class ExpectedNumber:
 
     expect: Annotated[
         int | None,
-        typer.Option(
-            "--expect",
-            metavar="N",
-            min=0,
-            help="Do it only if so many are there, as --dry-run has counted them; asks nothing.",
+        options.common(
+            typer.Option(
+                "--expect",
+                metavar="N",
+                min=0,
+                help="Proceed only if exactly N match, as counted by --dry-run. No prompt.",
+            )
         ),
     ] = None
 
@@ -317,7 +339,11 @@ class Consent:
 
     yes: Annotated[
         bool,
-        typer.Option("--yes", "-y", envvar="SEQFERRY_YES", help="Remove more than 1,000 objects without a question."),
+        options.common(
+            typer.Option(
+                "--yes", "-y", envvar="SEQFERRY_YES", help="Do not prompt for more than 1,000 objects or uploads."
+            )
+        ),
     ] = False
 
 

@@ -19,12 +19,14 @@ class Repetitions:
 
     warm_up: Annotated[
         int,
-        typer.Option("--warm-up", envvar="SEQFERRY_BENCH_WARM_UP", metavar="N", help="Runs of each that do not count."),
+        typer.Option(
+            "--warm-up", envvar="SEQFERRY_BENCH_WARM_UP", metavar="N", help="Warm-up runs of each method, not counted."
+        ),
     ] = 1
     repetitions: Annotated[
         int,
         typer.Option(
-            "--repetitions", envvar="SEQFERRY_BENCH_REPETITIONS", metavar="N", help="Runs of each that count."
+            "--repetitions", envvar="SEQFERRY_BENCH_REPETITIONS", metavar="N", help="Measured runs of each method."
         ),
     ] = 3
 
@@ -41,7 +43,7 @@ class WorkFolder:
             "--work-folder",
             envvar="SEQFERRY_BENCH_WORK_FOLDER",
             metavar="DIR",
-            help="Where files lie meanwhile; the disk that matters to you. Default: the temporary folder.",
+            help="Folder for test files, on the disk to measure. Default: the temporary folder.",
         ),
     ] = None
 
@@ -58,7 +60,7 @@ class ReportFolder:
             "--output",
             envvar="SEQFERRY_BENCH_OUTPUT",
             metavar="DIR",
-            help="Where the report goes: JSON, HTML and charts. Default: a new folder seqferry-bench-<id> here.",
+            help="Folder for the report (JSON, HTML, charts). Default: a new folder seqferry-bench-ID here.",
         ),
     ] = None
 
@@ -72,7 +74,10 @@ class Preview:
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Say what would be run and moved, and run nothing."
+            "--dry-run",
+            "--dryrun",
+            envvar="SEQFERRY_DRY_RUN",
+            help="Show the planned runs and their traffic without running them.",
         ),
     ] = False
 

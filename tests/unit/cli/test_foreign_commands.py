@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from seqferry.cli.app import application, run
-from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translate
-from seqferry.cli.words import VERB_ANSWERS
+from seqferry.cli.foreign_commands import ANSWERS, OPTIONS, VERBS, translate
+from seqferry.cli.foreign_options import VERB_ANSWERS
 from seqferry.model.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
@@ -205,10 +205,8 @@ def test_only_a_likely_verb_is_guessed(typed: str, guess: str | None, capsys: py
     assert guess is None or f"Did you mean '{guess}'? See" in said
 
 
-@pytest.mark.parametrize("verb", ["", "cp", "rm"])
-def test_help_lists_the_words_of_others(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", ["", "cp", "rm", "mount"])
+def test_help_names_the_page_of_foreign_commands(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*verb.split(), "--help"]) == 0
 
-    out = capsys.readouterr().out
-    assert "Coming from aws, s5cmd, rclone" in out
-    assert max(map(len, out.splitlines())) <= 100
+    assert "docs/use/coming-from.md" in capsys.readouterr().out

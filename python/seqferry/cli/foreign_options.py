@@ -1,4 +1,4 @@
-"""The words of ``aws s3``, s5cmd, rclone and cp that ``fingers`` knows, each with what it means here."""
+"""The words of ``aws s3``, s5cmd, rclone and cp that ``foreign_commands`` translates, each with what it means here."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def place(written: str, option: str) -> tuple[str, int]:
     """
     host, colon, port = written.rpartition(":")
     if not colon or not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise UsageError(f"{option}: '{written}' is no address; write for example 127.0.0.1:9464.")
+        raise UsageError(f"{option}: '{written}' is not an address; write for example 127.0.0.1:9464.")
     found = host.strip("[]"), int(port)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(*found, type=socket.SOCK_STREAM)[0]

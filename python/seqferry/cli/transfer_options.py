@@ -38,16 +38,39 @@ class TransferSelection:
 
     transfers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of transfers, or the starts of them. Without: see the options."),
+        typer.Argument(
+            metavar="[ID]...", help="Transfer ids or their beginnings. Without ids give an option that selects."
+        ),
     ] = None
-    everything: Annotated[bool, typer.Option("--all", help="All transfers that the command is for.")] = False
+    everything: Annotated[
+        bool,
+        options.common(
+            typer.Option(
+                "--all", help="Select all transfers to which the command applies.", rich_help_panel="Selection"
+            )
+        ),
+    ] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--dryrun", help="Only show which they are, and change nothing.")
+        bool,
+        options.common(
+            typer.Option(
+                "--dry-run",
+                "--dryrun",
+                help="Show the selected transfers without changing them.",
+                rich_help_panel="Selection",
+            )
+        ),
     ] = False
     expect: Annotated[
         int | None,
-        typer.Option(
-            "--expect", metavar="N", min=0, help="Do it only if so many are selected, as --dry-run has counted them."
+        options.common(
+            typer.Option(
+                "--expect",
+                metavar="N",
+                min=0,
+                help="Proceed only if exactly N transfers are selected, as counted by --dry-run.",
+                rich_help_panel="Selection",
+            )
         ),
     ] = None
 
@@ -63,31 +86,47 @@ class TransferFilters:
 
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Those in this state, as queued or running. May be repeated."),
+        options.common(
+            typer.Option(
+                "--state",
+                metavar="STATE",
+                help="Select transfers in this state, as queued or running. Can be repeated.",
+            )
+        ),
     ] = None
     prefix: Annotated[
         str | None,
-        typer.Option("--prefix", metavar="URI", help="Those whose source or target begins with this."),
+        options.common(
+            typer.Option("--prefix", metavar="URI", help="Select transfers whose source or target begins with URI.")
+        ),
     ] = None
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="TEXT", help="Those with this in their id, name, source or target."),
+        typer.Option("--text", metavar="TEXT", help="Select transfers with this text in id, name, source or target."),
     ] = None
     person: Annotated[
         str | None,
-        typer.Option("--person", metavar="TEXT", help="Those with this in the name of who started them."),
+        typer.Option("--person", metavar="TEXT", help="Select transfers whose creator's name contains this text."),
     ] = None
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="TEXT", help="Those with this in their name."),
+        typer.Option("--name", metavar="TEXT", help="Select transfers whose name contains this text."),
     ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="KEY[=VALUE]", help="Those with this label. May be repeated: all have to be."),
+        options.common(
+            typer.Option(
+                "--label",
+                metavar="KEY[=VALUE]",
+                help="Select transfers with this label. Can be repeated: all must match.",
+            )
+        ),
     ] = None
     created_by: Annotated[
         str | None,
-        typer.Option("--created-by", metavar="NAME", help="Those that this person has started, as ada or ada@host."),
+        options.common(
+            typer.Option("--created-by", metavar="NAME", help="Select transfers of this creator, as ada or ada@host.")
+        ),
     ] = None
     created_after: Annotated[
         float | None,
@@ -95,13 +134,16 @@ class TransferFilters:
             "--created-after",
             metavar="AGE|TIME",
             parser=options.moment,
-            help="Those that were created since: an age as 7d or 12h, or a time.",
+            help="Select transfers created after this time: an age, as 7d or 12h, or a date.",
         ),
     ] = None
     created_before: Annotated[
         float | None,
         typer.Option(
-            "--created-before", metavar="AGE|TIME", parser=options.moment, help="Those that were created before."
+            "--created-before",
+            metavar="AGE|TIME",
+            parser=options.moment,
+            help="Select transfers created before this time.",
         ),
     ] = None
 
@@ -143,7 +185,7 @@ class Change:
             metavar="N",
             min=-MOST_PRIORITY,
             max=MOST_PRIORITY,
-            help="Transfers of a higher priority are served first, from -10 to 10.",
+            help="Priority from -10 to 10. Higher runs first.",
         ),
     ] = None
     max_requests: Annotated[
@@ -153,7 +195,7 @@ class Change:
             metavar="N",
             min=1,
             max=MOST_REQUESTS,
-            help="Requests in flight at most in each process that works at it.",
+            help="Maximum concurrent requests, shared by the workers of the transfer.",
         ),
     ] = None
     max_bandwidth: Annotated[
@@ -162,7 +204,7 @@ class Change:
             "--max-bandwidth",
             metavar="RATE",
             parser=options.written_bandwidth,
-            help="Bytes per second through each process that works at it, as 200MiB, off, or a timetable.",
+            help="Bandwidth limit, shared by the workers of the transfer: 200MiB, off, or a timetable.",
         ),
     ] = None
     tpslimit: Annotated[
@@ -172,12 +214,12 @@ class Change:
             metavar="N",
             min=1,
             max=MOST_STARTS,
-            help="Requests started per second at most by each process that works at it.",
+            help="Limit of requests started per second, shared by the workers of the transfer.",
         ),
     ] = None
     defaults: Annotated[
         bool,
-        typer.Option("--defaults", help="Give up what was set before: the limits of the workers hold."),
+        typer.Option("--defaults", help="Reset to the limits of the workers."),
     ] = False
 
 
@@ -189,10 +231,13 @@ class FailureCause:
 
     cause: Annotated[
         str | None,
-        typer.Option(
-            "--cause",
-            metavar="CODE|ID",
-            help="Only objects that have failed for this cause, as AccessDenied; or the id of a cause in --json.",
+        options.common(
+            typer.Option(
+                "--cause",
+                metavar="CODE|ID",
+                help="Only retry objects that failed for this cause: an error code, as AccessDenied, or a cause id"
+                " of --json.",
+            )
         ),
     ] = None
 
@@ -203,15 +248,15 @@ class Relabelling:
 
     PANEL: ClassVar = "Options"
 
-    new_name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="Its new name; '' takes the name away.")
-    ] = None
+    new_name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="New name. '' removes the name.")] = (
+        None
+    )
     new_label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="Label that is added or changed. May be repeated."),
+        typer.Option("--label", metavar="KEY=VALUE", help="Label to add or change. Can be repeated."),
     ] = None
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="KEY", help="Label that is taken away. May be repeated.")
+        list[str] | None, typer.Option("--remove", metavar="KEY", help="Label to remove. Can be repeated.")
     ] = None
 
     @property
@@ -224,7 +269,7 @@ class Relabelling:
         added = labels.parse(None, self.new_label or ()).labels
         removed = self.remove or ()
         if self.new_name is None and not added and not removed:
-            raise UsageError("Nothing is to be changed: give --name, --label or --remove.")
+            raise UsageError("Nothing to change: give --name, --label or --remove.")
         if both := sorted(set(removed) & added.keys()):
             raise UsageError(f"The label '{both[0][:63]}' is given with --label and with --remove; give it once.")
         return self.new_name, {**added, **dict.fromkeys(removed)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seqferry.cli.groups import Object
+from seqferry.cli.option_groups import Object
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.settings.config import Settings

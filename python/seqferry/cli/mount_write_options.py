@@ -18,7 +18,8 @@ Settle = Annotated[
         "--settle",
         envvar="SEQFERRY_MOUNT_SETTLE",
         metavar="SECONDS",
-        help="Seconds for which a file must not change before it is uploaded. Default: 5.",
+        help="Upload a file after it has not changed for this many seconds. Default: 5.",
+        rich_help_panel="Writing",
     ),
 ]
 StorageClass = Annotated[
@@ -27,7 +28,8 @@ StorageClass = Annotated[
         "--storage-class",
         envvar="SEQFERRY_MOUNT_STORAGE_CLASS",
         metavar="NAME",
-        help="Storage class of new objects. Default: the bucket's.",
+        help="Storage class of new objects. Default: that of the bucket.",
+        rich_help_panel="Writing",
     ),
 ]
 Ignore = Annotated[
@@ -36,8 +38,8 @@ Ignore = Annotated[
         "--ignore",
         envvar="SEQFERRY_MOUNT_IGNORE",
         metavar="PATTERN",
-        help="Files of this name stay on this machine, as '*.tmp', instead of those of the page on shares. "
-        "Can be repeated; '' for none.",
+        help="Never upload files with this name, as '*.tmp'. Replaces the default list. Can be repeated; '' for none.",
+        rich_help_panel="Writing",
     ),
 ]
 Markers = Annotated[
@@ -46,8 +48,9 @@ Markers = Annotated[
         "--markers",
         envvar="SEQFERRY_MOUNT_MARKERS",
         metavar="PATTERN",
-        help="Files of this name are uploaded after all older files beside and below them, as RTAComplete.txt. "
-        "Can be repeated; '' for none.",
+        help="Upload files with this name after all older files beside and below them, as RTAComplete.txt."
+        " Can be repeated; '' for none.",
+        rich_help_panel="Writing",
     ),
 ]
 UploadWindow = Annotated[
@@ -56,7 +59,8 @@ UploadWindow = Annotated[
         "--upload-window",
         envvar="SEQFERRY_MOUNT_UPLOAD_WINDOW",
         metavar="HH:MM-HH:MM",
-        help="Upload at these times of the day only, as 22:00-06:00. Can be repeated.",
+        help="Upload only at these times of day, as 22:00-06:00. Can be repeated.",
+        rich_help_panel="Writing",
     ),
 ]
 MaxUploadBandwidth = Annotated[
@@ -66,7 +70,8 @@ MaxUploadBandwidth = Annotated[
         envvar="SEQFERRY_MOUNT_MAX_UPLOAD_BANDWIDTH",
         metavar="RATE",
         parser=options.rate,
-        help="Bytes per second that are uploaded at most, as 50MB/s; reads do not count.",
+        help="Upload bandwidth limit, as 50MB/s. Reads are not limited.",
+        rich_help_panel="Writing",
     ),
 ]
 FreeSpace = Annotated[
@@ -76,7 +81,8 @@ FreeSpace = Annotated[
         envvar="SEQFERRY_MOUNT_FREE_SPACE",
         metavar="SIZE",
         parser=options.size,
-        help="Free space that programs see, at most what the disk of the cache has.",
+        help="Free space reported to programs, at most that of the cache disk.",
+        rich_help_panel="Writing",
     ),
 ]
 

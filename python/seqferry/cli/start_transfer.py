@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Output, Pricing, Start
+from seqferry.cli.option_groups import Output, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import ResolvedSpec, Submission, TransferSpec
@@ -60,7 +60,7 @@ def passes(session: Session, spec: ResolvedSpec) -> bool:
             display.say(text.printable(line))
         display.say("Nothing was started. Without --preflight the other objects are copied.")
     elif not session.quiet:
-        display.say(f"Preflight: {text.count(findings.objects, 'object')} looked at, none would fail.")
+        display.say(f"Preflight: {text.count(findings.objects, 'object')} checked, none would fail.")
     return not findings.failing
 
 

@@ -1,4 +1,4 @@
-"""One transfer, or many by what they are, for the commands that control transfers."""
+"""Control of one transfer by id, or of all that a filter selects."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 from seqferry.cli import exits
 from seqferry.cli.commands.status import status_facts
 from seqferry.cli.output import display, text
-from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import Session, actor
+from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 from seqferry.model.errors import UsageError
 
 if TYPE_CHECKING:
     from seqferry.service.control import Result, Verb
 
 
-def only_one(which: TransferSelection, wanted: TransferFilters) -> str | None:
+def single_transfer(which: TransferSelection, wanted: TransferFilters) -> str | None:
     """The only transfer that is named, if so."""
     named = which.transfers or []
     is_plain = not (which.everything or which.dry_run or which.expect is not None or wanted.selects)
     return named[0] if len(named) == 1 and is_plain else None
 
 
-def each(
+def apply(
     session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters, **change: Any
 ) -> list[Result]:
     """Do it to all that are named, or that the filter selects.
@@ -53,10 +53,7 @@ def _select(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     from seqferry.service import control
 
     if bool(which.transfers) == (which.everything or wanted.selects):
-        raise UsageError(
-            "Say which transfers: give their ids, or --all, or options that select, as --state, --prefix or "
-            "--created-by."
-        )
+        raise UsageError("Select transfers: give ids, --all, or filters such as --state, --prefix or --created-by.")
     return which.transfers or control.select(session.service, verb, wanted.filter)
 
 
@@ -64,7 +61,7 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     """Show to which transfers it would be done; returns the exit code.
 
     Raises:
-        UsageError, ConflictError: as ``each``.
+        UsageError, ConflictError: as ``apply``.
     """
     from seqferry.service import control
     from seqferry.service.queries import check_count
@@ -72,18 +69,18 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     ids = _select(session, verb, which, wanted)
     check_count(len(ids), which.expect)
     results = control.read_results(session.service, ids)
-    for result in tell(session, results):
+    for result in report_results(session, results):
         status = result.status
         if status is not None and not session.as_json:
             places = f"{status.spec.source.uri} -> {status.spec.target.uri}"
             print(f"{status.id}  {text.words(status.state)}  {text.printable(places)}")
     if session.as_json:
         display.emit("selected", count=len(ids))
-    say(session, f"Dry run: {verb} would be done to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
-    return code_of(results)
+    say(session, f"Dry run: {verb} would apply to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
+    return exit_code(results)
 
 
-def tell(session: Session, results: list[Result]) -> list[Result]:
+def report_results(session: Session, results: list[Result]) -> list[Result]:
     """Tell what became of each; returns those to which it was done."""
     for result in results:
         if result.error is not None:
@@ -101,11 +98,11 @@ def say(session: Session, line: str) -> None:
         display.say(line)
 
 
-def see_all(
+def follow_all(
     session: Session, results: list[Result], *, wanted: str = "done", works: bool = False, waits: bool = False
 ) -> int:
     """See all of them through, one after the other; returns the worst exit code."""
-    codes = [code_of(results)]
+    codes = [exit_code(results)]
     for result in results:
         if result.error is None:
             found = result.started or result.id
@@ -115,7 +112,7 @@ def see_all(
     return max(codes)
 
 
-def code_of(results: list[Result]) -> int:
+def exit_code(results: list[Result]) -> int:
     """The exit code of what was done to each."""
     if not results:
         return exits.NOTHING

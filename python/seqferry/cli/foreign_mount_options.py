@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from seqferry.cli.words import Meaning
+from seqferry.cli.foreign_options import Meaning
 from seqferry.model.errors import UsageError
 
 _NO_EFFECT: Final = Meaning()

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from seqferry.cli.output import figures, text
+from seqferry.cli.output import progress_text, text
 from seqferry.model.models import ActiveObject, Status
 from seqferry.model.progress import eta
 
@@ -99,7 +99,7 @@ def _headline(status: Status, width: int) -> Text:
 
 def _bar(status: Status, width: int) -> RenderableType:
     totals = status.totals
-    share = figures.percent(totals)
+    share = progress_text.percent(totals)
     more = "" if status.planned else "+"
     figure = "" if share is None else f"{share} %"
     label = f" {figure:>5}  {text.size(totals.bytes_done)} of {text.size(totals.bytes)}{more}"
@@ -133,7 +133,7 @@ def _figures(status: Status, *, idle: bool) -> Text:
     remaining = eta(status)
     if remaining is not None and not status.ended:
         line.append(f"  ETA {text.duration(remaining)}")
-    for part in figures.trouble(status):
+    for part in progress_text.trouble(status):
         line.append(f"  {part}", style="bold red" if part.endswith("failed") else "yellow")
     if status.state == "queued":
         line.append("  waiting for a worker", style="dim")

@@ -62,7 +62,6 @@ class ExpandedParameters:
         self._function = function
         self._builders: dict[str, tuple[Callable[..., Any], list[str]]] = {}
         self.params: list[Parameter] = []
-        self.panels: dict[str, str] = {}
         for name, kind in groups.items():
             # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
             builder = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -73,7 +72,8 @@ class ExpandedParameters:
             names = [str(parameter.name) for parameter in command.params]
             self._builders[name] = command.callback, names
             self.params += command.params
-            self.panels.update(dict.fromkeys(names, str(kind.PANEL)))
+            for parameter in command.params:
+                parameter.rich_help_panel = parameter.rich_help_panel or kind.PANEL
 
     def call(self, **given: Any) -> Any:
         values = {
