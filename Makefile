@@ -43,7 +43,7 @@ help: ## list the targets
 # --- setting up -----------------------------------------------------------------------------------------------------
 
 .PHONY: build
-build: $(VENV)/.stamp-native try-page ## make .venv with the `seqferry` command in it (release build), and its page
+build: $(VENV)/.stamp-native try-page docs ## make .venv with the `seqferry` command in it (release build), its page and its documentation
 
 $(VENV)/.stamp-python:
 	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
@@ -82,6 +82,20 @@ web/node_modules/.stamp: web/package-lock.json web/package.json web/.npmrc
 
 $(PAGE)/index.html: $(page_sources) web/node_modules/.stamp
 	$(npm) run --silent build -- --logLevel warn
+
+# Strict: a link that leads nowhere, or a page that the navigation lacks, fails the build. The folder is replaced as a
+# whole, so that a server that reads it meanwhile has the files of one build.
+DOCS := python/seqferry/api/docs
+docs_sources = $(shell find docs tools/docs -type f) mkdocs.yml README.md web/public/icon.svg
+
+.PHONY: docs
+docs: $(DOCS)/index.html ## build the documentation as a site that can be searched; `seqferry serve` shows it under /docs
+
+$(DOCS)/index.html: $(docs_sources) $(VENV)/.stamp-packages
+	@rm -rf $(DOCS).new
+	$(BIN)/mkdocs build --quiet --strict --site-dir $(DOCS).new
+	@rm -rf $(DOCS)
+	@mv $(DOCS).new $(DOCS)
 
 .PHONY: man
 man: build ## write the manual pages to dist/man/man1
@@ -396,7 +410,7 @@ $(RELEASE)/.stamp: tools/release/requirements.lock $(VENV)/.stamp-python
 
 # The zip of the plugin for Nextflow goes into the wheel where it can be built.
 .PHONY: dist
-dist: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page ## build and try a release in dist/release: wheels, sdist, SBOMs, sums (SEQFERRY_SIGNING_KEY signs them)
+dist: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page docs ## build and try a release in dist/release: wheels, sdist, SBOMs, sums (SEQFERRY_SIGNING_KEY signs them)
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
 	@mkdir -p target/dist
 	$(BIN)/python tools/release/runtime_lock.py --check
@@ -410,7 +424,7 @@ image: $(RELEASE)/.stamp ## build and start an OCI image of each wheel of `make 
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
 # nothing in it but the wheel and what it needs.
 .PHONY: sbom
-sbom: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page ## write a wheel for this machine and its bills of materials (CycloneDX: crates, Python packages) into dist/host
+sbom: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page docs ## write a wheel for this machine and its bills of materials (CycloneDX: crates, Python packages) into dist/host
 	$(RELEASE)/bin/python tools/release/dist.py --host --out dist/host
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -505,6 +519,6 @@ governor-plots: ## draw the plots of docs/develop/governor.md again
 
 .PHONY: clean
 clean: ## remove everything that was made
-	rm -rf $(VENV) .tools target dist LICENSE-THIRD-PARTY benches/results web/node_modules $(PAGE) .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .tools target dist LICENSE-THIRD-PARTY benches/results web/node_modules $(PAGE) $(DOCS) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find python crates -name '*.so' -delete
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

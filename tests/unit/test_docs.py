@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -66,6 +67,16 @@ def test_the_fields_of_json_events_are_documented() -> None:
     }
 
     assert not {field for field in shown if f"`{field}`" not in CONFIGURATION}
+
+
+def test_the_addresses_of_wheels_are_of_this_version() -> None:
+    """Named as maturin names wheels of ``make dist``, at the repository of ``pyproject.toml``."""
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    wheel = f"seqferry-{version}-cp311-abi3-manylinux_2_17_$ARCH.manylinux2014_$ARCH.whl"
+
+    for page in ("README.md", "docs/operate/install.md"):
+        assert f" {repository}/releases/download/v{version}/{wheel}\n" in (ROOT / page).read_text()
 
 
 def claims() -> list[tuple[str, str]]:

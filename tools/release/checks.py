@@ -16,6 +16,7 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "python/seqferry"
 LICENCES: Final = ("LICENSE", "LICENSE-THIRD-PARTY")
 PAGE: Final = "seqferry/api/page/index.html"
+DOCS: Final = "seqferry/api/docs/index.html"
 MADE: Final = {".pyc", ".so", ".zip"}
 """Endings of files of the package that are made, and may be missing where it is used from its sources."""
 
@@ -62,6 +63,8 @@ def check_wheel(wheel: Path, *, page: bool = True) -> None:
         names = set(archive.namelist())
         if page and PAGE not in names:
             raise CheckError(f"{wheel.name} is without the page: see what `make try-page` says.")
+        if DOCS not in names:
+            raise CheckError(f"{wheel.name} is without the documentation: run `make docs`.")
         if missing := sorted(package_files() - names):
             raise CheckError(f"{wheel.name} lacks {', '.join(missing[:5])} ({len(missing)} in all).")
         licences = {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}

@@ -54,6 +54,7 @@ def create_app(
     hub: EventHub | None = None,
     defaults: Mapping[str, Any] | None = None,
     page: Mapping[str, PageFile] | None = None,
+    docs: Mapping[str, PageFile] | None = None,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
@@ -65,6 +66,7 @@ def create_app(
         hub: serves streams of events; one that the caller closes when the server stops.
         defaults: values of fields that requests leave open (``job_defaults``).
         page: files of the page; those that were built when not given.
+        docs: files of the documentation; those that were built when not given.
     """
     app = FastAPI(
         title="Seqferry",
@@ -111,6 +113,7 @@ def create_app(
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
     app.include_router(page_files.router(page_files.read_page() if page is None else page))
+    app.include_router(page_files.docs_router(page_files.read_page(page_files.DOCS) if docs is None else docs))
     openapi.install(app)
     return app
 

@@ -1,6 +1,6 @@
-"""The page: files built from ``web/`` into ``api/page``, read once and served from memory without a token.
+"""The page and the documentation: files of ``api/page`` and ``api/docs``, served from memory without a token.
 
-The page itself asks the API, with the token of the person before it.
+They are built from ``web/`` and ``docs/`` and read once. The page asks the API, with the token of its user.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, HTTPException, Request, Response, status
+from fastapi.responses import RedirectResponse
 
 _READS: Final = 5
 """A build takes seconds, and reading a page some milliseconds: a second look finds the new one."""
 FOLDER: Final = Path(__file__).with_name("page")
+DOCS: Final = Path(__file__).with_name("docs")
 
 _MISSING: Final = """\
 This Seqferry was built without its page. The API under /api/v1 and the command line do the same.
 To have the page: install Node 20.19 or newer, then run `make build` in the checkout, or install a released wheel.
+"""
+_MISSING_DOCS: Final = """\
+This Seqferry was built without its documentation as a site.
+To have it: run `make docs` in the checkout, or install a released wheel.
 """
 
 _POLICY: Final = (
@@ -83,7 +89,7 @@ class PageFile:
 
 
 def read_page(folder: Path = FOLDER) -> Mapping[str, PageFile]:
-    """The files of a built page by their names below ``/``; none where no page was built.
+    """The files of a built page, or of the documentation, by their names in its folder; none where none was built.
 
     All are of one build: a build replaces the folder as a whole, and what was read of two is read again.
     """
@@ -100,15 +106,13 @@ def _read(folder: Path) -> Mapping[str, PageFile]:
     if not (folder / "index.html").is_file():
         return {}
     packed = tuple(suffix for _, suffix in _ENCODINGS)
-    files = (path for path in (*folder.iterdir(), *folder.glob("assets/*")) if path.is_file())
-    return {
-        path.relative_to(folder).as_posix(): PageFile.read(path) for path in files if not path.name.endswith(packed)
-    }
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(packed))
+    return {path.relative_to(folder).as_posix(): PageFile.read(path) for path in files}
 
 
 def is_page_path(path: str) -> bool:
-    """True for paths of the page, which need no token."""
-    return path in ("/", "/icon.svg", "/licenses.md") or path.startswith("/assets/")
+    """True for paths of the page and of the documentation, which need no token."""
+    return path in ("/", "/icon.svg", "/licenses.md", "/docs") or path.startswith(("/assets/", "/docs/"))
 
 
 def router(files: Mapping[str, PageFile]) -> APIRouter:
@@ -135,10 +139,27 @@ def router(files: Mapping[str, PageFile]) -> APIRouter:
     return routes
 
 
+def docs_router(files: Mapping[str, PageFile]) -> APIRouter:
+    """The routes of the documentation, below ``/docs/``."""
+    routes = APIRouter(include_in_schema=False)
+
+    async def folder() -> Response:
+        return RedirectResponse("docs/")  # relative: a proxy may serve this under a prefix
+
+    async def document(request: Request, name: str) -> Response:
+        if not files:
+            return Response(_MISSING_DOCS, 404, headers=_HEADERS, media_type="text/plain")
+        return _existing(files, name or "index.html").answer(request, _ALWAYS_NEW)
+
+    for path, route in (("/docs", folder), ("/docs/{name:path}", document)):
+        routes.add_api_route(path, route, methods=["GET", "HEAD"], response_model=None)
+    return routes
+
+
 def _existing(files: Mapping[str, PageFile], name: str) -> PageFile:
     found = files.get(name)
     if found is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, "The page has no such file; load it again.")
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such file; load the page again.")
     return found
 
 

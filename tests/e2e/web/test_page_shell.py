@@ -63,13 +63,15 @@ def test_the_policy_lets_no_text_become_markup(mover: Mover, serve: ServeFactory
     tab.context.close()
 
 
-def test_a_distribution_holds_the_page(browser: Browser, tmp_path: Path) -> None:
+def test_a_distribution_holds_the_page_and_the_documentation(browser: Browser, tmp_path: Path) -> None:
     # The same list (`include`) says what is in a wheel, which takes minutes to compile.
     command = [SCRIPTS / "maturin", "sdist", "--out", tmp_path]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
 
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as packed:
-        names = [name.partition("/python/seqferry/api/page/")[2] for name in packed.getnames()]
+        found = packed.getnames()
+    names = [name.partition("/python/seqferry/api/page/")[2] for name in found]
+    assert any(name.endswith("/python/seqferry/api/docs/search/search_index.json") for name in found)
     for pattern in (
         "index.html",
         "index.html.br",

@@ -1,4 +1,4 @@
-"""The files of the page: open, cached, compressed, under a policy that lets nothing else in."""
+"""The files of the page and the documentation: open, cached, compressed, under a policy that lets nothing else in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def service(sqlite_settings: Settings) -> Iterator[Service]:
 
 @pytest.fixture
 def client(service: Service, tmp_path: Path) -> Iterator[httpx.Client]:
-    """Without a token, of a server with a small page."""
+    """Without a token, of a server with a small page and a small documentation."""
     folder = tmp_path / "page"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>Seqferry</title>")
@@ -37,10 +37,14 @@ def client(service: Service, tmp_path: Path) -> Iterator[httpx.Client]:
     (folder / "licenses.md").write_text("# Licences")
     (folder / "assets" / "index-1a2b.js").write_bytes(SCRIPT)
     (folder / "assets" / "index-1a2b.js.gz").write_bytes(gzip.compress(SCRIPT))
+    docs = tmp_path / "docs"
+    (docs / "use").mkdir(parents=True)
+    (docs / "index.html").write_text("<!doctype html><title>Documentation</title>")
+    (docs / "use" / "mount.html").write_text("<!doctype html><title>Mount</title>")
     settings = service.settings
     owner_token(settings.state_dir)
     store = tokens.TokenStore(service)
-    with http(create_app(settings, service, store, page=read_page(folder))) as found:
+    with http(create_app(settings, service, store, page=read_page(folder), docs=read_page(docs))) as found:
         yield found
 
 
@@ -51,6 +55,8 @@ def client(service: Service, tmp_path: Path) -> Iterator[httpx.Client]:
         ("/icon.svg", "image/svg+xml", "no-cache"),
         ("/licenses.md", "text/markdown; charset=utf-8", "no-cache"),
         ("/assets/index-1a2b.js", "text/javascript; charset=utf-8", "public, max-age=31536000, immutable"),
+        ("/docs/", "text/html; charset=utf-8", "no-cache"),
+        ("/docs/use/mount.html", "text/html; charset=utf-8", "no-cache"),
     ],
 )
 def test_files_of_the_page_need_no_token_and_are_answered_anew_only_when_changed(
@@ -89,13 +95,30 @@ def test_a_file_comes_in_an_encoding_that_the_client_takes(client: httpx.Client)
 
 
 @pytest.mark.parametrize(
-    "path", ["/index.html", "/assets/", "/assets/../index.html", "/api/v1/transfers", "/openapi.json", "/icon.svg/x"]
+    "path",
+    [
+        "/index.html",
+        "/assets/",
+        "/assets/../index.html",
+        "/api/v1/transfers",
+        "/openapi.json",
+        "/icon.svg/x",
+        "/docs/none",
+        "/docsx",
+    ],
 )
 def test_what_is_no_file_of_the_page_asks_for_a_token(client: httpx.Client, path: str) -> None:
     found = client.get(path)
 
     assert found.status_code in (401, 404)
     assert found.headers["content-type"] == "application/problem+json"
+
+
+def test_the_documentation_is_found_without_the_last_slash(client: httpx.Client) -> None:
+    found = client.get("/docs")
+
+    assert (found.status_code, found.headers["location"]) == (307, "docs/")
+    assert "<title>Documentation</title>" in client.get("/docs/").text
 
 
 @pytest.mark.parametrize("name", ["index-0000.js", "index-1a2b.js.gz", "..%2Findex.html", "%00", "x" * 2000])
@@ -109,15 +132,18 @@ def test_other_methods_are_guarded_as_before(client: httpx.Client, method: str) 
     assert client.request(method, "/", content=b"x").status_code == 401
 
 
-def test_without_a_page_the_server_says_how_to_get_one(service: Service, tmp_path: Path) -> None:
-    app = create_app(service.settings, service, None, page=read_page(tmp_path / "none"))
+def test_without_its_page_or_documentation_the_server_says_how_to_get_them(service: Service, tmp_path: Path) -> None:
+    none = read_page(tmp_path / "none")
+    app = create_app(service.settings, service, None, page=none, docs=none)
     with http(app) as client:
+        docs = client.get("/docs/")
         found = client.get("/")
         asset = client.get("/assets/index-1a2b.js")
 
     assert found.status_code == 404
     assert "install Node 20.19 or newer" in found.text
     assert asset.status_code == 404
+    assert (docs.status_code, "run `make docs`" in docs.text) == (404, True)
 
 
 def _built(folder: Path, number: int) -> Path:

@@ -65,7 +65,7 @@ def test_the_folder_of_the_build_is_taken_out_and_all_else_stays(release: Any, t
 def test_a_wheel_that_names_the_folder_of_the_build_is_refused(release: Any, tmp_path: Path, name: str) -> None:
     checks = release("checks")
     licences = {f"seqferry-0.1.0.dist-info/licenses/{one}": b"text" for one in checks.LICENCES}
-    files = dict.fromkeys(checks.package_files(), b"") | licences | {LIBRARY: b"elf", SBOM: b"{}"}
+    files = dict.fromkeys({*checks.package_files(), checks.DOCS}, b"") | licences | {LIBRARY: b"elf", SBOM: b"{}"}
     wheel = pack(tmp_path, {**files, name: f"file://{ROOT}/crates".encode()})
 
     with pytest.raises(checks.CheckError, match=f"{name} names the folder of the build"):
