@@ -93,7 +93,7 @@ class _OwnHelp:
     params: list[Parameter]
 
     def get_params(self, ctx: Context) -> list[Parameter]:  # noqa: ARG002
-        return _plain([*self.params, *_help_options()])
+        return _without_pydantic([*self.params, *_help_options()])
 
     def get_help_option(self, ctx: Context) -> None:  # noqa: ARG002
         return None
@@ -112,25 +112,25 @@ class _Command(_OwnHelp, TyperCommand):
     pass
 
 
-def _with_own_commands(found: typer.Typer) -> typer.Typer:
+def _with_own_classes(found: typer.Typer) -> typer.Typer:
     """A group whose commands show their help as the others do, and may be made of groups of options as they are."""
     made = copy(found)
-    made.registered_commands = [_own_command(one) for one in found.registered_commands]
+    made.registered_commands = [_with_own_class(one) for one in found.registered_commands]
     return made
 
 
-def _own_command(found: CommandInfo) -> CommandInfo:
+def _with_own_class(found: CommandInfo) -> CommandInfo:
     made, function = copy(found), found.callback
     assert function is not None
     made.cls = _Command
     made.context_settings = _WIDTH | (made.context_settings or {})
     if kinds := grouped_options.of_command(function):
-        made.cls, made.callback = _of_groups(function, kinds), _nothing
+        made.cls, made.callback = _grouped_command(function, kinds), _placeholder
         made.name, made.help = made.name or function.__name__, made.help or getdoc(function)
     return made
 
 
-def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
+def _grouped_command(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
     """The class of a command whose parameters are groups of options."""
 
     class Command(_Command):
@@ -146,19 +146,19 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
     return Command
 
 
-def command_of(name: str, function: Callable[..., Any]) -> Any:
+def build_command(name: str, function: Callable[..., Any]) -> Any:
     """A command by itself, which returns what its function does: for the lines of a list."""
     made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    made.command(name, cls=_of_groups(function, grouped_options.of_command(function)))(_nothing)
+    made.command(name, cls=_grouped_command(function, grouped_options.of_command(function)))(_placeholder)
     return typer.main.get_command(made)
 
 
-def _nothing() -> int:
+def _placeholder() -> int:
     """Stands for a function in Typer's list of commands, whose class calls the function itself."""
     raise AssertionError
 
 
-def _plain(parameters: list[Parameter]) -> list[Parameter]:
+def _without_pydantic(parameters: list[Parameter]) -> list[Parameter]:
     """Have defaults taken as they were written, and text as it was given.
 
     Typer would have pydantic confirm that they are what they are, and importing pydantic takes longer than all else of
@@ -166,11 +166,11 @@ def _plain(parameters: list[Parameter]) -> list[Parameter]:
     """
     for parameter in parameters:
         if isinstance(parameter, (TyperArgument, TyperOption)) and "process_value" not in vars(parameter):
-            _take_plainly(parameter)
+            _skip_pydantic(parameter)
     return parameters
 
 
-def _take_plainly(parameter: TyperArgument | TyperOption) -> None:
+def _skip_pydantic(parameter: TyperArgument | TyperOption) -> None:
     usual = parameter.process_value
     several = parameter.multiple or parameter.nargs != 1
     descriptor = parameter.type_descriptor
@@ -243,9 +243,9 @@ def _add(app: typer.Typer, name: str, group: str) -> None:
     found = getattr(import_module(f"seqferry.cli.commands.{python_name}"), python_name)
     settings: dict[str, Any] = {"name": name, "context_settings": _WIDTH, "rich_help_panel": group}
     if isinstance(found, typer.Typer):
-        app.add_typer(_with_own_commands(found), cls=_Group, **settings)
+        app.add_typer(_with_own_classes(found), cls=_Group, **settings)
     elif kinds := grouped_options.of_command(found):
-        app.command(cls=_of_groups(found, kinds), help=getdoc(found), **settings)(_nothing)
+        app.command(cls=_grouped_command(found, kinds), help=getdoc(found), **settings)(_placeholder)
     else:
         app.command(cls=_Command, **settings)(found)
 
@@ -253,9 +253,9 @@ def _add(app: typer.Typer, name: str, group: str) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    errors.open_closed()
-    errors.outlive_stderr()
-    errors.log_lines()
+    errors.open_closed_streams()
+    errors.ignore_stderr_errors()
+    errors.shorten_logs()
     try:
         try:
             _arm_crash()
@@ -264,14 +264,14 @@ def run(arguments: list[str] | None = None) -> int:
         finally:
             errors.flush()
     except BrokenPipeError:
-        return errors.leave_stdout()
+        return errors.discard_stdout()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of the process
         try:
             code = errors.report(error, as_json=_wants_json(given))
             sys.stdout.flush()
         except (OSError, ConfigError):
             # The error is on stderr already, or stderr is closed.
-            return errors.leave_stdout()
+            return errors.discard_stdout()
         return code
     return result if isinstance(result, int) else exits.OK
 

@@ -73,7 +73,7 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
         status = result.status
         if status is not None and not session.as_json:
             places = f"{status.spec.source.uri} -> {status.spec.target.uri}"
-            print(f"{status.id}  {text.words(status.state)}  {text.printable(places)}")
+            print(f"{status.id}  {text.state_name(status.state)}  {text.printable(places)}")
     if session.as_json:
         display.emit("selected", count=len(ids))
     say(session, f"Dry run: {verb} would apply to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
@@ -106,7 +106,7 @@ def follow_all(
     for result in results:
         if result.error is None:
             found = result.started or result.id
-            codes.append(session.see_through(found, wanted=wanted, works=works, waits=waits))
+            codes.append(session.follow(found, wanted=wanted, works=works, waits=waits))
             if codes[-1] == exits.INTERRUPTED:
                 break
     return max(codes)

@@ -10,16 +10,28 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from seqferry.cli import foreign_options
-from seqferry.cli.foreign_options import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
+from seqferry.cli.foreign_options import OPTIONS, REFUSALS, VERB_REFUSALS, VERBS, Meaning
 from seqferry.model.errors import UsageError
 from seqferry.nextflow.arguments import complete
 
-__all__ = ["ANSWERS", "OPTIONS", "VERBS", "translate"]
+__all__ = ["OPTIONS", "REFUSALS", "VERBS", "translate"]
 
-_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"})
+_UNTRANSLATED: Final = frozenset(
+    {"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"}
+)
 """Verbs whose options are taken as they are."""
 
-_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "-h", "--help", "--help-env")
+_CAT_OPTIONS: Final = (
+    "--range",
+    "--version-id",
+    "--head",
+    "--tail",
+    "--offset",
+    "--count",
+    "-h",
+    "--help",
+    "--help-env",
+)
 """Options of ``cat`` that a copy to standard output does not have."""
 
 
@@ -35,25 +47,25 @@ def translate(arguments: list[str]) -> list[str]:
     if not rest:
         return arguments
     verb, given = rest[0], rest[1:]
-    if verb in VERB_ANSWERS:
-        raise UsageError(f"{verb}: {VERB_ANSWERS[verb]}")
+    if verb in VERB_REFUSALS:
+        raise UsageError(f"{verb}: {VERB_REFUSALS[verb]}")
     if verb == "help":
         return [*given, "--help"]
-    if verb == "cat" and given and not any(word.partition("=")[0] in _CAT for word in given):
+    if verb == "cat" and given and not any(word.partition("=")[0] in _CAT_OPTIONS for word in given):
         # Standard error stays for errors, as with cat; a copy says how it was verified.
         quiet = [] if _is_verbose(before, given) else ["--quiet"]
-        return ["cp", *quiet, *_after("cp", before), *_options("cp", "cp", given), "-"]
+        return ["cp", *quiet, *_move_after_verb("cp", before), *_options("cp", "cp", given), "-"]
     if verb in ("pipe", "rcat"):
-        return ["cp", *_after("cp", before), "-", *_options(verb, "cp", given)]
+        return ["cp", *_move_after_verb("cp", before), "-", *_options(verb, "cp", given)]
     ours = VERBS.get(verb, (verb,))
-    if ours[0] in foreign_options.COPIES | foreign_options.LISTS:
+    if ours[0] in foreign_options.COPY_VERBS | foreign_options.LIST_VERBS:
         # Values that the AWS CLI lets people leave out, as in the shims.
         given = list(complete(given))
-    if "-n" in given and ours[0] in foreign_options.COPIES:
+    if "-n" in given and ours[0] in foreign_options.COPY_VERBS:
         given = _without_n(verb, given)
-    if not before and ours == (verb,) and ours[0] in _NOTHING:
+    if not before and ours == (verb,) and ours[0] in _UNTRANSLATED:
         return [verb, *given]
-    return [*ours, *_after(ours[0], before), *_options(verb, ours[0], given)]
+    return [*ours, *_move_after_verb(ours[0], before), *_options(verb, ours[0], given)]
 
 
 def _without_n(verb: str, given: list[str]) -> list[str]:
@@ -76,8 +88,8 @@ def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:
     while rest and rest[0].startswith("-"):
         name, equals, _ = rest[0].partition("=")
         ours = foreign_options.BEFORE_NAMES.get(name, name)
-        if ours in ANSWERS and ours not in foreign_options.BEFORE_THE_VERB:
-            raise UsageError(f"{name}: {ANSWERS[ours]}")
+        if ours in REFUSALS and ours not in foreign_options.BEFORE_THE_VERB:
+            raise UsageError(f"{name}: {REFUSALS[ours]}")
         values = foreign_options.BEFORE_THE_VERB.get(ours)
         if values is None:
             return [], arguments
@@ -87,13 +99,13 @@ def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:
     return before, rest
 
 
-def _after(verb: str, before: list[list[str]]) -> list[str]:
+def _move_after_verb(verb: str, before: list[list[str]]) -> list[str]:
     """Options that preceded the verb, as those that follow it; without those that say nothing to it."""
     found: list[str] = []
     for option in before:
         name = option[0].partition("=")[0]
-        if name in foreign_options.SAYS_NOTHING or (
-            name in foreign_options.OF_COPIES and verb not in foreign_options.COPIES
+        if name in foreign_options.IGNORED or (
+            name in foreign_options.ONLY_FOR_COPIES and verb not in foreign_options.COPY_VERBS
         ):
             continue
         found += _options(verb, verb, option)
@@ -102,17 +114,17 @@ def _after(verb: str, before: list[list[str]]) -> list[str]:
 
 def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
     """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
-    if verb in _NOTHING or verb not in foreign_options.TAKEN:
+    if verb in _UNTRANSLATED or verb not in foreign_options.TRANSLATED_VERBS:
         return arguments
-    known, answers = _meanings_of(verb, typed), _answers(verb)
+    known, refusals = _meanings_of(verb, typed), _refusals(verb)
     found: list[str] = []
     rest = iter(arguments)
     for word in rest:
         if word == "--":
             return [*found, word, *rest]
         name, equals, value = word.partition("=")
-        if name in answers and name not in known:
-            raise UsageError(f"{name}: {answers[name]}")
+        if name in refusals and name not in known:
+            raise UsageError(f"{name}: {refusals[name]}")
         if verb == "mount" and name.startswith("-o") and not name.startswith("--"):
             found += _of_list(word[2:] or next(rest, ""))
             continue
@@ -123,18 +135,18 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
 
 def _meanings_of(verb: str, typed: str) -> Mapping[str, Meaning]:
     if verb != "mount":
-        return foreign_options.of_verb(verb, typed)
+        return foreign_options.options_of_verb(verb, typed)
     from seqferry.cli import foreign_mount_options  # other verbs need not wait for it
 
     return {**foreign_options.GLOBAL, **foreign_mount_options.MEANINGS}
 
 
-def _answers(verb: str) -> Mapping[str, str]:
+def _refusals(verb: str) -> Mapping[str, str]:
     if verb != "mount":
-        return {**ANSWERS, **foreign_options.OF_VERB_ANSWERS.get(verb, {})}
+        return {**REFUSALS, **foreign_options.REFUSALS_BY_VERB.get(verb, {})}
     from seqferry.cli import foreign_mount_options
 
-    return {**ANSWERS, **foreign_mount_options.ANSWERS}
+    return {**REFUSALS, **foreign_mount_options.REFUSALS}
 
 
 def _of_list(options: str) -> list[str]:

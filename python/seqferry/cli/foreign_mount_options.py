@@ -108,7 +108,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
 }
 """Options of others for ``mount``."""
 
-ANSWERS: Final[Mapping[str, str]] = {
+REFUSALS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("--allow-delete", "--allow-overwrite", "--incremental-upload", "--vfs-write-back"),
         "a mount writes with --read-write and --cache DIR; it then also replaces and removes.",
@@ -183,7 +183,7 @@ _LISTS: Final = {"ignore": "--ignore", "markers": "--markers", "upload_window": 
 _NO_WRITING: Final = "reads need no such option, and mounts that are written leave it to the bucket; leave it out"
 _CERTIFICATES: Final = "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE"
 _TRACE: Final = "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from"
-_LIST_ANSWERS: Final = {
+_LIST_REFUSALS: Final = {
     **dict.fromkeys(("use_sse", "use_rrs", "default_acl", "use_acl", "acl"), _NO_WRITING),
     **dict.fromkeys(("no_check_certificate", "ssl_verify_hostname", "insecure"), _CERTIFICATES),
     **dict.fromkeys(("dbglevel", "curldbg", "d", "debug"), _TRACE),
@@ -282,8 +282,8 @@ def _of_option(option: str, *, is_sloppy: bool) -> list[str]:
         return [word for item in value.split(",") for word in (_LISTS[name], item)]
     if name in _IGNORED or name.startswith(("x_", "X_")):
         return []
-    if (answered := name.partition(".")[0]) in _LIST_ANSWERS:
-        raise UsageError(f"{name}: {_LIST_ANSWERS[answered]}.")
+    if (answered := name.partition(".")[0]) in _LIST_REFUSALS:
+        raise UsageError(f"{name}: {_LIST_REFUSALS[answered]}.")
     if is_sloppy:
         return []
     raise UsageError(f"mount does not know the option '{option}' after -o; see `seqferry mount --help`.")

@@ -39,7 +39,7 @@ VERBS: Final = {
 }
 """Verbs of others, each with what it means here."""
 
-VERB_ANSWERS: Final = {
+VERB_REFUSALS: Final = {
     "md5sum": "seqferry head URI shows as md5 what cp --md5 has stored; else the ETag of an object in one part is its "
     "MD5. To compare two places: seqferry check.",
     "hashsum": "seqferry head URI shows the checksum of an object; to compare two places: seqferry check.",
@@ -54,9 +54,9 @@ VERB_ANSWERS: Final = {
 }
 """Verbs that have no equal, each with what to do instead."""
 
-COPIES: Final = frozenset({"cp", "sync", "mv", "check"})
-LISTS: Final = frozenset({"ls", "du"})
-TAKEN: Final = COPIES | LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
+COPY_VERBS: Final = frozenset({"cp", "sync", "mv", "check"})
+LIST_VERBS: Final = frozenset({"ls", "du"})
+TRANSLATED_VERBS: Final = COPY_VERBS | LIST_VERBS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
 """Verbs whose options are translated."""
 
 
@@ -113,12 +113,12 @@ BEFORE_THE_VERB: Final = {
 
 BEFORE_NAMES: Final = {"-n": "--dry-run", "--dryrun": "--dry-run", "-v": "--verbose", "-q": "--quiet"}
 
-SAYS_NOTHING: Final = frozenset({"--log", "--stat", "--use-list-objects-v1", "--verbose", *GLOBAL})
+IGNORED: Final = frozenset({"--log", "--stat", "--use-list-objects-v1", "--verbose", *GLOBAL})
 """Options before the verb that change nothing here."""
 
 VERBOSE: Final = frozenset({"-v", "-vv", "--verbose"})
 
-OF_COPIES: Final = frozenset({"--numworkers"})
+ONLY_FOR_COPIES: Final = frozenset({"--numworkers"})
 
 
 def _mebibytes(value: str) -> str:
@@ -261,7 +261,7 @@ _PRINTING: Final[Mapping[str, Meaning]] = {
 
 _DRY: Final[Mapping[str, Meaning]] = {"-n": Meaning(("--dry-run",)), "--min-age": Meaning(("--older-than",), 1)}
 
-OF_TYPED: Final[Mapping[str, Mapping[str, Meaning]]] = {
+OPTIONS_BY_TYPED_VERB: Final[Mapping[str, Mapping[str, Meaning]]] = {
     "cp": {
         "-c": Meaning(("--max-requests",), 1),
         "-p": Meaning(("--part-size",), 1, _mebibytes),
@@ -277,8 +277,8 @@ OF_TYPED: Final[Mapping[str, Mapping[str, Meaning]]] = {
 }
 """Short options, which mean different things in different tools: by the verb that was typed."""
 
-_OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
-    **dict.fromkeys(COPIES, OPTIONS),
+_OPTIONS_BY_VERB: Final[Mapping[str, Mapping[str, Meaning]]] = {
+    **dict.fromkeys(COPY_VERBS, OPTIONS),
     "check": {name: meaning for name, meaning in OPTIONS.items() if name not in _OF_WRITERS},
     "ls": _LISTING,
     "du": {name: meaning for name, meaning in _LISTING.items() if name != "--show-fullpath"} | {"-r": Meaning()},
@@ -288,12 +288,16 @@ _OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
 }
 
 
-def of_verb(verb: str, typed: str = "") -> dict[str, Meaning]:
+def options_of_verb(verb: str, typed: str = "") -> dict[str, Meaning]:
     """Options of others for one of our verbs, which was ``typed`` under this name."""
-    return {**(GLOBAL if verb in TAKEN else {}), **_OF_VERBS.get(verb, {}), **OF_TYPED.get(typed, {})}
+    return {
+        **(GLOBAL if verb in TRANSLATED_VERBS else {}),
+        **_OPTIONS_BY_VERB.get(verb, {}),
+        **OPTIONS_BY_TYPED_VERB.get(typed, {}),
+    }
 
 
-ANSWERS: Final = {
+REFUSALS: Final = {
     "--exact-timestamps": "objects are compared by ETag or checksum, and times decide nothing; leave it out.",
     "--update": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
     "--if-source-newer": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
@@ -327,7 +331,7 @@ ANSWERS: Final = {
 
 _NEEDS_CREDENTIALS: Final = "it changes a bucket, which needs credentials; leave it out."
 
-OF_VERB_ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {
+REFUSALS_BY_VERB: Final[Mapping[str, Mapping[str, str]]] = {
     "check": dict.fromkeys((*_OF_WRITERS, "--storage-class", "--dry-run"), "check writes nothing; leave it out."),
     "mv": dict.fromkeys(
         ("--version-id", "--all-versions"),

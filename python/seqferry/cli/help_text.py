@@ -10,7 +10,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from seqferry.cli import examples
-from seqferry.cli.foreign_options import TAKEN
+from seqferry.cli.foreign_options import TRANSLATED_VERBS
 
 if TYPE_CHECKING:
     from typer._click import HelpFormatter
@@ -51,7 +51,7 @@ def write(command: Any, context: Context, formatter: HelpFormatter) -> None:
         with formatter.section("Examples"):
             formatter.write("".join(f"  {line}\n" for line in found))
     ending = [f"All options: {context.command_path} --help"] if is_short else []
-    ending += [FOREIGN] if verb in TAKEN and not is_short else []
+    ending += [FOREIGN] if verb in TRANSLATED_VERBS and not is_short else []
     _write_paragraphs([*ending, cleandoc(command.epilog or "")], formatter)
 
 

@@ -37,7 +37,7 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             )
             return start_detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(
+        return priced.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -71,7 +71,7 @@ def start_detached(session: Session, submission: Submission) -> int:
         display.emit("submitted", id=transfer_id)
     else:
         print(transfer_id, flush=True)
-    session.tell_of_submission(submission)
+    session.report_submission(submission)
     if not session.quiet and not submission.goes_on:
         display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
         if (waits := session.service.status(transfer_id).waits_for) is not None:

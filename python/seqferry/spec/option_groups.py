@@ -108,20 +108,20 @@ class NameOptions(Names):
     ``cli.spec_arguments`` makes ``rules`` of ``include`` and ``exclude``, and keys of ``files_from``.
     """
 
-    include: Annotated[
+    exclude: Annotated[
         list[str] | None,
         Option(
-            "Re-include keys that match PATTERN. The last --include or --exclude that matches decides.",
+            "Exclude keys below SRC that match PATTERN: *, ?, [...]. * also matches slashes.",
             "PATTERN",
             http=None,
             of_door=True,
             common=True,
         ),
     ] = None
-    exclude: Annotated[
+    include: Annotated[
         list[str] | None,
         Option(
-            "Exclude keys below SRC that match PATTERN: *, ?, [...]. * also matches slashes.",
+            "Re-include keys that match PATTERN. The last --include or --exclude that matches decides.",
             "PATTERN",
             http=None,
             of_door=True,

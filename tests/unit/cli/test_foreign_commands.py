@@ -9,26 +9,26 @@ import pytest
 import typer
 
 from seqferry.cli.app import application, run
-from seqferry.cli.foreign_commands import ANSWERS, OPTIONS, VERBS, translate
-from seqferry.cli.foreign_options import VERB_ANSWERS
+from seqferry.cli.foreign_commands import OPTIONS, REFUSALS, VERBS, translate
+from seqferry.cli.foreign_options import VERB_REFUSALS
 from seqferry.model.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
 
-@pytest.mark.parametrize("word", [*OPTIONS, *ANSWERS, *VERBS])
+@pytest.mark.parametrize("word", [*OPTIONS, *REFUSALS, *VERBS])
 def test_each_word_is_documented(word: str) -> None:
     assert f"`{word}" in PAGE or f" {word}`" in PAGE
 
 
-@pytest.mark.parametrize("option", sorted(ANSWERS))
+@pytest.mark.parametrize("option", sorted(REFUSALS))
 def test_what_has_no_equal_is_answered_by_name(option: str) -> None:
     for line in (["sync", option, "a", "b"], [option, "sync", "a", "b"]):
         with pytest.raises(UsageError, match=rf"^{option}: "):
             translate(line)
 
 
-@pytest.mark.parametrize("verb", sorted(VERB_ANSWERS))
+@pytest.mark.parametrize("verb", sorted(VERB_REFUSALS))
 def test_a_verb_without_an_equal_is_answered_in_one_line(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([verb, "s3://b/x"]) == 2
 

@@ -11,7 +11,7 @@ import typer
 from seqferry.cli import mount_write_options, options
 from seqferry.cli.app import application, run
 from seqferry.cli.foreign_commands import translate
-from seqferry.cli.foreign_mount_options import ANSWERS, MEANINGS, helper_arguments
+from seqferry.cli.foreign_mount_options import MEANINGS, REFUSALS, helper_arguments
 from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
 from seqferry.model.errors import UsageError
@@ -203,12 +203,12 @@ def test_a_rate_is_written_as_in_a_share(text: str) -> None:
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
 
-@pytest.mark.parametrize("word", [*MEANINGS, *ANSWERS])
+@pytest.mark.parametrize("word", [*MEANINGS, *REFUSALS])
 def test_each_word_of_other_mounts_is_documented(word: str) -> None:
     assert f"`{word}`" in PAGE or f"`{word} " in PAGE
 
 
-@pytest.mark.parametrize("word", sorted(ANSWERS))
+@pytest.mark.parametrize("word", sorted(REFUSALS))
 def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
     with pytest.raises(UsageError, match=rf"^{word}: "):
         translate(["mount", "bucket", "/mnt", word, "x"])

@@ -35,4 +35,4 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Bac
         return exits.FAILED
     if background.detach:
         return exits.OK
-    return session.see_through(found.id, wanted="cancelled", works=background.work, waits=background.wait)
+    return session.follow(found.id, wanted="cancelled", works=background.work, waits=background.wait)

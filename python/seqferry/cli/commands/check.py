@@ -81,7 +81,7 @@ def check(
     """
     from seqferry.spec import check as check_spec
 
-    pipes.refuse(places, "check")
+    pipes.reject_streams(places, "check")
     given = spec_arguments.build(places, selection, filters, names, access, endpoints) | merge(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
@@ -91,7 +91,7 @@ def check(
             return start_detached(
                 session, session.service.submission(spec, actor=actor(), description=described.description)
             )
-        transfer_id, code = session.carry(spec, description=described.description)
+        transfer_id, code = session.submit_and_follow(spec, description=described.description)
         if not (session.as_json or session.quiet):
             _report(session, transfer_id, combined=combined)
         return code

@@ -76,7 +76,7 @@ def cleanup(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,

@@ -43,8 +43,8 @@ def cp(
     Within one S3 endpoint data is copied server-side. Otherwise it passes through this machine. Each object is
     verified. An interrupted transfer can be resumed.
     """
-    if pipes.is_asked_for(places):
-        pipes.check(places, storage, start, output)
+    if pipes.is_stream(places):
+        pipes.check_options(places, storage, start, output)
         given = spec_arguments.build(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )

@@ -359,7 +359,7 @@ def mount_helper() -> NoReturn:
     from seqferry.settings import environment
 
     environment.prepare()
-    text.escape_what_cannot_be_encoded()
+    text.escape_unencodable_output()
     try:
         arguments = foreign_mount_options.helper_arguments(sys.argv[1:])
     except SeqferryError as error:

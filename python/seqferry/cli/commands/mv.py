@@ -45,7 +45,7 @@ def mv(
     A source object is deleted after its copy is verified and recorded, and only if it has not changed. Local
     source folders are kept.
     """
-    pipes.refuse(places, "mv")
+    pipes.reject_streams(places, "mv")
     given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )

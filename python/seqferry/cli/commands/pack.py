@@ -112,7 +112,7 @@ def pack(
             )
             return start_detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(
+        return priced.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -132,9 +132,9 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
         if session.as_json:
             _emit(spec, planned)
         elif planned.refusal is not None and not session.quiet:
-            print(f"(dry run) {preview.told_refusal(spec, planned)}")
+            print(f"(dry run) {preview.describe_refusal(spec, planned)}")
         elif not session.quiet:
-            print(f"(dry run) {_foretold(spec, planned)}")
+            print(f"(dry run) {_describe_action(spec, planned)}")
     members = forecast.objects + forecast.skipped
     estimate = session.service.estimate(forecast, price)
     if session.as_json:
@@ -177,7 +177,7 @@ def _emit(spec: ResolvedSpec, planned: PlannedCopy) -> None:
     )
 
 
-def _foretold(spec: ResolvedSpec, planned: PlannedCopy) -> str:
+def _describe_action(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One member of a dry run, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     name = text.printable(planned.source_key.removeprefix(spec.strip))

@@ -50,7 +50,7 @@ def rb(
         with session_of(output, check=spec) as session:
             if not (consent.yes or seen.expect is not None) and not confirm(session, spec):
                 return exits.FAILED
-            code = session.copy(spec, description=described.description)
+            code = session.run(spec, description=described.description)
             if code not in (exits.OK, exits.NOTHING):
                 return code
             session.service.abort_uploads(spec.source)

@@ -127,7 +127,7 @@ def rm(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,

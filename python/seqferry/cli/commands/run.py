@@ -95,7 +95,7 @@ def run(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -150,11 +150,11 @@ class _Parser:
     """Makes specs of lines, with the options of ``cp``, ``mv`` and ``rm`` that say something of objects."""
 
     def __init__(self, endpoints: Endpoints, *, yes: bool) -> None:
-        from seqferry.cli.app import command_of
+        from seqferry.cli.app import build_command
 
         self._endpoints = endpoints
         self._yes = yes
-        self._commands = {verb: command_of(verb, getattr(self, verb)) for verb in _VERBS}
+        self._commands = {verb: build_command(verb, getattr(self, verb)) for verb in _VERBS}
 
     def spec(self, line: str) -> TransferSpec:
         words = shlex.split(line, comments=True)
@@ -182,7 +182,7 @@ class _Parser:
         protection: Protection,
         attributes: Attributes,
     ) -> TransferSpec:
-        pipes.refuse(places, "run")
+        pipes.reject_streams(places, "run")
         given = spec_arguments.build(
             places, selection, filters, names, parts, storage, access, protection, attributes, self._endpoints
         )

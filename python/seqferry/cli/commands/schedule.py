@@ -265,13 +265,13 @@ def _spec(words: list[str]) -> TransferSpec:
     Raises:
         UsageError: the command line is not valid, or its verb cannot be scheduled.
     """
-    from seqferry.cli.app import command_of
+    from seqferry.cli.app import build_command
 
     words = foreign_commands.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
     if verb not in _VERBS:
         raise UsageError(f"'{verb}' cannot be scheduled; use cp or sync: seqferry schedule add CRON sync SRC DST")
-    command = command_of(verb, {"cp": _cp, "sync": _sync}[verb])
+    command = build_command(verb, {"cp": _cp, "sync": _sync}[verb])
     made = command.main(words[1:], prog_name=f"seqferry schedule add CRON {verb}", standalone_mode=False)
     return cast("TransferSpec", made)
 
@@ -288,7 +288,7 @@ def _cp(
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
-    pipes.refuse(places, "schedule")
+    pipes.reject_streams(places, "schedule")
     given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
@@ -308,7 +308,7 @@ def _sync(
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
-    pipes.refuse(places, "schedule")
+    pipes.reject_streams(places, "schedule")
     given = spec_arguments.build(
         places,
         selection,

@@ -64,7 +64,7 @@ def status(view: View, wanted: TransferFilters) -> int:
         of_objects = _object_filter(view, wanted)
         found = session.service.status(view.transfer)
         if view.watch:
-            return session.see_through(found.id, work=False)
+            return session.follow(found.id, work=False)
         _show(replace(session, price=price), found)
         if view.failed or view.objects:
             _list_objects(session, found, of_objects, failed_only=not view.objects)
@@ -111,7 +111,7 @@ def _recent(session: Session, wanted: TransferFilter, limit: int) -> None:
             (
                 each.id,
                 *((text.printable(each.description.name or "-"),) if is_named else ()),
-                text.words(each.state) if each.waits_for is None else f"{text.words(each.state)}, waits",
+                text.state_name(each.state) if each.waits_for is None else f"{text.state_name(each.state)}, waits",
                 f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
                 text.size(totals.bytes),

@@ -39,7 +39,7 @@ def sync(
 
     Everything below SRC is compared. With --delete, objects that exist only at DST are deleted.
     """
-    pipes.refuse(places, "sync")
+    pipes.reject_streams(places, "sync")
     given = spec_arguments.build(
         places,
         selection,

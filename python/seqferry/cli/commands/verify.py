@@ -52,7 +52,7 @@ def verify(
             )
         RecordedPlaces(spec).require()
         report = partial(_report, session, verified, content=content)
-        return session.carry(spec, report=report, description=verified.description)[1]
+        return session.submit_and_follow(spec, report=report, description=verified.description)[1]
 
 
 def _report(session: Session, verified: Status, end: Status, *, content: bool) -> int:

@@ -29,7 +29,7 @@ def watch(
     """Show the progress of a transfer. Ctrl-C stops watching, not the transfer."""
     with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer) if transfer is not None else _find_unfinished(session)
-        return session.see_through(found.id, work=False)
+        return session.follow(found.id, work=False)
 
 
 def _find_unfinished(session: Session) -> Status:

@@ -35,7 +35,7 @@ def progress_line(status: Status) -> str:
         parts.append(f"ETA {text.duration(remaining)}")
     parts += trouble(status)
     waits = "" if status.waits_for is None else f", waits for {text.printable(status.waits_for)}"
-    return f"{text.words(status.state)}{waits}: " + ", ".join(parts)
+    return f"{text.state_name(status.state)}{waits}: " + ", ".join(parts)
 
 
 def trouble(status: Status) -> list[str]:
