@@ -29,7 +29,7 @@ READY_WITHIN = 30.0
 
 
 @dataclass(frozen=True)
-class Place:
+class MountSetup:
     """What is mounted, and where."""
 
     server: S3Server
@@ -44,9 +44,9 @@ class Place:
 @dataclass(frozen=True)
 class Program:
     name: str
-    command: Callable[[Place], list[str]]
+    command: Callable[[MountSetup], list[str]]
     version: Callable[[], str]
-    environment: Callable[[Place], dict[str, str]] = lambda _: {}
+    environment: Callable[[MountSetup], dict[str, str]] = lambda _: {}
     archives: bool = False
     """Shows the members of ``x.tar`` below ``x.tar.d``."""
 
@@ -61,12 +61,12 @@ def _version(*command: str) -> str:
     return (done.stdout + done.stderr).strip().splitlines()[0]
 
 
-def _seqferry(place: Place) -> list[str]:
+def _seqferry(place: MountSetup) -> list[str]:
     cache = ["--cache", str(place.cache)] if place.cache else []
     return [tool("seqferry"), "mount", f"s3://{place.bucket}", str(place.folder), "--foreground", *cache]
 
 
-def _rclone(place: Place) -> list[str]:
+def _rclone(place: MountSetup) -> list[str]:
     cache = place.cache or place.scratch / "cache"
     return [
         *(tool("rclone"), "mount", f"store:{place.bucket}", str(place.folder), "--config", os.devnull),
@@ -74,18 +74,18 @@ def _rclone(place: Place) -> list[str]:
     ]
 
 
-def _rclone_remote(place: Place) -> dict[str, str]:
+def _rclone_remote(place: MountSetup) -> dict[str, str]:
     settings = {"TYPE": "s3", "PROVIDER": "Other", "ENV_AUTH": "true", "ENDPOINT": place.server.endpoint_url}
     return {f"RCLONE_CONFIG_STORE_{name}": value for name, value in settings.items()}
 
 
-def _s3fs(place: Place) -> list[str]:
+def _s3fs(place: MountSetup) -> list[str]:
     options = f"ro,use_path_request_style,url={place.server.endpoint_url},endpoint={place.server.region}"
     cache = f",use_cache={place.cache}" if place.cache else ""
     return [_installed("s3fs"), place.bucket, str(place.folder), "-f", "-o", options + cache]
 
 
-def _mount_s3(place: Place) -> list[str]:
+def _mount_s3(place: MountSetup) -> list[str]:
     cache = ["--cache", str(place.cache)] if place.cache else []
     return [
         *(_installed("mount-s3"), place.bucket, str(place.folder), "--foreground", "--read-only"),
@@ -93,7 +93,7 @@ def _mount_s3(place: Place) -> list[str]:
     ]
 
 
-def _geesefs(place: Place) -> list[str]:
+def _geesefs(place: MountSetup) -> list[str]:
     cache = ["--cache", str(place.cache)] if place.cache else []
     return [
         *(_installed("geesefs"), "-f", "-o", "ro", "--endpoint", place.server.endpoint_url),
@@ -161,7 +161,7 @@ def mounted(
         scratch = Path(name)
         folder = scratch / "mnt"
         folder.mkdir()
-        place = Place(server, bucket, folder, scratch, cache)
+        place = MountSetup(server, bucket, folder, scratch, cache)
         environment: dict[str, Any] = {
             **base_environment(),
             "HOME": str(scratch),

@@ -49,4 +49,4 @@ def test_each_metric_of_a_rule_or_a_panel_is_offered(offered: set[str]) -> None:
 
     assert len(asked) > 15
     # Gateways offer theirs themselves (tests/e2e/gateway/test_gateway_control.py).
-    assert asked <= offered | {one.name for one in gateway_metrics.NAMES}
+    assert asked <= offered | {one.name for one in gateway_metrics.METRICS}

@@ -30,7 +30,7 @@ def test_a_full_disk_of_the_state_folder_is_named(options: str, tmp_path: Path) 
     assert str(state) in done.stderr
     assert "--state-dir" in done.stderr
     assert "schemas" not in done.stderr
-    assert "Standard output" not in done.stderr
+    assert "standard output" not in done.stderr
 
 
 @pytest.mark.parametrize("kib", [600_000, 800_000, 1_000_000])

@@ -113,12 +113,12 @@ _USED: Final = (
 
 
 def _import_all() -> None:
-    from seqferry.cli import app, tree
+    from seqferry.cli import app, command_tree
 
     for name in (*(f"seqferry.cli.commands.{name.replace('-', '_')}" for name in app.COMMANDS), *_USED):
         import_module(name)
     # Python keeps what annotations evaluate to: the options of a command are then made in half the time.
-    tree.tree()
+    command_tree.tree()
 
 
 def _serve(requests: socket.socket) -> list[str]:

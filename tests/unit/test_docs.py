@@ -15,7 +15,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.app import application
 from seqferry.cli.commands.status import status_facts
-from seqferry.cli.output import figures, summary
+from seqferry.cli.output import progress_text, summary
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ObjectRecord, Status, Totals, TransferSpec
 
@@ -42,7 +42,7 @@ def options() -> list[tuple[str, str]]:
 def test_the_options_that_are_documented_are_those_that_there_are() -> None:
     found = options()
     documented = set(re.findall(r"`(--[a-z-]+)`", CONFIGURATION))
-    there = {option for option, _ in found} | {"--dryrun", "--no-preflight"}
+    there = {option for option, _ in found} | {"--dryrun", "--no-preflight", "--read-write"}
 
     assert len(found) > 200
     assert not [name for pair in found for name in pair if f"`{name}`" not in CONFIGURATION]
@@ -60,7 +60,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
     record = ObjectRecord(**{**nothing, "not_carried": ()})
 
     shown = {
-        *figures.progress_facts(now),
+        *progress_text.progress_facts(now),
         *summary.facts(summary.Result(now, [], []), 0),
         *status_facts(now),
         *summary.object_facts(record),
@@ -169,8 +169,11 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
         ("crates/store/src/s3/headers.rs", "x-amz-tagging"),
         ("python/seqferry/preflight/start.py", "did you mean"),
         ("python/seqferry/settings/config_file.py", "did you mean"),
-        ("python/seqferry/preflight/suggestions.py", "NAMED_AT_MOST"),
-        ("python/seqferry/planning/removal_rules.py", "def why_kept, def too_many, def is_doomed"),
+        ("python/seqferry/preflight/suggestions.py", "MAX_SUGGESTIONS"),
+        (
+            "python/seqferry/planning/removal_rules.py",
+            "def refuse_incomplete_source, def refuse_over_max_delete, def is_removed",
+        ),
         ("crates/transfer/src/remove.rs", "fn remove"),
         ("crates/client/src/retry.rs", "RetryPolicy"),
         ("python/seqferry/model/errors.py", "def is_transient"),
@@ -186,7 +189,7 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
         ("python/seqferry/service/service.py", "class Service"),
         ("python/seqferry/settings/config.py", "class Settings"),
         ("python/seqferry/model/prices.toml", "source"),
-        ("python/seqferry/api/guard.py", "class "),
+        ("python/seqferry/api/authentication.py", "class "),
     ],
 )
 def test_the_answers_on_where_to_look_hold_what_they_are_named_for(file: str, symbols: str) -> None:

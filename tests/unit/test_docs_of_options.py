@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from seqferry.cli import words
+from seqferry.cli import foreign_options
 from seqferry.cli.app import application
 from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import Attributes, Filters, Protection
@@ -132,15 +132,16 @@ def test_a_command_takes_the_groups_of_options_that_are_said(verb: str, takes: A
     assert _of(*refuses) & _options_of(verb) == set()
 
 
-@pytest.mark.parametrize("verb", sorted(words.TAKEN - {"mount"}))
+@pytest.mark.parametrize("verb", sorted(foreign_options.TRANSLATED_VERBS - {"mount"}))
 def test_an_option_of_others_becomes_one_that_the_command_has(verb: str) -> None:
     there = _options_of(verb) | {"--"}
-    typed = ["", *(name for name in words.OF_TYPED if words.VERBS.get(name, (name,))[0] == verb)]
+    by_typed = foreign_options.OPTIONS_BY_TYPED_VERB
+    typed = ["", *(name for name in by_typed if foreign_options.VERBS.get(name, (name,))[0] == verb)]
 
     refused = {
         (name, option)
         for word in typed
-        for name, meaning in words.of_verb(verb, word).items()
+        for name, meaning in foreign_options.options_of_verb(verb, word).items()
         for option in meaning.ours
         if option.startswith("-") and option not in there
     }
@@ -176,7 +177,7 @@ def _lacking(line: str) -> set[str]:
     if not verb or verb[0] in ("aws", "s5cmd"):  # these take the words of their tools
         return set()
     name = " ".join(verb)
-    meant = words.of_verb(verb[0], verb[0]) if verb[0] in words.TAKEN else {}
+    meant = foreign_options.options_of_verb(verb[0], verb[0]) if verb[0] in foreign_options.TRANSLATED_VERBS else {}
     there = _options_of(name) | {"--version"} | set(meant) | {"--help", "-n", "--"}
     return {f"{name} {option}" for option in named if option.startswith("--") and option not in there}
 

@@ -30,10 +30,10 @@ PROGRAMS: Final = ("cc", "gcc", "clang", "cargo", "rustc", "maturin", "python3-c
 
 SERVER: Final = """
 import json, sys
-from seqferry.demo.guard import Guard
+from seqferry.demo.reaper import Reaper
 from seqferry.demo.server import SeaweedFS
 
-with Guard() as guard, SeaweedFS(guard) as server:
+with Reaper() as reaper, SeaweedFS(reaper) as server:
     print(json.dumps({**server.credentials(), "AWS_ENDPOINT_URL": server.endpoint_url}), flush=True)
     sys.stdin.read()
 """

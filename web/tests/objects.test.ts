@@ -26,6 +26,7 @@ const object = {
   error_operation: null,
   error_message: null,
   written_by: null,
+  source_upload_id: null,
 } as TransferObject
 
 describe('which objects are wanted', () => {

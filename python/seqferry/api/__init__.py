@@ -1,4 +1,4 @@
-"""The HTTP door: translates requests into verbs of the service, and errors into problem documents."""
+"""The HTTP API: translates requests into calls of the service, and errors into problem documents."""
 
 from seqferry.api.app import create_app
 

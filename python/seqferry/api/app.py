@@ -8,12 +8,12 @@ from typing import Any, Final
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from seqferry.api import documented, metrics, page_files, problems
+from seqferry.api import metrics, openapi, page_files, problems
+from seqferry.api.authentication import Authentication
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
-from seqferry.api.guard import Guard
 from seqferry.api.link_rate import LinkRate
 from seqferry.api.page_files import PageFile
 from seqferry.api.readiness import Readiness
@@ -33,7 +33,7 @@ from seqferry.api.routes import (
     verbs,
     workers,
 )
-from seqferry.api.streams import Hub
+from seqferry.api.streams import EventHub
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
 from seqferry.service.tokens import TokenStore
@@ -51,7 +51,7 @@ def create_app(
     allow_crash: bool = False,
     planning_timeout: float = PLANNING_SECONDS,
     checks: StorageChecks | None = None,
-    hub: Hub | None = None,
+    hub: EventHub | None = None,
     defaults: Mapping[str, Any] | None = None,
     page: Mapping[str, PageFile] | None = None,
     docs: Mapping[str, PageFile] | None = None,
@@ -83,7 +83,7 @@ def create_app(
         planning_timeout=planning_timeout,
         readiness=Readiness(lambda: service.transfers(limit=1)),
         checks=checks or StorageChecks(service),
-        hub=hub or Hub(service),
+        hub=hub or EventHub(service),
         metrics=metrics.registry(service),
         files=FileStatus(),
         mail_rate=LinkRate(),
@@ -91,7 +91,7 @@ def create_app(
     )
     problems.install(app)
     app.add_middleware(BodyLimit)
-    app.add_middleware(Guard, tokens=tokens)  # added last, so that it comes first
+    app.add_middleware(Authentication, tokens=tokens)  # added last, so that it comes first
     app.include_router(health.router)
     app.include_router(control.router, dependencies=[DOCUMENTED])
     app.include_router(control.actions, dependencies=[DOCUMENTED])
@@ -114,7 +114,7 @@ def create_app(
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
     app.include_router(page_files.router(page_files.read_page() if page is None else page))
     app.include_router(page_files.docs_router(page_files.read_page(page_files.DOCS) if docs is None else docs))
-    documented.install(app)
+    openapi.install(app)
     return app
 
 

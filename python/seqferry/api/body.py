@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seqferry.api.guard import DELIVERY_MAIL, has_body
+from seqferry.api.authentication import DELIVERY_MAIL, has_body
 from seqferry.api.problems import problem
 from seqferry.spec.validation import MAX_KEYS
 
@@ -21,10 +21,10 @@ _SILENCE_SECONDS: Final = 20.0
 _BYTES_PER_SECOND: Final = 250_000
 """After the silence that is allowed, a body comes at 2 Mbit/s: 64 MiB in five minutes."""
 
-_LARGE_AT_ONCE: Final = 2
+_MAX_LARGE: Final = 2
 _LARGE_WAIT_SECONDS: Final = 10.0
 
-_SCANNED_AT_ONCE: Final = 256 * 1024
+_SCANNED_INLINE: Final = 256 * 1024
 """A longer body is scanned in a thread: this many bytes take about a millisecond."""
 
 # Possessive: a string of any length is passed without a state to go back to.
@@ -55,14 +55,14 @@ class _RefusedError(Exception):
 
 
 class BodyLimit:
-    """Reads the body before the application does; answers itself when it is too much or comes too slowly.
+    """Reads the body before the application does, and refuses a body that is too large or too slow.
 
-    Few large bodies are held at once, from their first byte until their request is answered.
+    The number of large bodies in memory is limited, each from its first byte until its request is answered.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._large = asyncio.Semaphore(_MAX_LARGE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not has_body(scope):
@@ -73,10 +73,10 @@ class BodyLimit:
         try:
             if announced is not None and announced > limit.size:
                 raise _too_large(limit)
-            async with self._turn(large=min(announced or limit.size, limit.size) > USUAL.size):
+            async with self._reserve(large=min(announced or limit.size, limit.size) > USUAL.size):
                 body = await _read(receive, limit)
                 if await _too_many_values(body, limit.values):
-                    detail = f"The body holds more than the {limit.values:,} values that are taken."
+                    detail = f"The body holds more than {limit.values:,} values."
                     raise _RefusedError(413, "too_large", detail)
                 scope.setdefault("state", {})["body"] = body  # a refusal looks for the field that it is about
                 await self._app(scope, _replay(body, receive), send)
@@ -85,14 +85,14 @@ class BodyLimit:
             await problem(why.status, why.detail, why.code, headers)(scope, receive, send)
 
     @asynccontextmanager
-    async def _turn(self, *, large: bool) -> AsyncGenerator[None]:
+    async def _reserve(self, *, large: bool) -> AsyncGenerator[None]:
         if not large:
             yield
             return
         try:
             await asyncio.wait_for(self._large.acquire(), _LARGE_WAIT_SECONDS)
         except TimeoutError:
-            detail = f"{_LARGE_AT_ONCE} requests with large bodies are under way; try again later."
+            detail = f"{_MAX_LARGE} requests with large bodies are under way; try again later."
             raise _RefusedError(503, "busy", detail) from None
         try:
             yield
@@ -121,13 +121,13 @@ async def _read(receive: Receive, limit: Limit) -> bytes:
 
 def _too_large(limit: Limit) -> _RefusedError:
     most = f"{limit.size // _MIB} MiB" if limit.size >= _MIB else f"{limit.size} bytes"
-    detail = f"The body is larger than the {most} that are taken."
-    more = " Name fewer keys at once." if limit.size > USUAL.size else ""
+    detail = f"The body is larger than {most}."
+    more = " Send fewer keys in one request." if limit.size > USUAL.size else ""
     return _RefusedError(413, "too_large", detail + more)
 
 
 async def _too_many_values(body: bytes, most: int) -> bool:
-    if len(body) <= _SCANNED_AT_ONCE:
+    if len(body) <= _SCANNED_INLINE:
         return _has_more_values(body, most)
     return await asyncio.to_thread(_has_more_values, body, most)
 

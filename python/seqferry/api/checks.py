@@ -16,21 +16,21 @@ from seqferry.settings import policy
 
 Found = TypeVar("Found")
 
-AT_ONCE: Final = 8
+MAX_CHECKS: Final = 8
 SECONDS: Final = 10.0
 """Time limit for both buckets to answer, and for a check to begin while others wait for their storage."""
 
 
 class StorageChecks:
-    """Looks at storage in threads of their own, so that storage that does not answer takes none from other requests.
+    """Runs checks of storage in their own threads, so that a slow endpoint does not block other requests.
 
-    A look that is no longer waited for goes on until the engine gives it up, and counts until then.
+    A check whose request has timed out goes on until the engine gives up, and counts against the limit until then.
     """
 
     def __init__(self, service: Service, *, seconds: float = SECONDS) -> None:
         self._service = service
         self._seconds = seconds
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Semaphore(MAX_CHECKS)
         self._under_way = 0
 
     @property
@@ -38,18 +38,18 @@ class StorageChecks:
         return self._under_way
 
     async def check(self, spec: TransferSpec) -> None:
-        """See that a transfer can start.
+        """Check that a transfer can start.
 
         Raises:
             PolicyError: an endpoint leads to an address that is never contacted.
             UsageError, StorageError: as ``Service.check``.
             StorageTimeoutError: the storage has not answered in time.
-            OverloadError: too many looks wait for their storage.
+            OverloadError: too many checks wait for their storage.
         """
-        await self.look(spec, lambda: self._service.check(spec))
+        await self.run(spec, lambda: self._service.check(spec))
 
-    async def look(self, spec: TransferSpec, work: Callable[[], Found], *, operation: str = "HeadBucket") -> Found:
-        """Return what ``work`` finds at the two places of a transfer; an error names ``operation`` when it is late.
+    async def run(self, spec: TransferSpec, work: Callable[[], Found], *, operation: str = "HeadBucket") -> Found:
+        """Return the result of ``work``, which reads source and target; the error of a timeout names ``operation``.
 
         Raises:
             PolicyError, StorageTimeoutError, OverloadError: as ``check``.
@@ -59,7 +59,7 @@ class StorageChecks:
             await asyncio.wait_for(self._free.acquire(), self._seconds)
         except TimeoutError:
             raise OverloadError(
-                f"{AT_ONCE} other requests wait for their storage to answer; nothing was started. Try again later."
+                f"{MAX_CHECKS} other requests wait for their storage to answer; nothing was started. Try again later."
             ) from None
         ended = self._begin(spec, work)
         done, _ = await asyncio.wait({ended}, timeout=self._seconds)
@@ -76,23 +76,23 @@ class StorageChecks:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Callable[[], Found]] = loop.create_future()
 
-        def end(outcome: Callable[[], Found]) -> None:
+        def end(result: Callable[[], Found]) -> None:
             self._under_way -= 1
             self._free.release()
             if not ended.done():
-                ended.set_result(outcome)
+                ended.set_result(result)
 
-        def look() -> None:
-            outcome = _outcome(spec, work)
+        def run() -> None:
+            result = _run_caught(spec, work)
             if not loop.is_closed():
-                loop.call_soon_threadsafe(end, outcome)
+                loop.call_soon_threadsafe(end, result)
 
         self._under_way += 1
-        threading.Thread(target=look, name="seqferry-check", daemon=True).start()
+        threading.Thread(target=run, name="seqferry-check", daemon=True).start()
         return ended
 
 
-def _outcome(spec: TransferSpec, work: Callable[[], Found]) -> Callable[[], Found]:
+def _run_caught(spec: TransferSpec, work: Callable[[], Found]) -> Callable[[], Found]:
     """A function that returns what was found, or raises what was raised."""
     try:
         policy.check_addresses(spec)
@@ -110,5 +110,5 @@ def _outcome(spec: TransferSpec, work: Callable[[], Found]) -> Callable[[], Foun
 def _endpoint(place: Location) -> str:
     if isinstance(place, LocalFolder):
         return place.path
-    found = endpoints.of(place)
+    found = endpoints.resolve(place)
     return found if found is not None and "://" in found else f"AWS (s3://{place.bucket})"

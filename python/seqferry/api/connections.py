@@ -1,4 +1,4 @@
-"""Connections of the server: how many, and how long one may wait without asking for anything."""
+"""Connections of the server: their number, and the time that one may be idle."""
 
 from __future__ import annotations
 
@@ -251,9 +251,9 @@ class _Framing:
 
 
 def _framing_fault(scope: Scope) -> str | None:
-    """Reason why a proxy may see another end of this request than the server does, in words; None when none may.
+    """Reason why a proxy may see another end of this request than the server does; None when both see the same.
 
-    Such a request can hide a second one, which the proxy has not looked at (RFC 9112, section 6.1).
+    Such a request can hide a second one that the proxy has not checked (RFC 9112, section 6.1).
     """
     names = {name for name, _ in scope["headers"]}
     if b"transfer-encoding" not in names:

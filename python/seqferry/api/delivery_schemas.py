@@ -61,7 +61,7 @@ class DeliveryOut(BaseModel):
     verified: int
     """Of those that have arrived."""
     left_out: int
-    """As was asked for: they count neither as arrived nor as missing."""
+    """Left out by request: they count neither as arrived nor as missing."""
     missing: int
     """Have failed up to now."""
     share: float | None

@@ -1,4 +1,4 @@
-"""Streams for holders of share links: one thread makes the pages of all links that are watched, once a second.
+"""Streams for holders of share links: one thread renders the pages of all watched links, once a second.
 
 However many people watch a link, its page is made once. Nothing is started before the first stream, and nothing stays
 after the last one.
@@ -25,9 +25,9 @@ from seqferry.service.share_links import ShareLink
 
 log: Final = logging.getLogger("seqferry.api")
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _SHORTEST_SECONDS: Final = 0.1
-"""Between two looks that take long: others need the database as well."""
+"""Between two polls that take long: others need the database as well."""
 
 _GONE: Final = b"event: gone\ndata: {}\n\n"
 
@@ -62,7 +62,7 @@ class DeliveryStreams:
         self._service = service
         self._channels: dict[str, _Channel] = {}
         self._lock = threading.Lock()
-        self._looking = False
+        self._is_polling = False
         self._closing = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.pages: Final = Deliveries(service)
@@ -75,21 +75,21 @@ class DeliveryStreams:
             loop.call_soon_threadsafe(self._announce_all)
 
     async def frames(self, link: ShareLink) -> AsyncGenerator[bytes]:
-        """The stream of a link: its page at once, then when it has changed, until the link is not valid any more."""
+        """The stream of a link: its page immediately, then after each change, until the link is not valid any more."""
         yield f"retry: {RETRY_MS}\n\n".encode()
         with self._watching(link) as channel:
-            told = channel.message
-            if told is None:
-                told = _Message.of(await asyncio.to_thread(self.pages.page, link))
-            yield told.frame
+            sent = channel.message
+            if sent is None:
+                sent = _Message.of(await asyncio.to_thread(self.pages.page, link))
+            yield sent.frame
             while not self._closing.is_set():
-                changed = channel.changed  # before the look, so that nothing is missed
+                changed = channel.changed  # before the read, so that nothing is missed
                 if channel.gone:
                     yield _GONE
                     return
-                if channel.message is not None and channel.message.facts != told.facts:
-                    told = channel.message
-                    yield told.frame
+                if channel.message is not None and channel.message.facts != sent.facts:
+                    sent = channel.message
+                    yield sent.frame
                     continue
                 done, _ = await asyncio.wait({changed}, timeout=PING_SECONDS)
                 if not done:
@@ -103,9 +103,9 @@ class DeliveryStreams:
             if channel is None or channel.gone:
                 channel = self._channels[link.id] = _Channel(link, loop.create_future())
             channel.streams += 1
-            if not self._looking:
-                self._looking = True
-                threading.Thread(target=self._look, args=(loop,), name="seqferry-deliveries", daemon=True).start()
+            if not self._is_polling:
+                self._is_polling = True
+                threading.Thread(target=self._poll, args=(loop,), name="seqferry-deliveries", daemon=True).start()
         try:
             yield channel
         finally:
@@ -123,19 +123,19 @@ class DeliveryStreams:
         if not before.done():
             before.set_result(None)
 
-    def _tell(self, channel: _Channel, message: _Message | None) -> None:
+    def _publish(self, channel: _Channel, message: _Message | None) -> None:
         channel.gone, channel.message = message is None, message
         self._announce(channel)
 
-    # --- in the thread that looks ---
+    # --- in the polling thread ---
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             began = time.monotonic()
             with self._lock:
                 watched = [one for one in self._channels.values() if not one.gone]
                 if not self._channels or self._closing.is_set():
-                    self._looking = False
+                    self._is_polling = False
                     return
             for channel in watched:
                 try:
@@ -145,8 +145,8 @@ class DeliveryStreams:
                     continue
                 before = channel.message
                 if message is None or before is None or message.facts != before.facts:
-                    loop.call_soon_threadsafe(self._tell, channel, message)
-            self._closing.wait(max(_LOOK_SECONDS - (time.monotonic() - began), _SHORTEST_SECONDS))
+                    loop.call_soon_threadsafe(self._publish, channel, message)
+            self._closing.wait(max(_POLL_SECONDS - (time.monotonic() - began), _SHORTEST_SECONDS))
 
     def _make_message(self, link: ShareLink) -> _Message | None:
         """The message of a link, None when it is not valid any more."""

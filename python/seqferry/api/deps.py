@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from seqferry.api.authentication import role_refusal
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
-from seqferry.api.guard import role_refusal
 from seqferry.api.link_rate import LinkRate
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody, TransferRequest
-from seqferry.api.streams import Hub
+from seqferry.api.streams import EventHub
 from seqferry.model.errors import NotFoundError, PolicyError
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.preflight import start
@@ -43,7 +43,7 @@ class Context:
     planning_timeout: float
     readiness: Readiness
     checks: StorageChecks
-    hub: Hub
+    hub: EventHub
     metrics: CollectorRegistry
     files: FileStatus
     mail_rate: LinkRate
@@ -87,7 +87,7 @@ class Context:
             found = start.with_prefixes_of(earlier, given)
         else:
             look = partial(start.with_prefixes, self.service.engine, given)
-            found = await self.checks.look(spec, look, operation="HeadObject")
+            found = await self.checks.run(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
 
     async def resolve(self, spec: TransferSpec) -> ResolvedSpec:
@@ -197,7 +197,7 @@ DOCUMENTED: Final = Security(
         "(`seqferry token add`).",
     )
 )
-"""Names the token in the description of the API. What checks it is ``guard.Guard``, before the body is read."""
+"""Names the token in the OpenAPI description. ``authentication.Authentication`` checks it before the body is read."""
 
 
 async def require_admin(identity: IdentityDep) -> None:

@@ -1,7 +1,7 @@
 """The stream of events of all transfers, and the form of events in streams.
 
-One thread looks for new events for all streams of the process. A stream that is in step takes what the thread has
-found; one that resumes, or whose client is slow, reads the difference between its position and the thread's from the
+One thread polls for new events for all streams of the process. A stream that is up to date sends what the thread has
+read; one that resumes, or whose client is slow, reads the difference between its position and the thread's from the
 database. Nothing is started before the first stream, and nothing stays after the last one.
 """
 
@@ -27,8 +27,8 @@ log: Final = logging.getLogger("seqferry.api")
 
 RETRY_MS: Final = 2000
 PING_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 5.0
-"""Between looks when nothing tells of changes: a notification may be lost with its connection."""
+_POLL_SECONDS: Final = 5.0
+"""Between polls without a notification of a change: one may be lost with its connection."""
 _RETRY_SECONDS: Final = 1.0
 _KEPT_EVENTS: Final = 200
 
@@ -40,7 +40,7 @@ class Feed:
         self._service = service
         self._lock = threading.Lock()
         self._streams = 0
-        self._looking = False
+        self._is_polling = False
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Future[None] | None = None
@@ -66,7 +66,7 @@ class Feed:
         With ``progress`` also the transfers themselves that have not ended, as they change.
         """
         yield f"retry: {RETRY_MS}\n\n".encode()
-        told: dict[str, bytes] = {}
+        sent: dict[str, bytes] = {}
         with self._watching(), self._progress.watch() if progress else nullcontext():
             while self._position is None and not self._closing:
                 if not await self._wait(self._future()):
@@ -77,7 +77,7 @@ class Feed:
                 mine = self._position
                 yield _position_frame(mine)
             while mine is not None and not self._closing:
-                changed = self._future()  # before the look, so that nothing is missed
+                changed = self._future()  # before the read, so that nothing is missed
                 found: list[FeedEvent] = []
                 if count is not None and self._count - count <= len(self._kept):
                     fresh = self._count - count
@@ -90,7 +90,7 @@ class Feed:
                         count = there if mine is until else None
                 pieces = [_feed_frame(one) for one in found if wanted is None or one.transfer_id in wanted]
                 if progress:
-                    pieces += self._progress.news(told, wanted)
+                    pieces += self._progress.changed_frames(sent, wanted)
                 if pieces:
                     yield b"".join(pieces)
                 elif count is not None and not await self._wait(changed):
@@ -128,38 +128,38 @@ class Feed:
         loop = self._loop = asyncio.get_running_loop()
         with self._lock:
             self._streams += 1
-            if not self._looking:
-                self._looking = True
+            if not self._is_polling:
+                self._is_polling = True
                 self._position = None  # of a thread that ended some time ago
-                threading.Thread(target=self._look, args=(loop,), name="seqferry-feed", daemon=True).start()
+                threading.Thread(target=self._poll, args=(loop,), name="seqferry-feed", daemon=True).start()
         try:
             yield
         finally:
             with self._lock:
                 self._streams -= 1
 
-    # --- in the thread that looks ---
+    # --- in the polling thread ---
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._service.changes()
         position: Position | None = None
         try:
             while True:
                 with self._lock:
                     if self._streams == 0 or self._closing:
-                        self._looking = False
+                        self._is_polling = False
                         return
                 try:
                     until = self._service.feed_position()
-                    position = self._tell(loop, position, until)
+                    position = self._read_until(loop, position, until)
                 except Exception as why:  # noqa: BLE001 - the streams go on when the database is back
                     log.warning("events cannot be read: %s", why)
                     time.sleep(_RETRY_SECONDS)
-                waiting.wait(_LOOK_SECONDS)
+                waiting.wait(_POLL_SECONDS)
         finally:
             waiting.close()
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, position: Position | None, until: Position) -> Position:
+    def _read_until(self, loop: asyncio.AbstractEventLoop, position: Position | None, until: Position) -> Position:
         if position is None:
             loop.call_soon_threadsafe(self._begin, until)
             return until

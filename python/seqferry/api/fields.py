@@ -28,7 +28,7 @@ DOCUMENTED: Final = ConfigDict(use_attribute_docstrings=True)
 """For bodies with texts below their own fields."""
 
 
-def body_of(*groups: type[Any]) -> type[BaseModel]:
+def create_body_model(*groups: type[Any]) -> type[BaseModel]:
     """The base of a body with the options of these groups that HTTP has; it takes no other fields.
 
     A body that documents fields of its own says ``DOCUMENTED`` itself: here pydantic would look for the source of a

@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from seqferry.api.metrics import Name
+from seqferry.api.metrics import MetricDefinition
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -28,27 +28,41 @@ if TYPE_CHECKING:
 
 _SHARE: Final = ("share",)
 
-NAMES: Final = (
-    Name("seqferry_gateway_healthy", "gauge", (), "1, or 0 when a share acknowledges or uploads nothing any more"),
-    Name("seqferry_gateway_draining", "gauge", (), "1 while the gateway takes no changes"),
-    Name(
+METRICS: Final = (
+    MetricDefinition(
+        "seqferry_gateway_healthy", "gauge", (), "1, or 0 when a share acknowledges or uploads nothing any more"
+    ),
+    MetricDefinition("seqferry_gateway_draining", "gauge", (), "1 while the gateway takes no changes"),
+    MetricDefinition(
         "seqferry_gateway_dirty_files", "gauge", _SHARE, "files that the bucket does not have as the share shows them"
     ),
-    Name("seqferry_gateway_dirty_bytes", "gauge", _SHARE, "their bytes"),
-    Name("seqferry_gateway_oldest_dirty_seconds", "gauge", _SHARE, "since the last change of the oldest of them"),
-    Name("seqferry_gateway_uploading_files", "gauge", _SHARE, "files that are sent just now"),
-    Name("seqferry_gateway_failing_files", "gauge", _SHARE, "files and removals whose last attempt failed"),
-    Name("seqferry_gateway_held_markers", "gauge", _SHARE, "completion markers that wait for older files, up to 100"),
-    Name("seqferry_gateway_conflicts", "gauge", _SHARE, "files that lost against another program's object"),
-    Name("seqferry_gateway_unrecorded_outcomes", "gauge", _SHARE, "ends of uploads that are not on record yet"),
-    Name("seqferry_gateway_upload_window_open", "gauge", _SHARE, "1, or 0 outside the upload windows"),
-    Name("seqferry_gateway_free_bytes", "gauge", _SHARE, "room for files that wait"),
-    Name("seqferry_gateway_sync_p99_seconds", "gauge", _SHARE, "of syncs of the cache's disk in the last minutes"),
-    Name("seqferry_gateway_uploaded_files_total", "counter", _SHARE, "files that were uploaded"),
-    Name("seqferry_gateway_uploaded_bytes_total", "counter", _SHARE, "bytes that were sent"),
-    Name("seqferry_gateway_repeats_total", "counter", _SHARE, "calls that clients were asked to repeat (JUKEBOX)"),
-    Name("seqferry_gateway_read_bytes_total", "counter", _SHARE, "bytes that clients have read of objects"),
-    Name("seqferry_gateway_fetched_bytes_total", "counter", _SHARE, "bytes that were fetched from the bucket for it"),
+    MetricDefinition("seqferry_gateway_dirty_bytes", "gauge", _SHARE, "their bytes"),
+    MetricDefinition(
+        "seqferry_gateway_oldest_dirty_seconds", "gauge", _SHARE, "since the last change of the oldest of them"
+    ),
+    MetricDefinition("seqferry_gateway_uploading_files", "gauge", _SHARE, "files that are sent just now"),
+    MetricDefinition("seqferry_gateway_failing_files", "gauge", _SHARE, "files and removals whose last attempt failed"),
+    MetricDefinition(
+        "seqferry_gateway_held_markers", "gauge", _SHARE, "completion markers that wait for older files, up to 100"
+    ),
+    MetricDefinition("seqferry_gateway_conflicts", "gauge", _SHARE, "files that lost against another program's object"),
+    MetricDefinition(
+        "seqferry_gateway_unrecorded_outcomes", "gauge", _SHARE, "ends of uploads that are not on record yet"
+    ),
+    MetricDefinition("seqferry_gateway_upload_window_open", "gauge", _SHARE, "1, or 0 outside the upload windows"),
+    MetricDefinition("seqferry_gateway_free_bytes", "gauge", _SHARE, "room for files that wait"),
+    MetricDefinition(
+        "seqferry_gateway_sync_p99_seconds", "gauge", _SHARE, "of syncs of the cache's disk in the last minutes"
+    ),
+    MetricDefinition("seqferry_gateway_uploaded_files_total", "counter", _SHARE, "files that were uploaded"),
+    MetricDefinition("seqferry_gateway_uploaded_bytes_total", "counter", _SHARE, "bytes that were sent"),
+    MetricDefinition(
+        "seqferry_gateway_repeats_total", "counter", _SHARE, "calls that clients were asked to repeat (JUKEBOX)"
+    ),
+    MetricDefinition("seqferry_gateway_read_bytes_total", "counter", _SHARE, "bytes that clients have read of objects"),
+    MetricDefinition(
+        "seqferry_gateway_fetched_bytes_total", "counter", _SHARE, "bytes that were fetched from the bucket for it"
+    ),
 )
 """The metrics of a gateway."""
 
@@ -68,7 +82,7 @@ class _Collector(Collector):
     def collect(self) -> Iterator[Metric]:
         found = self._status()
         samples = _samples(found)
-        for name in NAMES:
+        for name in METRICS:
             family = CounterMetricFamily if name.kind == "counter" else GaugeMetricFamily
             metric = family(name.name, name.help, labels=name.labels)
             for labels, value in samples.get(name.name, ()):
@@ -176,7 +190,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
 
-class _ServerOfSix(_Server):
+class _Ipv6Server(_Server):
     address_family = socket.AF_INET6
 
 
@@ -187,13 +201,13 @@ class _Handler(WSGIRequestHandler):
         """Nothing: a line for each look would be noise."""
 
 
-def offer(host: str, port: int, status: Callable[[], str]) -> int:
+def serve(host: str, port: int, status: Callable[[], str]) -> int:
     """Answer at an address for as long as the process lives. Returns the port.
 
     Raises:
         OSError: the address cannot be used.
     """
-    kind = _ServerOfSix if ":" in host else _Server
+    kind = _Ipv6Server if ":" in host else _Server
     server = make_server(host, port, application(status), kind, _Handler)
     threading.Thread(target=server.serve_forever, name="gateway-metrics", daemon=True).start()
     return int(server.server_port)

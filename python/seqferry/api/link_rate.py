@@ -1,4 +1,4 @@
-"""Bounds how often the holder of a share link may ask for what writes to the database."""
+"""Limits the rate of requests with one share link that write to the database."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-MOST: Final = 30
-"""Requests of one link in one window: a group of 20 asks at once, and mistypes some. A choice."""
+MAX_REQUESTS: Final = 30
+"""Requests of one link in one window: enough for a group of 20 people who make some typing errors. A choice."""
 
 WINDOW_SECONDS: Final = 60.0
 
@@ -23,14 +23,14 @@ class LinkRate:
         self._clock: Final = clock
         self._windows: Final = OrderedDict[str, tuple[float, int]]()
 
-    def wait(self, link_id: str) -> float:
-        """Count a request. Returns the seconds after which the link may ask again; 0: this request is admitted."""
+    def admit(self, link_id: str) -> float:
+        """Count a request. Returns 0 if it is admitted, otherwise the seconds until the link may try again."""
         now = self._clock()
         began, count = self._windows.get(link_id, (now, 0))
         if now - began >= WINDOW_SECONDS:
             began, count = now, 0
             self._windows.pop(link_id, None)
-        if count >= MOST:
+        if count >= MAX_REQUESTS:
             return began + WINDOW_SECONDS - now
         self._windows[link_id] = (began, count + 1)
         if len(self._windows) > _LINKS:

@@ -32,7 +32,7 @@ MOST_TRANSFERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class MetricDefinition:
     name: str
     kind: Literal["counter", "gauge"]
     labels: tuple[str, ...]
@@ -41,36 +41,58 @@ class Name:
 
 _TRANSFER: Final = ("transfer", "operation")
 
-NAMES: Final = (
-    Name("seqferry_build_info", "gauge", ("version",), "always 1"),
-    Name("seqferry_workers", "gauge", (), "workers that are alive"),
-    Name("seqferry_wanted_workers", "gauge", (), "workers that the open work asks for, for an autoscaler"),
-    Name("seqferry_wanted_workers_knee", "gauge", (), "workers beyond which more are of no use, where that was seen"),
-    Name("seqferry_backlog_bytes", "gauge", (), "bytes that are not at the target, of transfers that can go on"),
-    Name("seqferry_backlog_requests", "gauge", (), "requests that these need, estimated"),
-    Name("seqferry_backlog_batches", "gauge", (), "batches that have not ended, of transfers that can go on"),
-    Name("seqferry_worker_alone_bytes_per_second", "gauge", (), "what one worker does by itself, for the wish"),
-    Name("seqferry_worker_alone_requests_per_second", "gauge", (), "the same in requests"),
-    Name("seqferry_transfers", "gauge", ("state",), "transfers on record"),
-    Name("seqferry_queue_batches", "gauge", ("state",), "batches of unfinished transfers, queued or active"),
-    Name("seqferry_queue_objects", "gauge", (), "objects that were found and have not ended"),
-    Name("seqferry_queue_bytes", "gauge", (), "bytes that were found and are not at the target"),
-    Name("seqferry_oldest_waiting_seconds", "gauge", (), "since the oldest transfer was submitted that none has begun"),
-    Name("seqferry_oldest_running_seconds", "gauge", (), "since the oldest unfinished transfer was begun"),
-    Name("seqferry_notices", "gauge", ("state",), "notices on record: pending, sent, or given_up"),
-    Name("seqferry_oldest_notice_seconds", "gauge", (), "since the oldest notice was made that is still to be sent"),
-    Name("seqferry_database_reading_seconds", "gauge", (), "that the database took for these metrics"),
-    Name("seqferry_objects_total", "counter", ("outcome",), "objects that have ended, of all transfers on record"),
-    Name("seqferry_bytes_total", "counter", (), "bytes at their target, of all transfers on record"),
-    Name("seqferry_transfer_objects", "gauge", (*_TRANSFER, "state"), "objects of an unfinished transfer"),
-    Name("seqferry_transfer_size_bytes", "gauge", _TRANSFER, "bytes that were found"),
-    Name("seqferry_transfer_done_bytes", "gauge", _TRANSFER, "bytes at the target, with parts of unfinished objects"),
-    Name("seqferry_transfer_bytes_per_second", "gauge", _TRANSFER, "what its workers moved in the last seconds"),
-    Name("seqferry_transfer_requests_in_flight", "gauge", _TRANSFER, "requests that its workers wait for"),
-    Name("seqferry_transfer_requests", "gauge", _TRANSFER, "requests since its workers took it up"),
-    Name("seqferry_transfer_retries", "gauge", _TRANSFER, "of these, sent again after a failure"),
-    Name("seqferry_transfer_throttled", "gauge", _TRANSFER, "of these, that the service asked to slow down for"),
-    Name("seqferry_transfer_workers", "gauge", _TRANSFER, "workers at it"),
+METRICS: Final = (
+    MetricDefinition("seqferry_build_info", "gauge", ("version",), "always 1"),
+    MetricDefinition("seqferry_workers", "gauge", (), "workers that are alive"),
+    MetricDefinition("seqferry_wanted_workers", "gauge", (), "workers that the open work asks for, for an autoscaler"),
+    MetricDefinition(
+        "seqferry_wanted_workers_knee", "gauge", (), "workers beyond which more are of no use, where that was seen"
+    ),
+    MetricDefinition(
+        "seqferry_backlog_bytes", "gauge", (), "bytes that are not at the target, of transfers that can go on"
+    ),
+    MetricDefinition("seqferry_backlog_requests", "gauge", (), "requests that these need, estimated"),
+    MetricDefinition(
+        "seqferry_backlog_batches", "gauge", (), "batches that have not ended, of transfers that can go on"
+    ),
+    MetricDefinition(
+        "seqferry_worker_alone_bytes_per_second", "gauge", (), "what one worker does by itself, for the wish"
+    ),
+    MetricDefinition("seqferry_worker_alone_requests_per_second", "gauge", (), "the same in requests"),
+    MetricDefinition("seqferry_transfers", "gauge", ("state",), "transfers on record"),
+    MetricDefinition(
+        "seqferry_queue_batches", "gauge", ("state",), "batches of unfinished transfers, queued or active"
+    ),
+    MetricDefinition("seqferry_queue_objects", "gauge", (), "objects that were found and have not ended"),
+    MetricDefinition("seqferry_queue_bytes", "gauge", (), "bytes that were found and are not at the target"),
+    MetricDefinition(
+        "seqferry_oldest_waiting_seconds", "gauge", (), "since the oldest transfer was submitted that none has begun"
+    ),
+    MetricDefinition("seqferry_oldest_running_seconds", "gauge", (), "since the oldest unfinished transfer was begun"),
+    MetricDefinition("seqferry_notices", "gauge", ("state",), "notices on record: pending, sent, or given_up"),
+    MetricDefinition(
+        "seqferry_oldest_notice_seconds", "gauge", (), "since the oldest notice was made that is still to be sent"
+    ),
+    MetricDefinition("seqferry_database_reading_seconds", "gauge", (), "that the database took for these metrics"),
+    MetricDefinition(
+        "seqferry_objects_total", "counter", ("outcome",), "objects that have ended, of all transfers on record"
+    ),
+    MetricDefinition("seqferry_bytes_total", "counter", (), "bytes at their target, of all transfers on record"),
+    MetricDefinition("seqferry_transfer_objects", "gauge", (*_TRANSFER, "state"), "objects of an unfinished transfer"),
+    MetricDefinition("seqferry_transfer_size_bytes", "gauge", _TRANSFER, "bytes that were found"),
+    MetricDefinition(
+        "seqferry_transfer_done_bytes", "gauge", _TRANSFER, "bytes at the target, with parts of unfinished objects"
+    ),
+    MetricDefinition(
+        "seqferry_transfer_bytes_per_second", "gauge", _TRANSFER, "what its workers moved in the last seconds"
+    ),
+    MetricDefinition("seqferry_transfer_requests_in_flight", "gauge", _TRANSFER, "requests that its workers wait for"),
+    MetricDefinition("seqferry_transfer_requests", "gauge", _TRANSFER, "requests since its workers took it up"),
+    MetricDefinition("seqferry_transfer_retries", "gauge", _TRANSFER, "of these, sent again after a failure"),
+    MetricDefinition(
+        "seqferry_transfer_throttled", "gauge", _TRANSFER, "of these, that the service asked to slow down for"
+    ),
+    MetricDefinition("seqferry_transfer_workers", "gauge", _TRANSFER, "workers at it"),
 )
 """The metrics of the control plane."""
 
@@ -78,7 +100,7 @@ Sample = tuple[tuple[str, ...], float]
 
 
 def registry(service: Service) -> CollectorRegistry:
-    """The metrics of this process and its database, read when they are asked for."""
+    """The metrics of this process and its database, read at each scrape."""
     made = CollectorRegistry()
     ProcessCollector(registry=made)
     made.register(_EngineCollector(service))
@@ -94,7 +116,7 @@ class _EngineCollector(Collector):
         return ()  # else all would be read at the registration
 
     def collect(self) -> Iterator[Metric]:
-        return of_engine(self._service.engine.stats())
+        return engine_samples(self._service.engine.stats())
 
 
 class _DatabaseCollector(Collector):
@@ -106,7 +128,7 @@ class _DatabaseCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         samples = control_samples(self._service)
-        for one in NAMES:
+        for one in METRICS:
             family = (CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily)(
                 one.name.removesuffix("_total"), one.help, labels=one.labels
             )
@@ -115,7 +137,7 @@ class _DatabaseCollector(Collector):
             yield family
 
 
-def of_engine(stats: EngineStats) -> Iterator[Metric]:
+def engine_samples(stats: EngineStats) -> Iterator[Metric]:
     """The engine's own metrics."""
     bounds = [*map(repr, stats.latency_bounds), "+Inf"]
     for metric in stats.metrics:
@@ -134,10 +156,10 @@ def of_engine(stats: EngineStats) -> Iterator[Metric]:
 
 
 def control_samples(service: Service) -> dict[str, list[Sample]]:
-    """Values of all ``NAMES``."""
+    """Values of all ``METRICS``."""
     began = time.monotonic()
     gauges = service.gauges()
-    samples: dict[str, list[Sample]] = {one.name: [] for one in NAMES}
+    samples: dict[str, list[Sample]] = {one.name: [] for one in METRICS}
     samples["seqferry_build_info"].append(((version(),), 1))
     samples["seqferry_workers"].append(((), gauges.workers))
     wish = service.autoscale()

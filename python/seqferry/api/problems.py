@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
-from seqferry.api.wrong_field import place_of
+from seqferry.api.wrong_field import find_field
 from seqferry.model.errors import (
     ConfigError,
     ConflictError,
@@ -115,7 +115,7 @@ async def _seqferry_error(request: Request, error: Exception) -> JSONResponse:
             "error_code": _cut(error.error_code),
             "operation": error.operation,
         }
-    place = place_of(request, error) if status in OF_FIELDS else None
+    place = find_field(request, error) if status in OF_FIELDS else None
     if place is not None:
         more["errors"] = [{"where": _cut(place), "message": detail}]
     return problem(status, detail, error.code, None, **more)

@@ -1,4 +1,4 @@
-"""Progress of all unfinished transfers for streams over all: one thread looks once a second for all streams.
+"""Progress of all unfinished transfers for the streams of all transfers: one thread polls once a second for them.
 
 Nothing is started before the first stream that wants it, and nothing stays after the last one.
 """
@@ -18,9 +18,9 @@ from seqferry.service.service import Service
 log: Final = logging.getLogger("seqferry.api")
 
 MOST: Final = 100
-"""Unfinished transfers whose progress is told, the newest: a list shows no more at a time."""
+"""Unfinished transfers whose progress is sent, the newest: a page of the list shows as many."""
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 
 
 class ProgressFeed:
@@ -35,7 +35,7 @@ class ProgressFeed:
         self._announce = announce
         self._lock = threading.Lock()
         self._streams = 0
-        self._looking = False
+        self._is_polling = False
         self._closing = threading.Event()
         self._frames: Mapping[str, bytes] = {}
 
@@ -43,12 +43,12 @@ class ProgressFeed:
         """Let the thread end. From any thread."""
         self._closing.set()
 
-    def news(self, told: dict[str, bytes], wanted: Collection[str] | None) -> list[bytes]:
-        """Messages about these transfers (None: all) that a stream has not told yet; notes that it tells them now."""
+    def changed_frames(self, sent: dict[str, bytes], wanted: Collection[str] | None) -> list[bytes]:
+        """Frames of these transfers (None: all) that differ from those in ``sent``, which is updated."""
         mine = {each: text for each, text in self._frames.items() if wanted is None or each in wanted}
-        fresh = {each: text for each, text in mine.items() if told.get(each) != text}
-        told.clear()
-        told.update(mine)
+        fresh = {each: text for each, text in mine.items() if sent.get(each) != text}
+        sent.clear()
+        sent.update(mine)
         return list(fresh.values())
 
     @contextmanager
@@ -57,10 +57,10 @@ class ProgressFeed:
         loop = asyncio.get_running_loop()
         with self._lock:
             self._streams += 1
-            if not self._looking:
-                self._looking = True
+            if not self._is_polling:
+                self._is_polling = True
                 self._frames = {}  # of an earlier thread: they may have ended since
-                threading.Thread(target=self._look, args=(loop,), name="seqferry-progress", daemon=True).start()
+                threading.Thread(target=self._poll, args=(loop,), name="seqferry-progress", daemon=True).start()
         try:
             yield
         finally:
@@ -71,18 +71,18 @@ class ProgressFeed:
         self._frames = frames
         self._announce()
 
-    # --- in the thread that looks ---
+    # --- in the polling thread ---
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         before: dict[str, bytes] = {}
         while True:
             with self._lock:
                 if self._streams == 0 or self._closing.is_set():
-                    self._looking = False
+                    self._is_polling = False
                     return
             try:
                 unfinished = self._service.unfinished_states(MOST)
-                # Those that have ended since are told once more, as they are now.
+                # Those that have ended since are sent once more, in their last state.
                 ids = [*unfinished, *(each for each in before if each not in unfinished)]
                 found = {one.id: _frame(TransferOut.of(one)) for one in self._service.statuses(ids)}
             except Exception as why:  # noqa: BLE001 - the streams go on when the database is back
@@ -91,7 +91,7 @@ class ProgressFeed:
                 if found != before:
                     loop.call_soon_threadsafe(self._publish, found)
                 before = {each: text for each, text in found.items() if each in unfinished}
-            self._closing.wait(_LOOK_SECONDS)
+            self._closing.wait(_POLL_SECONDS)
 
 
 def _frame(transfer: TransferOut) -> bytes:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
+from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
 from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
@@ -80,16 +80,16 @@ class DescribedBody(BaseModel):
     model_config = DOCUMENTED
 
     name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 42"])] = None
-    """For people, in lists and notices. No part of the equality of submissions."""
+    """A name for lists and notices. Submissions that differ in it alone are the same."""
     labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS, examples=[{"project": "X"}])] = {}
-    """For people and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash."""
+    """Labels for lists and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash."""
 
     def description(self) -> Description:
         """Name and labels; a service checks them."""
         return describe(self.name, self.labels)
 
 
-class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
+class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS)):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
     source: Annotated[
@@ -116,14 +116,14 @@ class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
     )
     """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
     preflight: bool = True
-    """The first objects are looked at before one is moved."""
+    """Check the first objects before the first one is copied."""
     new: bool = False
-    """Start another transfer though the same one is unfinished; it waits for that one's end."""
+    """Start another transfer although the same one is unfinished; it waits until that one has ended."""
     priority: Priority = 0
     """Transfers of a higher priority are served first."""
 
     def take_folders(self, policy: Policy) -> None:
-        """Let source or target be a folder of the server, where the policy has any for clients.
+        """Accept a folder of the server as source or target, where the policy has any for clients.
 
         Raises:
             PolicyError: it is a folder that clients may not use.
@@ -197,12 +197,12 @@ class LiveOut(BaseModel):
 
 
 class QueueOut(BaseModel):
-    """Place of a transfer that has not begun, and the reason."""
+    """Position of a transfer in the queue, and why it waits."""
 
     reason: Literal["turn", "overlap", "worker"]
     """It waits for its ``turn``; an earlier one writes to the same keys (``overlap``); no ``worker`` may do it."""
     ahead: int | None
-    """Transfers that come first; null where it waits for something else than its turn."""
+    """Transfers before it in the queue; null if it waits for another reason."""
     blocked_by: str | None
     """The transfer that writes to the same keys."""
 
@@ -239,7 +239,7 @@ class TransferOut(BaseModel):
     queue: QueueOut | None
     """Null unless it waits to begin, or to go on."""
     waits_for: str | None
-    """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
+    """The worker that the transfer needs if no running worker can do it, for example ``a worker with profile lab``."""
     receipt_digest: str | None
     """Of the receipt, SHA-256 in hexadecimal, once it has ended."""
     pruned_at: datetime | None
@@ -303,15 +303,15 @@ class PreflightCause(BaseModel):
 
 
 class PreflightOut(BaseModel):
-    """The trouble that the look before the first object has found."""
+    """Errors that the check before the first object has found."""
 
     objects: int
-    """Looked at as listed."""
+    """Objects that were checked in the order of the listing."""
     bytes: int
     whole: bool
     """These are all objects of the transfer."""
     looked_up: int | None
-    """Of these, one by one."""
+    """Of these, those that were checked with a request of their own."""
     objects_failed: int
     """Of these, that would fail."""
     stopped: bool
@@ -338,7 +338,7 @@ class CostOut(BaseModel):
 
 class TransferNow(TransferOut):
     preflight: PreflightOut | None
-    """Null while it has found no trouble."""
+    """Null while the check has found no error."""
     cost: CostOut | None
     """Null before its end, and where the storage has no prices: `price` names a region whose prices hold."""
 
@@ -404,6 +404,8 @@ class ObjectOut(BaseModel):
     error_message: str | None
     written_by: str | None
     """User and client that wrote a file to a share of a gateway."""
+    source_upload_id: str | None
+    """The multipart upload that a cleanup aborts."""
 
     @classmethod
     def of(cls, record: ObjectRecord) -> ObjectOut:
@@ -436,7 +438,7 @@ class FailureGroupOut(BaseModel):
     advice: str
     """The next step."""
     needs: Needs
-    """By whom something is to be done: those who sent the data, those who run Seqferry, or the storage."""
+    """The party that can fix it: the sender of the data, the operator of Seqferry, or the storage."""
     words: str
     """The cause as the end of "3 files are missing: ...", for people who wait for data."""
     keys: list[str]
@@ -463,7 +465,7 @@ class SampleOut(BaseModel):
     requests: int
     throttled: int
     workers: int
-    """That were at it within the interval."""
+    """Workers that took part within the interval."""
 
     @classmethod
     def of(cls, point: Point[Counts]) -> SampleOut:
@@ -485,9 +487,9 @@ class EngineSampleOut(BaseModel):
     throttled: int
     hedges: int
     waited_ms: int
-    """Milliseconds that all requests together waited for the right to begin."""
+    """Sum of the milliseconds that requests waited for a permit to begin."""
     busy_ms: int
-    """Milliseconds that they were in flight: by 1,000 `seconds`, how many were at a time."""
+    """Sum of the milliseconds that requests were in flight; divided by 1,000 `seconds` it is the mean concurrency."""
 
     @classmethod
     def of(cls, point: Point[EngineCounts]) -> EngineSampleOut:
@@ -533,7 +535,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
 
 
 def _message(recorded: str | None) -> str | None:
-    """A recorded message at a length that is fit for an answer. Rows of earlier versions may hold a MiB."""
+    """A recorded message, shortened for an answer."""
     return None if recorded is None else shorten(recorded)
 
 

@@ -1,4 +1,4 @@
-"""``seqferry serve``: the HTTP door, and a worker in the same process unless another one is to work."""
+"""``seqferry serve``: the HTTP API, and by default a worker in the same process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from seqferry.api.app import create_app
 from seqferry.api.checks import StorageChecks
 from seqferry.api.problems import problem
 from seqferry.api.schemas import TransferRequest
-from seqferry.api.streams import Hub
+from seqferry.api.streams import EventHub
 from seqferry.api.tls import Tls
 from seqferry.db import outage
 from seqferry.model.errors import ConfigError, UsageError
@@ -46,11 +46,11 @@ _STARTING_SECONDS: Final = 0.01
 
 
 def check_exposure(settings: Settings, host: str, *, no_token: bool) -> None:
-    """Refuse a token that is easy to guess, and to be without tokens where other machines can connect.
+    """Refuse a token that is easy to guess, and a server without tokens where other machines can connect.
 
     Raises:
-        ConfigError: ``host`` is not this machine alone, and no token would be asked for.
-        UsageError: SEQFERRY_TOKEN is too short, or set although no token is to be asked for.
+        ConfigError: ``host`` is not a loopback address, and no token would be required.
+        UsageError: SEQFERRY_TOKEN is too short, or set although no token is required.
     """
     if no_token and not is_loopback(host):
         raise ConfigError(
@@ -83,16 +83,16 @@ def serve(
     no_worker: bool = False,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then let the worker leave its work resumable. A second signal ends at once.
+    """Serve until SIGTERM or SIGINT, then let the worker suspend its work. A second signal ends the process.
 
-    It goes on answering while the worker leaves its work and requests are under way; ``/readyz`` says that it ends.
+    The server answers while the worker suspends its work and requests are under way; ``/readyz`` reports the shutdown.
 
     Args:
         port: 0 lets the system choose one.
         ready: called with the address once it accepts connections.
-        no_token: ask for no token; every process of this machine can connect.
-        no_worker: do no work, which is left to workers beside this process.
-        tls: speak HTTPS with this certificate.
+        no_token: require no token; every process of this machine can connect.
+        no_worker: start no worker; other processes do the work.
+        tls: serve HTTPS with this certificate.
 
     Raises:
         ConfigError: no token for a public address, or address, certificate, state folder or database cannot be used.
@@ -112,13 +112,13 @@ def serve(
             service.keep_autoscale_limits()
             store = None if no_token else _token_store(service)
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
-            _say_exposure(host, no_token=no_token, encrypted=tls is not None)
+            _warn_of_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
             # The queue is brought up once requests are answered: DBOS takes as long to import as half of all this.
             url = _url(listener, encrypted=tls is not None)
-            work = _Presence(service, url) if no_worker else _Work(service, url)
+            work = _ServerRow(service, url) if no_worker else _EmbeddedWorker(service, url)
             try:
-                hub = Hub(service)
+                hub = EventHub(service)
                 made = create_app(
                     settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub, defaults=defaults
                 )
@@ -140,7 +140,7 @@ def serve(
                     hub.close()  # the server waits for connections before anything else ends
 
                 with manager.feed_watchdog(service.engine.answers, server.answers):
-                    _run(_Course(server, begin, end, close), listener, url, ready)
+                    _run(_Lifecycle(server, begin, end, close), listener, url, ready)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not work.stop() or checks.under_way:
@@ -150,7 +150,7 @@ def serve(
         listener.close()
 
 
-class _Work:
+class _EmbeddedWorker:
     """The worker of this process."""
 
     def __init__(self, service: Service, url: str) -> None:
@@ -161,13 +161,13 @@ class _Work:
         self._worker.take_queue()
 
     def stop(self) -> bool:
-        """False when something still runs, also if asked again."""
+        """Stop the worker. Returns False if a thread still runs, then or at an earlier call."""
         self._has_ended = self._worker.stop() and self._has_ended
         return self._has_ended
 
 
-class _Presence:
-    """In its place, the row of a server that does no work."""
+class _ServerRow:
+    """The row of a server without a worker, in the table of workers."""
 
     def __init__(self, service: Service, url: str) -> None:
         service.check_audit_key()
@@ -198,7 +198,7 @@ def _job_defaults() -> dict[str, Any]:
             first = why.errors()[0]
             raise UsageError(f"{job_defaults.variable_of(str(first['loc'][0]))}: {first['msg']}.") from None
         named = ", ".join(map(job_defaults.variable_of, found))
-        log.info("jobs take what they leave open from the environment: %s", named)
+        log.info("defaults of jobs from the environment: %s", named)
     return found
 
 
@@ -209,7 +209,7 @@ def _token_store(service: Service) -> TokenStore:
     return TokenStore(service)
 
 
-def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
+def _warn_of_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
     if no_token:
         log.warning(
             "--no-token: every user and program of this machine can start and cancel transfers here, with this "
@@ -217,18 +217,17 @@ def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
         )
     if not encrypted and not is_loopback(host):
         log.warning(
-            "listening on %s without TLS: tokens and names of objects pass the network readable by others; put a proxy "
-            "that speaks TLS before this server, or give --tls-cert and --tls-key",
+            "listening on %s without TLS: others on the network can read tokens and names of objects; put a proxy "
+            "with TLS in front of this server, or give --tls-cert and --tls-key",
             host,
         )
 
 
 class _LocalOriginGuard:
-    """Middleware of a server without tokens: refuses requests of web pages that a browser on this machine shows.
+    """Middleware of a server without tokens: refuses requests of other sites' pages in a browser on this machine.
 
-    Answers only to local names: else a page could point its own name at this server and be taken for part of it. And
-    lets nothing be changed by a page of another origin: a browser sends its requests all the same, and only keeps the
-    answer from it.
+    It accepts local host names only, against DNS rebinding. It refuses changes from other origins, since a browser
+    sends such requests and only withholds the answer from the page.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -240,7 +239,7 @@ class _LocalOriginGuard:
             await answer(scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] not in _READING and not _is_own_origin(scope):
-            answer = problem(403, "Without a token this server takes no orders from pages of other sites.", "forbidden")
+            answer = problem(403, "Without a token this server refuses changes by pages of other sites.", "forbidden")
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -276,27 +275,27 @@ def _host(scope: Scope) -> str:
     return given.partition(":")[0]
 
 
-def _run(course: _Course, listener: socket.socket, url: str, ready: Callable[[str], None] | None) -> None:
+def _run(lifecycle: _Lifecycle, listener: socket.socket, url: str, ready: Callable[[str], None] | None) -> None:
     """Answer until a signal comes and the work has ended.
 
     Raises:
         Exception: what the begin or the end of the work has raised; it ends the server.
     """
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if course.is_ending:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if lifecycle.is_ending:
             os._exit(128 + number)
-        course.end()
+        lifecycle.end()
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         log.info("listening on %s", url)
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.
             ready(url)
-        course.start()
-        course.server.run(sockets=[listener])
-        course.finish()
+        lifecycle.start()
+        lifecycle.server.run(sockets=[listener])
+        lifecycle.finish()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -308,13 +307,13 @@ def _url(listener: socket.socket, *, encrypted: bool) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-class _Course:
-    """Work beside the answers, in a thread: it begins once the server answers, and ends before the server does.
+class _Lifecycle:
+    """Runs the work in a thread: it begins once the server answers, and ends before the server does.
 
-    A failure of both is kept, and ends the server.
+    A failure of ``begin`` or ``end`` ends the server.
 
     Args:
-        close: have the server end, which then answers the requests that are under way.
+        close: shut the server down; it still answers the requests that are under way.
     """
 
     def __init__(
@@ -329,16 +328,16 @@ class _Course:
         self._begin, self._end, self._close = begin, end, close
         self._failure: Exception | None = None
         # Its put may be called from a signal handler, those of events and conditions may not.
-        self._orders: SimpleQueue[None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._act, name="seqferry-course", daemon=True)
+        self._end_requested: SimpleQueue[None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._act, name="seqferry-lifecycle", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def end(self) -> None:
-        """Have the work end, and the server after it. Safe in a signal handler."""
+        """End the work, and then the server. Safe in a signal handler."""
         self.is_ending = True
-        self._orders.put(None)
+        self._end_requested.put(None)
 
     def finish(self) -> None:
         self.end()
@@ -356,7 +355,7 @@ class _Course:
                 # for 40 ms.
                 gc.collect()
                 gc.freeze()
-                self._orders.get()
+                self._end_requested.get()
             self._end()
         except Exception as why:  # noqa: BLE001 - raised where the server has been waited for
             self._failure = why

@@ -1,4 +1,4 @@
-"""Events as they happen (server-sent events): one thread looks at the database for all streams of the process.
+"""Server-sent events of transfers: one thread polls the database for all streams of the process.
 
 A stream waits in the event loop for the future of its transfer's channel. Events that the channel does not hold any
 more are read from the database. Nothing is started before the first stream, and nothing stays after the last one.
@@ -70,7 +70,7 @@ class Channel:
         if not before.done():
             before.set_result(None)
 
-    def after(self, number: int) -> list[Event] | None:
+    def events_after(self, number: int) -> list[Event] | None:
         """The events after this number; None when they have to be read."""
         if number >= self.newest:
             return []
@@ -79,7 +79,7 @@ class Channel:
         return [one for one in self._kept if one.number > number]
 
 
-class Hub:
+class EventHub:
     """The streams of one process. Used in the event loop, but for what says so."""
 
     def __init__(self, service: Service) -> None:
@@ -87,15 +87,15 @@ class Hub:
         self._channels: dict[str, Channel] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
-        self._looking = False
+        self._is_polling = False
         self.closing = False
-        self.all = Feed(service)
+        self.feed = Feed(service)
         self.deliveries = DeliveryStreams(service)
 
     def close(self) -> None:
         """End all streams. From any thread."""
         self.closing = True
-        self.all.close()
+        self.feed.close()
         self.deliveries.close()
         loop = self._loop
         if loop is not None and not loop.is_closed():
@@ -106,18 +106,18 @@ class Hub:
         yield f"retry: {RETRY_MS}\n\n".encode()
         with self._watching(transfer_id) as channel:
             events = await asyncio.to_thread(self._service.events, transfer_id, after)
-            told = channel.progress or await asyncio.to_thread(self._progress, transfer_id)
-            yield b"".join([*map(frame, events), told])
+            sent = channel.progress or await asyncio.to_thread(self._progress, transfer_id)
+            yield b"".join([*map(frame, events), sent])
             after = events[-1].number if events else after
             while not self.closing:
-                changed = channel.changed  # before the look, so that nothing is missed
-                found = channel.after(after)
+                changed = channel.changed  # before the read, so that nothing is missed
+                found = channel.events_after(after)
                 events = await asyncio.to_thread(self._service.events, transfer_id, after) if found is None else found
                 after = events[-1].number if events else after
                 pieces = [frame(event) for event in events]
-                if channel.progress not in (b"", told):
-                    told = channel.progress
-                    pieces.append(told)
+                if channel.progress not in (b"", sent):
+                    sent = channel.progress
+                    pieces.append(sent)
                 if pieces:
                     yield b"".join(pieces)
                     continue
@@ -135,9 +135,9 @@ class Hub:
         with self._lock:
             channel = self._channels.setdefault(transfer_id, Channel(loop, 0))
             channel.streams += 1
-            if not self._looking:
-                self._looking = True
-                threading.Thread(target=self._look, args=(loop,), name="seqferry-events", daemon=True).start()
+            if not self._is_polling:
+                self._is_polling = True
+                threading.Thread(target=self._poll, args=(loop,), name="seqferry-events", daemon=True).start()
         try:
             yield channel
         finally:
@@ -146,28 +146,28 @@ class Hub:
                 if channel.streams == 0:
                     del self._channels[transfer_id]
 
-    # --- in the thread that looks ---
+    # --- in the polling thread ---
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._service.changes()
         seen: dict[str, int] = {}
-        told: dict[str, bytes] = {}
+        sent: dict[str, bytes] = {}
         next_progress = 0.0
         try:
             while True:
                 with self._lock:
                     watched = list(self._channels)
                     if not watched or self.closing:
-                        self._looking = False
+                        self._is_polling = False
                         return
                 seen = {each: number for each, number in seen.items() if each in watched}
-                told = {each: text for each, text in told.items() if each in watched}
+                sent = {each: text for each, text in sent.items() if each in watched}
                 now = time.monotonic()
                 with_progress = now >= next_progress
                 if with_progress:
                     next_progress = now + _PROGRESS_SECONDS
                 try:
-                    self._tell(loop, watched, seen, told, with_progress=with_progress)
+                    self._publish(loop, watched, seen, sent, with_progress=with_progress)
                 except Exception as why:  # noqa: BLE001 - the streams go on when the database is back
                     log.warning("events cannot be read: %s", why)
                     time.sleep(_PROGRESS_SECONDS)
@@ -175,12 +175,12 @@ class Hub:
         finally:
             waiting.close()
 
-    def _tell(
+    def _publish(
         self,
         loop: asyncio.AbstractEventLoop,
         watched: list[str],
         seen: dict[str, int],
-        told: dict[str, bytes],
+        sent: dict[str, bytes],
         *,
         with_progress: bool,
     ) -> None:
@@ -194,12 +194,12 @@ class Hub:
             if transfer_id in seen and seen[transfer_id] < number:
                 events = self._service.events(transfer_id, seen[transfer_id])
             fresh = progress.get(transfer_id)
-            if fresh == told.get(transfer_id):
+            if fresh == sent.get(transfer_id):
                 fresh = None
             first = transfer_id not in seen
             seen[transfer_id] = events[-1].number if events else max(number, seen.get(transfer_id, 0))
             if fresh is not None:
-                told[transfer_id] = fresh
+                sent[transfer_id] = fresh
             if events or fresh is not None or first:
                 loop.call_soon_threadsafe(self._add, transfer_id, events, fresh, seen[transfer_id])
 

@@ -31,7 +31,7 @@ _LARGEST: Final = 1024 * 1024
 """Bytes of a body that is looked into: larger ones come from programs."""
 
 
-def place_of(request: Request, error: SeqferryError) -> str | None:
+def find_field(request: Request, error: SeqferryError) -> str | None:
     """``body.FIELD`` or ``query.FIELD`` for the first option of the error that the request has; None: it has none."""
     if not error.options:
         return None

@@ -87,7 +87,7 @@ def _plain(given: argparse.Namespace) -> None:
 
 
 def _tuned(given: argparse.Namespace) -> None:
-    """All files at once through one transfer manager."""
+    """All files concurrently through one transfer manager."""
     client = _client(given)
     manager: Any = importlib.import_module("s3transfer.manager")
     config = manager.TransferConfig(
@@ -120,9 +120,9 @@ def _mirror(given: argparse.Namespace) -> None:
 
 
 def _crt(given: argparse.Namespace) -> None:
-    """All files at once through the CRT's client, which finds out itself how many requests are of use.
+    """All files concurrently through the CRT client, which chooses the number of requests.
 
-    By s3transfer's own class, since boto3's switch for it knows no other endpoint than AWS.
+    It uses the class of s3transfer, since the setting in boto3 supports AWS endpoints only.
     """
     session: Any = importlib.import_module("botocore.session").Session()
     crt: Any = importlib.import_module("s3transfer.crt")

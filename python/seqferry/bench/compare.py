@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.bench import against, methods, output, plots, transfer, workload
+from seqferry.bench import baselines, methods, output, plots, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
@@ -110,18 +110,18 @@ class PreparedComparison:
     plan: Plan
     storage: Storage
     acceleration: Acceleration | None
-    """None: no method that was asked for would use it."""
+    """None: no requested method would use it."""
     left_out: tuple[str, ...]
     origin: Storage | None = None
     """Bucket that copies are made from; None: the same."""
-    baseline: against.Baseline | None = None
-    """An earlier report that the figures are set against."""
+    baseline: baselines.Baseline | None = None
+    """An earlier report that the figures are compared with."""
 
     def lines(self, *, keep: bool = False) -> list[str]:
         """Summary of the runs, traffic and price to come, printed before the bench asks for consent."""
         plan, place = self.plan, self.storage.place
         parameters, traffic = plan.parameters, plan.traffic
-        told = [
+        found = [
             (
                 f"{', '.join(each.name for each in parameters.workloads)}; {' and '.join(parameters.directions)}; "
                 f"{count(len(plan.variants), 'method')} or settings of them, each {parameters.warm_up} times to warm "
@@ -137,7 +137,7 @@ class PreparedComparison:
             ),
         ]
         if place.endpoint_url is None:
-            told.append(
+            found.append(
                 f"on AWS that is about ${traffic.request_dollars:.2f} for requests, and about "
                 f"${traffic.egress_dollars:.2f} for traffic unless this machine is in {place.region}"
                 + (
@@ -147,8 +147,8 @@ class PreparedComparison:
                 )
             )
         if self.acceleration is not None and not self.acceleration.available:
-            told.append(self.acceleration.why)
-        return [*told, *self.left_out]
+            found.append(self.acceleration.why)
+        return [*found, *self.left_out]
 
     def run(self, *, work_folder: Path | None, keep: bool, tell: ProgressListener) -> tuple[Outcome, dict[str, Any]]:
         """Does it; returns what came of it, and the document of it.
@@ -187,7 +187,7 @@ def prepare(
         UsageError, ConfigError, StorageError: one of them cannot be used.
     """
     cases = [(each.name, direction) for each in parameters.workloads for direction in parameters.directions]
-    earlier = None if baseline is None else against.read_baseline(baseline, cases)
+    earlier = None if baseline is None else baselines.read_baseline(baseline, cases)
     if copy_from is not None and "copy" not in parameters.directions:
         raise UsageError("--copy-from names the source of copies: give --direction copy or all with it.")
     places = [_fresh_prefix(each) for each in (target, copy_from) if each is not None]

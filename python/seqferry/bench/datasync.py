@@ -1,9 +1,9 @@
 """AWS DataSync, modelled from its documented prices and known rates: it cannot be measured from a user's machine.
 
-It is a service that runs tasks between locations, with an agent beside the user's disk. What is told of it here is
-arithmetic, and labelled so wherever it shows. Rates, at best: 10 Gb/s is what
-one agent is said to reach; 622 MiB/s is what S3Mirror's authors measured from S3 to S3 (11.88 TiB in 5.6 hours).
-Preparing, listing and verifying come on top, and S3's requests are paid apart.
+DataSync runs tasks between locations, with an agent beside the user's disk. The figures here are computed, and labelled
+as computed wherever they are shown. Best rates: 10 Gb/s for one agent, as documented; 622 MiB/s from S3 to S3, as the
+authors of S3Mirror measured (11.88 TiB in 5.6 hours). Preparing, listing and verifying are not included, nor are the
+prices of S3 requests.
 """
 
 from __future__ import annotations

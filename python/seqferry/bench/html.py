@@ -45,7 +45,7 @@ def document(title: str, body: Iterable[str]) -> str:
 
 def pairs(rows: Iterable[tuple[str, object]]) -> str:
     """Names with their values."""
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(told))}</dd>" for name, told in rows) + "</dl>"
+    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in rows) + "</dl>"
 
 
 def items(lines: Iterable[str], style: str = "") -> str:

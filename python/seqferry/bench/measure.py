@@ -176,7 +176,7 @@ class Watch:
     def cpu_s(self) -> float:
         """User and system time of all of the processes so far, seconds; of those that ended, as last seen."""
         for pid in self.tree():
-            self._look_at_time(pid)
+            self._sample_cpu_time(pid)
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
     def tree(self) -> Iterator[int]:
@@ -190,7 +190,7 @@ class Watch:
                 continue
             yield pid
 
-    def _look_at_time(self, pid: int) -> None:
+    def _sample_cpu_time(self, pid: int) -> None:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
@@ -200,7 +200,7 @@ class Watch:
         self._ticks[pid] = int(fields[11]) + int(fields[12])
 
     def _watch(self) -> None:
-        # The first look comes at once: a process has begun its program when Popen returns.
+        # The first sample is taken immediately: a process has begun its program when Popen returns.
         while True:
             for pid in self.tree():
                 try:
@@ -210,7 +210,7 @@ class Watch:
                 mark = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
                 if mark:
                     self._peaks[pid] = int(mark.split()[1])
-                self._look_at_time(pid)
+                self._sample_cpu_time(pid)
             if self._stop.wait(self._EVERY):
                 return
 

@@ -1,8 +1,8 @@
 """The methods that are compared: how each is found and called, and with which settings.
 
-Each runs as the user would run it, by its own defaults, unless threads or part sizes are asked for. Threads are then
-the requests that it may have under way in all: tools that count files and the parts of a file apart get them divided,
-so that the product is about the same for all.
+Each runs as the user would run it, with its own defaults, unless threads or part sizes are given. Threads are then the
+requests that it may have in flight. Tools with separate limits for files and for parts of a file get limits whose
+product is about that number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from seqferry.bench.storage import Place
+from seqferry.bench.storage import BenchPrefix
 
 Direction = Literal["upload", "download", "copy"]
 _FILES: Final[tuple[Direction, ...]] = ("upload", "download")
@@ -51,19 +51,19 @@ class Variant:
 
     @property
     def label(self) -> str:
-        told = [self.method]
+        words = [self.method]
         if self.threads is not None:
-            told.append(f"{self.threads} thread{'' if self.threads == 1 else 's'}")
+            words.append(f"{self.threads} thread{'' if self.threads == 1 else 's'}")
         if self.part_size is not None:
-            told.append(f"{self.part_size / MIB:g} MiB parts")
-        return ", ".join(told)
+            words.append(f"{self.part_size / MIB:g} MiB parts")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Move all files of a folder below a prefix, all objects below it into the folder, or those of another prefix."""
 
-    place: Place
+    place: BenchPrefix
     below: str
     """A prefix that ends with a slash."""
     direction: Direction
@@ -83,8 +83,8 @@ class Job:
     def accelerated(self) -> bool:
         return self.variant.method.endswith(ACCELERATED)
 
-    def both(self, local: str, remote: str) -> tuple[str, str]:
-        """Source and target; of a copy the source is ``origin`` in place of the local name."""
+    def source_and_target(self, local: str, remote: str) -> tuple[str, str]:
+        """Source and target. ``local`` is the source of an upload or a copy, and the target of a download."""
         return (remote, local) if self.direction == "download" else (local, remote)
 
     def local(self, folder: str, origin: str) -> str:
@@ -95,11 +95,11 @@ class Job:
         return ("--endpoint-url", self.place.endpoint_url) if self.place.endpoint_url else ()
 
     def divide_requests(self) -> tuple[int, int] | None:
-        """Number of files at once, and of parts of each; None when the variant sets no number of threads."""
+        """Number of concurrent files, and of parts of each; None when the variant sets no number of threads."""
         if self.variant.threads is None:
             return None
-        at_once = min(self.variant.threads, self.files)
-        return at_once, max(self.variant.threads // at_once, 1)
+        concurrent = min(self.variant.threads, self.files)
+        return concurrent, max(self.variant.threads // concurrent, 1)
 
 
 def _nothing(_: Job) -> dict[str, str]:
@@ -181,7 +181,7 @@ def _client_words(method: str) -> Callable[[Job], list[str]]:
 
 
 def _aws(job: Job) -> list[str]:
-    source, target = job.both(job.local(str(job.folder), "s3://"), job.uri)
+    source, target = job.source_and_target(job.local(str(job.folder), "s3://"), job.uri)
     return ["s3", "cp", source, target, "--recursive", "--only-show-errors", *job.endpoint()]
 
 
@@ -203,7 +203,7 @@ def _aws_environment(job: Job) -> dict[str, str]:
 
 
 def _s5cmd(job: Job) -> list[str]:
-    source, target = job.both(job.local(f"{job.folder}/", "s3://"), job.uri)
+    source, target = job.source_and_target(job.local(f"{job.folder}/", "s3://"), job.uri)
     if source.startswith("s3://"):
         source += "*"
     divided, part_size = job.divide_requests(), job.variant.part_size
@@ -221,14 +221,14 @@ def _rclone(job: Job) -> list[str]:
     divided, part_size = job.divide_requests(), job.variant.part_size
     words = [
         "copy",
-        *job.both(job.local(str(job.folder), "store:"), f"store:{job.place.bucket}/{job.below}"),
+        *job.source_and_target(job.local(str(job.folder), "store:"), f"store:{job.place.bucket}/{job.below}"),
         "--config",
         os.devnull,
     ]
     words.append("--s3-no-check-bucket")
     if divided:
-        at_once, parts = (str(number) for number in divided)
-        words += ["--transfers", at_once, "--s3-upload-concurrency", parts, "--multi-thread-streams", parts]
+        concurrent, parts = (str(number) for number in divided)
+        words += ["--transfers", concurrent, "--s3-upload-concurrency", parts, "--multi-thread-streams", parts]
     if part_size or (divided and divided[1] > 1):
         # By default only files of 200 MiB and more are divided at all, and threads would mean nothing to smaller ones.
         part = f"{part_size or 16 * MIB}B"
@@ -255,7 +255,13 @@ def _rclone_environment(job: Job) -> dict[str, str]:
 def _seqferry(job: Job) -> list[str]:
     variant = job.variant
     return [
-        *("cp", *job.both(job.local(f"{job.folder}/", "s3://"), job.uri), "--quiet", "--region", job.place.region),
+        *(
+            "cp",
+            *job.source_and_target(job.local(f"{job.folder}/", "s3://"), job.uri),
+            "--quiet",
+            "--region",
+            job.place.region,
+        ),
         *(("--endpoint-url", _ACCELERATED_ENDPOINT) if job.accelerated else job.endpoint()),
         *(("--max-requests", str(variant.threads)) if variant.threads else ()),
         *(("--part-size", str(variant.part_size)) if variant.part_size else ()),
@@ -393,7 +399,7 @@ def _version(method: Method, command: Sequence[str]) -> str:
 
 
 def version_of(command: Sequence[str]) -> str:
-    """The first line that a command prints, which is asked for its version."""
+    """The version of a program: the first line that this command prints."""
     try:
         ended = subprocess.run(  # noqa: S603 - a tool that was found on the path
             command,

@@ -80,6 +80,6 @@ def _render_modelled(result: dict[str, Any]) -> str:
 
 def _methods(result: dict[str, Any]) -> str:
     rows = [(each["name"], each["version"], each["what"]) for each in result["methods"]]
-    told = html.table(("method", "version", "settings"), rows, words=3)
+    methods = html.table(("method", "version", "settings"), rows, words=3)
     left_out = [*result["left_out"], *([result["acceleration"]] if result["acceleration"] else [])]
-    return told + html.items(left_out, "dim")
+    return methods + html.items(left_out, "dim")

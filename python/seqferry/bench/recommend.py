@@ -21,7 +21,7 @@ RULE: Final = (
     f"{FEWEST} runs of each nothing is said to be ahead."
 )
 
-_Tell = Callable[[Spread], str]
+_Render = Callable[[Spread], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ def advise(series: Sequence[Series]) -> list[Advice]:
 def _case(workload: Workload, direction: Direction, series: Sequence[Series]) -> Advice:
     speeds = [(each.label, each.speed) for each in series if each.speed is not None]
     cpus = [(each.label, each.cpu_per_gib) for each in series if each.cpu_per_gib is not None]
-    fastest, speed_text = _first(speeds, most=True, tell=lambda one: rate(one.median), word="fastest", unit="as fast")
-    least, cpu_text = _first(
-        cpus, most=False, tell=lambda one: f"{one.median:.2f} s/GiB", word="cheapest in CPU", unit="the CPU time"
+    fastest, speed_text = _rank(speeds, most=True, render=lambda one: rate(one.median), word="fastest", unit="as fast")
+    least, cpu_text = _rank(
+        cpus, most=False, render=lambda one: f"{one.median:.2f} s/GiB", word="cheapest in CPU", unit="the CPU time"
     )
     sentence = _sentence(workload, direction, fastest, series)
     return Advice(workload.name, direction, fastest, least, speed_text, cpu_text, sentence)
@@ -202,25 +202,25 @@ def _own_cpu(first: Series, ranked: Sequence[Series]) -> str:
     return f", for {times:.1f} times the CPU time of {_label(least)}"
 
 
-def _first(
-    found: Sequence[tuple[str, Spread]], *, most: bool, tell: _Tell, word: str, unit: str
+def _rank(
+    found: Sequence[tuple[str, Spread]], *, most: bool, render: _Render, word: str, unit: str
 ) -> tuple[tuple[str, ...], str]:
     if not found:
         return (), "no run succeeded"
     ranked = sorted(found, key=lambda each: each[1].median, reverse=most)
     (label, best), others = ranked[0], ranked[1:]
     if not others:
-        return (label,), f"{label}: {tell(best)}; there is nothing to compare it with"
+        return (label,), f"{label}: {render(best)}; there is nothing to compare it with"
     alike = [(name, other) for name, other in others if min(best.values, other.values) < FEWEST or best.overlaps(other)]
     behind = [each for each in others if each not in alike]
     if not alike:
         name, second = behind[0]
         ratio = best.median / second.median if most else second.median / best.median
         if most:
-            return (label,), f"{label} is {word}: {tell(best)}, {ratio:.2f} times {unit} as {name} ({tell(second)})"
-        return (label,), f"{label} is {word}: {tell(best)}; {name} takes {ratio:.2f} times {unit} ({tell(second)})"
+            return (label,), f"{label} is {word}: {render(best)}, {ratio:.2f} times {unit} as {name} ({render(second)})"
+        return (label,), f"{label} is {word}: {render(best)}; {name} takes {ratio:.2f} times {unit} ({render(second)})"
     names = (label, *(name for name, _ in alike))
-    told = ", ".join(f"{name} ({tell(one)})" for name, one in ((label, best), *alike))
+    listed = ", ".join(f"{name} ({render(one)})" for name, one in ((label, best), *alike))
     least = min(one.values for one in (best, *(other for _, other in alike)))
     why = f"{few_runs(least)};" if least < FEWEST else "no difference beyond the spread"
-    return names, f"{why} between {told}"
+    return names, f"{why} between {listed}"

@@ -12,11 +12,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from seqferry.bench import against, datasync, recommend, uses
+from seqferry.bench import baselines, datasync, recommend, uses
 from seqferry.bench.machine import installed_version, machine
 from seqferry.bench.recommend import Series
 from seqferry.bench.spread import Spread
-from seqferry.bench.storage import Acceleration, Place
+from seqferry.bench.storage import Acceleration, BenchPrefix
 from seqferry.bench.transfer import MeasuredRun, Outcome, Plan
 
 SCHEMA: Final = 2
@@ -26,17 +26,17 @@ bytes are on the disk."""
 
 def document(
     plan: Plan,
-    place: Place,
+    place: BenchPrefix,
     acceleration: Acceleration | None,
     left_out: Sequence[str],
     outcome: Outcome,
-    baseline: against.Baseline | None = None,
+    baseline: baselines.Baseline | None = None,
 ) -> dict[str, Any]:
     """JSON values only."""
     parameters = plan.parameters
     series = make_series(plan, outcome.runs)
     results = [_series(each) for each in series]
-    against.compare(results, baseline)
+    baselines.compare(results, baseline)
     return {
         "schema": SCHEMA,
         "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
@@ -73,8 +73,8 @@ def document(
         "left": outcome.left,
         "runs": [_run(run) for run in outcome.runs],
         "results": results,
-        "standard": against.STANDARDS,
-        "streams": against.streams(results),
+        "standard": baselines.STANDARDS,
+        "streams": baselines.streams(results),
         "baseline": None if baseline is None else baseline.facts(),
         "rule": recommend.RULE,
         "recommendations": [asdict(each) for each in recommend.advise(series)],

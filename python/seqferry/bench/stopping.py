@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 
 @contextlib.contextmanager
-def end_as_by_ctrl_c() -> Generator[None]:
+def exit_as_interrupted() -> Generator[None]:
     """Lets a service manager's SIGTERM and a closed terminal end the bench as Ctrl-C does: tidied up."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""The bucket as an independent client sees it: boto3 prepares, reads back and removes, outside of all measured time.
+"""An independent client of the bucket: boto3 prepares, reads back and removes objects, outside of all measured time.
 
-Everything lies below one fresh prefix, to which no other client writes: removing it is removing the bench.
-Credentials are resolved once, by boto3's own chain, and handed to every method as environment
-variables; no text of ours holds them.
+All objects are below one new prefix, to which no other client writes, so that removing the prefix removes them all.
+Credentials are resolved once, by boto3's own chain, and passed to every method as environment variables. No output
+contains them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from urllib.parse import urlsplit
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 
 CONNECTIONS: Final = 16
-_DELETED_AT_ONCE: Final = 1000
+_DELETED_TOGETHER: Final = 1000
 """Keys in one request: S3's limit."""
 _PASSES: Final = 5
 _SETTLE: Final = 1.0
-"""Seconds between two looks at what is left: a request of a client that was killed may still take effect."""
+"""Seconds between two listings of the rest: a request of a client that was killed may still take effect."""
 NEEDS_BOTO3: Final = "seqferry bench needs boto3. Install it with: pip install 'seqferry[bench]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BenchPrefix:
     """Bucket, prefix and endpoint of the objects of one bench. Holds no secret."""
 
     bucket: str
@@ -56,7 +56,7 @@ class Acceleration:
 class Storage:
     """A bucket and the client for it. Made by ``connect``."""
 
-    def __init__(self, place: Place, client: Any, credentials: Any) -> None:
+    def __init__(self, place: BenchPrefix, client: Any, credentials: Any) -> None:
         self.place = place
         self._client = client
         self._credentials = credentials
@@ -134,7 +134,7 @@ class Storage:
             raise self._request_error("ListObjectsV2", below, error) from None
 
     def read(self, key: str, start: int, length: int) -> bytes:
-        """A range of an object; more or fewer bytes than asked for when that is what the storage sent.
+        """A range of an object; more or fewer bytes than requested if the storage sent so many.
 
         Raises:
             StorageError: the object cannot be read.
@@ -143,7 +143,7 @@ class Storage:
             answer = self._client.get_object(
                 Bucket=self.place.bucket, Key=key, Range=f"bytes={start}-{start + length - 1}"
             )
-            # One byte more than asked for shows a storage that ignores ranges, without reading all it sends.
+            # One more byte than requested detects a storage that ignores ranges, without reading the whole answer.
             return answer["Body"].read(length + 1)
         except _errors() as error:
             raise self._request_error("GetObject", key, error) from None
@@ -162,17 +162,16 @@ class Storage:
                     time.sleep(_SETTLE)
                 if not self._remove_once(below) and turn:
                     return
-                if not turn and not self._anything(below):
+                if not turn and not self._is_anything_left(below):
                     return
         except _errors() as error:
             raise self._request_error("DeleteObjects", below, error) from None
-        if self._anything(below):
+        if self._is_anything_left(below):
             raise StorageError(f"s3://{self.place.bucket}/{below}: objects or uploads are there again and again.")
 
-    # What is listed is removed, and some servers list more than what is below the prefix (SeaweedFS, unfinished
-    # uploads): each key is looked at.
+    # Some servers list more than the keys below the prefix (SeaweedFS, unfinished uploads), so each key is checked.
 
-    def _anything(self, below: str) -> bool:
+    def _is_anything_left(self, below: str) -> bool:
         return next(self._uploads(below), None) is not None or next(self._objects(below), None) is not None
 
     def _remove_once(self, below: str) -> bool:
@@ -189,7 +188,7 @@ class Storage:
         for entry in self._versions(below):
             found = True
             doomed.append(entry)
-            if len(doomed) == _DELETED_AT_ONCE:
+            if len(doomed) == _DELETED_TOGETHER:
                 self._delete(doomed)
                 doomed = []
         if doomed:
@@ -281,7 +280,7 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
     on_aws = is_aws(used)
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     found = headers.get("x-amz-bucket-region") if on_aws else None
-    place = Place(
+    place = BenchPrefix(
         bucket=bucket,
         prefix=prefix,
         endpoint_url=None if on_aws else used,

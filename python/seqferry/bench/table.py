@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from seqferry.bench.against import STANDARDS, Case, by_case
+from seqferry.bench.baselines import STANDARDS, Case, by_case
 from seqferry.model.formatting import size
 
 _MIB: Final = 2**20
@@ -32,13 +32,13 @@ def streams(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]
         numbers = sorted({each["threads"] for each in own})
         rows: Rows = []
         for method, part_size in dict.fromkeys((each["method"], each["part_size"]) for each in own):
-            told = {
+            increases = {
                 each["threads"]: _percent(each["increase_percent"])
                 for each in own
                 if (each["method"], each["part_size"]) == (method, part_size)
             }
             label = method if part_size is None else f"{method}, {part_size / _MIB:g} MiB parts"
-            rows.append((label, *(told.get(number, "-") for number in numbers)))
+            rows.append((label, *(increases.get(number, "-") for number in numbers)))
         least = own[0]["against_threads"]
         title = f"{direction}, {workload}: percent increase by number of streams, against {least}"
         yield title, ("method", *(str(number) for number in numbers)), rows

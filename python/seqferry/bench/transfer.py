@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
 from seqferry.bench.methods import METHODS, MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
-from seqferry.bench.stopping import end_as_by_ctrl_c
+from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -160,7 +160,7 @@ def make_plan(parameters: ComparisonParameters, methods: Sequence[InstalledMetho
         ConfigError: none of the methods is installed.
     """
     if not methods:
-        raise ConfigError("None of the methods that were asked for is installed.")
+        raise ConfigError("None of the requested methods is installed.")
     variants: dict[Direction, tuple[tuple[InstalledMethod, Variant], ...]] = {
         direction: _variants(parameters, methods, direction) for direction in parameters.directions
     }
@@ -279,7 +279,7 @@ def run(
     outcome = Outcome(load_before=load())
     storages = [storage] if origin is None else [storage, origin]
     folder = _make_folder(work_folder, plan.disk_bytes)
-    with end_as_by_ctrl_c():
+    with exit_as_interrupted():
         try:
             _Runner(plan, storages, folder, tell, piece, outcome.runs, keep=keep).all()
         except KeyboardInterrupt:
@@ -316,7 +316,7 @@ def _tidy(
     storages: Sequence[Storage], folder: Path, tell: ProgressListener, *, stopped: Outcome, keep: bool
 ) -> str | None:
     if keep:
-        tell.say(f"kept, as asked for: {' and '.join(each.place.uri for each in storages)}")
+        tell.say(f"kept, as requested: {' and '.join(each.place.uri for each in storages)}")
     elif stopped.interrupted:
         tell.say("Stopped. Removing what was written; once more Ctrl-C leaves it.")
     left: list[str] = []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from seqferry.bench.against import by_case
+from seqferry.bench.baselines import by_case
 from seqferry.bench.recommend import display_name, few_runs, join_names
 from seqferry.bench.spread import FEWEST, Spread
 from seqferry.model.formatting import duration
@@ -107,8 +107,8 @@ def _all(best: dict[str, dict[tuple[str, str], Row]]) -> UseAdvice:
     method = min(worst, key=lambda name: worst[name])
     ratio, (workload, direction) = worst[method]
     where = f"its worst case, {direction} of {workload}, takes {ratio:.2f} times the best"
-    told = "the fastest in every case" if ratio <= 1 else where
+    text = "the fastest in every case" if ratio <= 1 else where
     least = min(each["runs"] for own in best.values() for each in own.values())
     if least < FEWEST and len(best) > 1:
-        told += f"; {few_runs(least)}"
-    return UseAdvice("all", (method,), f"all workloads: {display_name(method)}: {told}")
+        text += f"; {few_runs(least)}"
+    return UseAdvice("all", (method,), f"all workloads: {display_name(method)}: {text}")

@@ -59,12 +59,12 @@ def _names(found: dict[str, int], workload: Workload) -> str | None:
     missing = sorted(wanted.keys() - found.keys())
     surplus = sorted(found.keys() - wanted.keys())
     wrong = sorted(name for name in wanted.keys() & found.keys() if wanted[name] != found[name])
-    told = [
+    differences = [
         f"{len(names)} {what}, first {', '.join(names[:_SHOWN])}"
-        for names, what in ((missing, "missing"), (surplus, "that nobody sent"), (wrong, "of another size"))
+        for names, what in ((missing, "missing"), (surplus, "unexpected"), (wrong, "of another size"))
         if names
     ]
-    return "not what was sent: " + "; ".join(told)
+    return "not what was sent: " + "; ".join(differences)
 
 
 def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str | None:
@@ -79,7 +79,7 @@ def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str 
         name, start, length, digest = piece
         content = read(name, start, length)
         if len(content) != length:
-            return f"{len(content)} bytes of {name} at {start} were read where {length} were asked for"
+            return f"{len(content)} bytes of {name} at {start} were read where {length} were requested"
         if hashlib.sha256(content).digest() != digest:
             return f"not what was sent: {name} differs within bytes {start} to {start + length - 1}"
         return None

@@ -44,9 +44,9 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 50)
 
     from seqferry.cli.app import run
-    from seqferry.cli.output.text import escape_what_cannot_be_encoded
+    from seqferry.cli.output.text import escape_unencodable_output
 
-    escape_what_cannot_be_encoded()
+    escape_unencodable_output()
     signal.signal(signal.SIGINT, at_interrupt)
     code = run()
     logging.shutdown()

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from copy import copy
+from functools import cache
 from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -16,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, examples, exits, fingers, group_commands, selecting
-from seqferry.cli.groups import Output
+from seqferry.cli import errors, exits, foreign_commands, grouped_options, spec_arguments
 from seqferry.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,175 +25,140 @@ if TYPE_CHECKING:
     from typer._click.core import Context, Parameter
     from typer.models import CommandInfo
 
-_HELP = """Moves sequencing data between S3 buckets and disks: fast, durable, observable, provable.
+    from seqferry.cli.help_text import View
 
-Every transfer is recorded before it starts and can be resumed after anything: Ctrl-C, a crash, a reboot.
-"""
+_HELP = (
+    "Transfer sequencing data between S3 buckets and disks, fast and verified. Every transfer is recorded and can be "
+    "resumed after an interruption."
+)
 
 _EPILOG = (
     f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning, _ in exits.TABLE)}. "
-    "Words of the AWS CLI, s5cmd and rclone are understood: docs/use/coming-from.md."
+    "Commands of the AWS CLI, s5cmd and rclone are accepted: docs/use/coming-from.md."
 )
 
-COMMANDS: Final = (
-    "cp",
-    "sync",
-    "mv",
-    "rm",
-    "run",
-    "check",
-    "pack",
-    "unpack",
-    "tar",
-    "status",
-    "doctor",
-    "preflight",
-    "iam-policy",
-    "watch",
-    "pause",
-    "resume",
-    "retry",
-    "cancel",
-    "set",
-    "label",
-    "share",
-    "schedule",
-    "report",
-    "verify",
-    "audit",
-    "prune",
-    "ls",
-    "du",
-    "cat",
-    "head",
-    "presign",
-    "mb",
-    "rb",
-    "cleanup",
-    "mount",
-    "umount",
-    "mounts",
-    "cache",
-    "gateway",
-    "serve",
-    "worker",
-    "workers",
-    "token",
-    "notify",
-    "config",
-    "aws",
-    "s5cmd",
-    "nextflow",
-    "cost",
-    "bench",
-    "demo",
-    "completion",
-    "man",
-)
-"""The commands in the order of ``--help``. Each is a function, or a group, of its name in the module of its name, with
+GROUPS: Final = {
+    "Transfer": ("cp", "sync", "mv", "rm", "run", "pack", "unpack", "mb", "rb"),
+    "Inspect": ("ls", "du", "cat", "head", "check", "tar", "presign", "preflight"),
+    "Control": ("status", "watch", "pause", "resume", "retry", "cancel", "set", "label", "schedule"),
+    "Records": ("report", "verify", "audit", "share", "prune"),
+    "Mount and share": ("mount", "umount", "mounts", "cache", "gateway"),
+    "Operate": (
+        *("serve", "worker", "workers", "token", "notify", "config", "doctor", "cleanup", "iam-policy", "cost"),
+        *("bench", "demo", "completion", "man"),
+    ),
+    "Pipelines": ("nextflow", "aws", "s5cmd"),
+}
+"""Commands by their group in ``--help``. Each is a function, or a group, of its name in the module of its name, with
 ``_`` for ``-``."""
 
+COMMANDS: Final = tuple(name for names in GROUPS.values() for name in names)
 
 _WIDTH: Final = {"max_content_width": 100}
 """Columns of ``--help`` at most."""
 
 
-class _Group(TyperGroup):
-    def get_params(self, ctx: Context) -> list[Parameter]:
-        return _plain(super().get_params(ctx))
+def _show_help(view: View) -> Callable[[typer.Context, bool], None]:
+    def show(context: typer.Context, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            from seqferry.cli.help_text import VIEW
 
-    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-        _write_examples(ctx, formatter)
-        _tell_aliases(ctx, formatter)
-        super().format_epilog(ctx, formatter)
+            context.meta[VIEW] = view
+            typer.echo(context.get_help())
+            raise typer.Exit(exits.OK)
 
-
-class _Command(TyperCommand):
-    def get_params(self, ctx: Context) -> list[Parameter]:
-        return _plain(super().get_params(ctx))
-
-    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-        _write_examples(ctx, formatter)
-        _tell_aliases(ctx, formatter)
-        super().format_epilog(ctx, formatter)
+    return show
 
 
-def _write_examples(ctx: Context, formatter: HelpFormatter) -> None:
-    """The last panel of ``--help``."""
-    found = examples.lines(ctx.command_path.partition(" ")[2], formatter.width - 2)
-    if found:
-        with formatter.section("Examples"):
-            formatter.write("".join(f"  {line}\n" for line in found))
+def _help_option(name: str, view: View) -> Any:
+    return typer.Option(name, is_eager=True, expose_value=False, callback=_show_help(view))
 
 
-def _with_own_commands(found: typer.Typer) -> typer.Typer:
+@cache
+def _help_options() -> tuple[Parameter, ...]:
+    def asked(
+        _short: Annotated[bool, _help_option("-h", "short")] = False,
+        _all: Annotated[bool, _help_option("--help", "all")] = False,
+        _env: Annotated[bool, _help_option("--help-env", "env")] = False,
+    ) -> None: ...
+
+    made = typer.Typer(add_completion=False, rich_markup_mode=None)
+    made.command()(asked)
+    return tuple(typer.main.get_command(made).params)
+
+
+class _OwnHelp:
+    """Options and text of help, for commands and groups."""
+
+    params: list[Parameter]
+
+    def get_params(self, ctx: Context) -> list[Parameter]:  # noqa: ARG002
+        return _without_pydantic([*self.params, *_help_options()])
+
+    def get_help_option(self, ctx: Context) -> None:  # noqa: ARG002
+        return None
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        from seqferry.cli import help_text
+
+        help_text.write(self, ctx, formatter)
+
+
+class _Group(_OwnHelp, TyperGroup):
+    pass
+
+
+class _Command(_OwnHelp, TyperCommand):
+    pass
+
+
+def _with_own_classes(found: typer.Typer) -> typer.Typer:
     """A group whose commands show their help as the others do, and may be made of groups of options as they are."""
     made = copy(found)
-    made.registered_commands = [_own_command(one) for one in found.registered_commands]
+    made.registered_commands = [_with_own_class(one) for one in found.registered_commands]
     return made
 
 
-def _own_command(found: CommandInfo) -> CommandInfo:
+def _with_own_class(found: CommandInfo) -> CommandInfo:
     made, function = copy(found), found.callback
     assert function is not None
     made.cls = _Command
     made.context_settings = _WIDTH | (made.context_settings or {})
-    if kinds := group_commands.of_command(function):
-        made.cls, made.callback = _of_groups(function, kinds), _nothing
+    if kinds := grouped_options.of_command(function):
+        made.cls, made.callback = _grouped_command(function, kinds), _placeholder
         made.name, made.help = made.name or function.__name__, made.help or getdoc(function)
     return made
 
 
-def _tell_aliases(ctx: Context, formatter: HelpFormatter) -> None:
-    """The words of other tools for this verb, or for verbs."""
-    if rows := fingers.aliases(ctx.command_path.partition(" ")[2]):
-        with formatter.section("Coming from aws, s5cmd, rclone"):
-            formatter.write_dl(rows)
-
-
-def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
+def _grouped_command(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
     """The class of a command whose parameters are groups of options."""
 
     class Command(_Command):
         def __init__(self, name: str | None, **settings: Any) -> None:
-            self._expanded = group_commands.ExpandedParameters(function, kinds)
+            self._expanded = grouped_options.ExpandedParameters(function, kinds)
             settings |= {"params": self._expanded.params, "callback": self._expanded.call}
             super().__init__(name, **settings)
 
         def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
             is_ordered = any("--rule" in parameter.opts for parameter in self.params)
-            return super().parse_args(ctx, selecting.in_order(args) if is_ordered else args)
-
-        def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-            for panel, records in self.panels(ctx).items():
-                with formatter.section(panel):
-                    formatter.write_dl(records)
-
-        def panels(self, ctx: Context) -> dict[str, list[tuple[str, str]]]:
-            """Names and help of the parameters as ``--help`` shows them, by panel."""
-            panels: dict[str, list[tuple[str, str]]] = {}
-            for parameter in self.get_params(ctx):
-                if (record := parameter.get_help_record(ctx)) is not None:
-                    panel = self._expanded.panels.get(str(parameter.name), Output.PANEL)
-                    panels.setdefault(panel, []).append(record)
-            return panels
+            return super().parse_args(ctx, spec_arguments.with_rules(args) if is_ordered else args)
 
     return Command
 
 
-def command_of(name: str, function: Callable[..., Any]) -> Any:
+def build_command(name: str, function: Callable[..., Any]) -> Any:
     """A command by itself, which returns what its function does: for the lines of a list."""
     made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    made.command(name, cls=_of_groups(function, group_commands.of_command(function)))(_nothing)
+    made.command(name, cls=_grouped_command(function, grouped_options.of_command(function)))(_placeholder)
     return typer.main.get_command(made)
 
 
-def _nothing() -> int:
+def _placeholder() -> int:
     """Stands for a function in Typer's list of commands, whose class calls the function itself."""
     raise AssertionError
 
 
-def _plain(parameters: list[Parameter]) -> list[Parameter]:
+def _without_pydantic(parameters: list[Parameter]) -> list[Parameter]:
     """Have defaults taken as they were written, and text as it was given.
 
     Typer would have pydantic confirm that they are what they are, and importing pydantic takes longer than all else of
@@ -201,11 +166,11 @@ def _plain(parameters: list[Parameter]) -> list[Parameter]:
     """
     for parameter in parameters:
         if isinstance(parameter, (TyperArgument, TyperOption)) and "process_value" not in vars(parameter):
-            _take_plainly(parameter)
+            _skip_pydantic(parameter)
     return parameters
 
 
-def _take_plainly(parameter: TyperArgument | TyperOption) -> None:
+def _skip_pydantic(parameter: TyperArgument | TyperOption) -> None:
     usual = parameter.process_value
     several = parameter.multiple or parameter.nargs != 1
     descriptor = parameter.type_descriptor
@@ -266,40 +231,47 @@ def application(arguments: list[str]) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
-    for name in [asked] if asked in COMMANDS else COMMANDS:
-        python_name = name.replace("-", "_")
-        found = getattr(import_module(f"seqferry.cli.commands.{python_name}"), python_name)
-        if isinstance(found, typer.Typer):
-            app.add_typer(_with_own_commands(found), name=name, cls=_Group, context_settings=_WIDTH)
-        elif kinds := group_commands.of_command(found):
-            app.command(name, cls=_of_groups(found, kinds), help=getdoc(found), context_settings=_WIDTH)(_nothing)
-        else:
-            app.command(name, cls=_Command, context_settings=_WIDTH)(found)
+    for group, names in GROUPS.items():
+        for name in names:
+            if asked == name or asked not in COMMANDS:
+                _add(app, name, group)
     return app
+
+
+def _add(app: typer.Typer, name: str, group: str) -> None:
+    python_name = name.replace("-", "_")
+    found = getattr(import_module(f"seqferry.cli.commands.{python_name}"), python_name)
+    settings: dict[str, Any] = {"name": name, "context_settings": _WIDTH, "rich_help_panel": group}
+    if isinstance(found, typer.Typer):
+        app.add_typer(_with_own_classes(found), cls=_Group, **settings)
+    elif kinds := grouped_options.of_command(found):
+        app.command(cls=_grouped_command(found, kinds), help=getdoc(found), **settings)(_placeholder)
+    else:
+        app.command(cls=_Command, **settings)(found)
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    errors.open_closed()
-    errors.outlive_stderr()
-    errors.log_lines()
+    errors.open_closed_streams()
+    errors.ignore_stderr_errors()
+    errors.shorten_logs()
     try:
         try:
             _arm_crash()
-            given = fingers.translate(given)
+            given = foreign_commands.translate(given)
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
             errors.flush()
     except BrokenPipeError:
-        return errors.leave_stdout()
+        return errors.discard_stdout()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of the process
         try:
             code = errors.report(error, as_json=_wants_json(given))
             sys.stdout.flush()
         except (OSError, ConfigError):
             # The error is on stderr already, or stderr is closed.
-            return errors.leave_stdout()
+            return errors.discard_stdout()
         return code
     return result if isinstance(result, int) else exits.OK
 

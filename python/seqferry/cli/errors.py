@@ -114,7 +114,7 @@ class _OneLine(logging.Formatter):
         return f"{message.rstrip(':.')}: {type(why).__name__ if short is None else short.message}"
 
 
-def log_lines() -> None:
+def shorten_logs() -> None:
     """Have the log of a command hold no tracebacks, unless they are asked for."""
     if logging.lastResort is None or _debugging():
         return
@@ -129,14 +129,14 @@ def log_lines() -> None:
     threading.excepthook = of_thread
 
 
-def open_closed() -> None:
+def open_closed_streams() -> None:
     """Open the null device in place of a stdout or stderr that the caller has closed: writing to it must not fail."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives until the process ends
 
 
-class _Lossy(io.FileIO):
+class _LossyStderr(io.FileIO):
     """Standard error of which messages are lost while its disk is full or its terminal is gone: the work goes on.
 
     A reader that has gone away ends the command, as it ends others.
@@ -153,12 +153,12 @@ class _Lossy(io.FileIO):
         return memoryview(data).nbytes if written is None else written
 
 
-def outlive_stderr() -> None:
+def ignore_stderr_errors() -> None:
     """Let the work go on where what is said of it cannot be written."""
     said = sys.stderr
     if said is sys.__stderr__ and isinstance(said, io.TextIOWrapper):
         said.flush()
-        written = io.BufferedWriter(_Lossy(said.fileno(), "w", closefd=False))
+        written = io.BufferedWriter(_LossyStderr(said.fileno(), "w", closefd=False))
         sys.stderr = io.TextIOWrapper(written, encoding=said.encoding, errors=said.errors, line_buffering=True)
 
 
@@ -177,7 +177,7 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def leave_stdout() -> int:
+def discard_stdout() -> int:
     """The reader of stdout went away (``| head``): nothing more can be said there, and that is not worth a message."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives until the process ends
     return exits.FAILED

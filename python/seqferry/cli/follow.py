@@ -76,16 +76,16 @@ class Watch:
     def __init__(self) -> None:
         self.asked_to_stop = False
         # Its put may be called from a signal handler that interrupts its get; Event's and Condition's may not.
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake up the waiting thread. Safe from any thread."""
-        self._bell.put(None)
+        self._wakeups.put(None)
 
     def wait(self, seconds: float) -> None:
         """Return after so many seconds, or as soon as there is news."""
         with suppress(Empty):
-            self._bell.get(timeout=seconds)
+            self._wakeups.get(timeout=seconds)
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def interruptible() -> Generator[Watch]:
         if watch.asked_to_stop:
             os._exit(exits.INTERRUPTED)
         watch.asked_to_stop = True
-        watch.ring()
+        watch.wake()
 
     # nohup ignores SIGHUP before it starts the command; that stays so.
     closed = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
@@ -152,7 +152,7 @@ class WorkerSupervisor:
         notes, self._notes = self._notes, []
         return notes
 
-    def goes_on_without(self, status: Status) -> bool:
+    def continues_without(self, status: Status) -> bool:
         """True when another process works at the transfer, or will."""
         return self.other_works or status.live.workers > (0 if self._worker is None else 1)
 
@@ -165,7 +165,7 @@ class WorkerSupervisor:
         """True while the transfer that was joined has the key of an earlier submission."""
         return self._renewal is not None
 
-    def can(self, status: Status) -> bool:
+    def is_able(self, status: Status) -> bool:
         """True when this process has all that it needs to do the transfer as its worker."""
         return self._service.missing(status) is None
 
@@ -183,7 +183,7 @@ class WorkerSupervisor:
         self._service.name_folders(spec)
         fleet = [] if self._always else self._service.fleet()
         if not fleet:
-            self._become(queue=False)
+            self._start_worker(queue=False)
         if self._worker is None:
             found = self._service.submission(spec, actor=actor, new=new, priority=priority, description=description)
         else:
@@ -193,7 +193,7 @@ class WorkerSupervisor:
         if found.goes_on:
             self._renewal = found.id, spec, actor
         if able := self._service.able(found.id, fleet) if fleet else []:
-            self._leave_to(able, found.id)
+            self._note_others(able, found.id)
         return found
 
     def work(self, status: Status) -> None:
@@ -206,7 +206,7 @@ class WorkerSupervisor:
             self._worker.check()
         elif time.monotonic() >= self._next_try and (self._always or self._is_left(status)):
             self._service.name_folders(status.spec)
-            self._become(queue=True)
+            self._start_worker(queue=True)
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
             self._renew(*self._renewal)
 
@@ -248,21 +248,21 @@ class WorkerSupervisor:
         if able or status.live.workers:
             self._alone_since = None
             if self._left_to is None:
-                self._leave_to(able, status.id)
+                self._note_others(able, status.id)
             return False
         if fleet:
             # A worker learns of what a transfer needs by looking at it.
             self._alone_since = self._alone_since or time.monotonic()
             if time.monotonic() - self._alone_since < _LEARNING:
                 return False
-        why = "No worker is at the database" if not fleet else "No worker at the database can do the transfer"
+        why = "No worker is connected to the database" if not fleet else "No connected worker can run the transfer"
         needs = self._service.missing(status)
         if needs is None:
-            self._notes.append(f"{why}; this command does the work.")
+            self._notes.append(f"{why}; this command runs it.")
         self._left_to = None
         return True
 
-    def _leave_to(self, able: Sequence[ProcessStatus], transfer_id: str) -> None:
+    def _note_others(self, able: Sequence[ProcessStatus], transfer_id: str) -> None:
         self._left_to = len(able)
         self._notes.append(_following_note(able, transfer_id))
 
@@ -272,12 +272,12 @@ class WorkerSupervisor:
             self._renewal = None
         self._next_renewal = time.monotonic() + _TAKE_OVER
 
-    def _become(self, *, queue: bool) -> None:
+    def _start_worker(self, *, queue: bool) -> None:
         from seqferry.workflows.worker import Worker  # a mere look at the status must not pay for it
 
         try:
             self._worker = Worker.start(
-                self._settings, self._service, queue=queue, on_end=self._watch.ring, own_work=True
+                self._settings, self._service, queue=queue, on_end=self._watch.wake, own_work=True
             )
         except WorkerBusyError:
             self._busy = True
@@ -319,7 +319,7 @@ def follow(
     began = time.monotonic()
     shortest, longest = _POLL
     waits_for = None
-    attendants = _Attendants(service, transfer_id)
+    attendants = _PreviousWorker(service, transfer_id)
     was_paused = was_looked_at = False
     try:
         while True:
@@ -327,30 +327,30 @@ def follow(
             show.update(status)
             if not was_looked_at and (status.planned or status.totals.objects or status.ended):
                 was_looked_at = True
-                _tell_of_preflight(service, status, show)
+                _show_preflight(service, status, show)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
-                if not _tell_of_blocker(service, status, show, command):
+                if not _show_blocker(service, status, show, command):
                     _note_wait(status, show, supervisor)
             if (status.state == "paused") != was_paused:
                 was_paused = not was_paused
-                show.note(f"Paused. Go on with: seqferry resume {transfer_id}" if was_paused else "It goes on.")
+                show.note(f"Paused. Continue with: seqferry resume {transfer_id}" if was_paused else "Resumed.")
             if supervisor is not None:
-                _tell_of_place(supervisor, show)
+                _note_workers(supervisor, show)
             if status.ended:
                 return status
             if supervisor is not None:
                 supervisor.work(status)
                 supervisor.check_reach(status)
-                _tell_of_place(supervisor, show)
+                _note_workers(supervisor, show)
                 if supervisor.has_other_key or not supervisor.is_left:
                     attendants.tell(show, supervisor)
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
-                show.note("Stopping (a second Ctrl-C ends at once) ...")
+                show.note("Stopping (press Ctrl-C again to exit immediately) ...")
                 raise Interruption(
-                    going_on=status.live.workers > 0 if supervisor is None else supervisor.goes_on_without(status)
+                    going_on=status.live.workers > 0 if supervisor is None else supervisor.continues_without(status)
                 )
     finally:
         show.close()
@@ -358,7 +358,7 @@ def follow(
             supervisor.leave()
 
 
-def _tell_of_place(supervisor: WorkerSupervisor, show: Display) -> None:
+def _note_workers(supervisor: WorkerSupervisor, show: Display) -> None:
     for note in supervisor.take_notes():
         show.note(text.printable(note))
 
@@ -370,10 +370,10 @@ def _following_note(able: Sequence[ProcessStatus], transfer_id: str) -> str:
         others = f"The worker {process.host}-{process.pid} does the work"
     else:
         others = f"{len(able)} workers share the work" if able else "Another worker does the work"
-    return f"{others}, also without this command. Look again with: seqferry status {transfer_id} --watch"
+    return f"{others}, also without this command. Watch it again with: seqferry status {transfer_id} --watch"
 
 
-class _Attendants:
+class _PreviousWorker:
     """Other workers at the transfer: each is named once, with the moment at which its lease ends in silence."""
 
     def __init__(self, service: Service, transfer_id: str) -> None:
@@ -392,27 +392,29 @@ class _Attendants:
         self._told.add(found.executor_id)
         key = ", with another key" if supervisor.has_other_key else ""
         process = found.process[:1].upper() + found.process[1:]
-        heard = f"{process} is at the transfer{key}, last heard of {max(found.silent, 0):.0f} s ago."
+        heard = f"{process} is at the transfer{key}, last heartbeat {max(found.silent, 0):.0f} s ago."
         if self._service.is_local:
-            show.note(text.printable(f"{heard} This command goes on with the transfer when that process has ended."))
+            show.note(text.printable(f"{heard} This command continues the transfer after that process has ended."))
             return
         from seqferry.workflows.liveness import DEAD_AFTER_SECONDS
 
         until = text.timestamp(time.time() + DEAD_AFTER_SECONDS + _REAPING)
-        show.note(text.printable(f"{heard} Unless it is heard of again, its work is taken over by {until}."))
+        show.note(text.printable(f"{heard} Without another heartbeat its work is taken over by {until}."))
 
 
-def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
+def _show_preflight(service: Service, status: Status, show: Display) -> None:
     found = service.preflight(status.id)
     if found is not None and found["causes"]:
         from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
         # What fails of the objects that go on is told at the end, with what else has failed.
-        lines = report.lines(found, status.spec.source.uri) if found["stopped"] else [report.headline(found)]
+        lines = (
+            report.format_report(found, status.spec.source.uri) if found["stopped"] else [report.format_headline(found)]
+        )
         show.preflight({"id": status.id, **found}, [text.printable(line) for line in lines])
 
 
-def _tell_of_blocker(service: Service, status: Status, show: Display, command: Callable[..., str]) -> bool:
+def _show_blocker(service: Service, status: Status, show: Display, command: Callable[..., str]) -> bool:
     """Say how to go on where the transfer waits for one that needs other credentials; False when it does not."""
     found = service.blocker_out_of_reach(status)
     if found is None:
@@ -422,8 +424,8 @@ def _tell_of_blocker(service: Service, status: Status, show: Display, command: C
     facts = {"id": status.id, "waits_for": status.waits_for, "lacks": missing, "resume": resume, "abandon": abandon}
     lines = [
         f"The transfer waits for transfer {other.id}, which writes to the same keys, and this process lacks {missing}.",
-        f"  go on with that one, where these are:  {resume}",
-        f"  give it up, and this one begins:       {abandon}",
+        f"  continue that one with these credentials:  {resume}",
+        f"  cancel it, to start this one:              {abandon}",
     ]
     show.waiting(facts, [text.printable(line) for line in lines])
     return True
@@ -433,6 +435,9 @@ def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | Non
     if status.waits_for is None:
         return
     note = f"The transfer waits for {status.waits_for}."
-    if status.blocked_by is None and supervisor is not None and supervisor.other_works and supervisor.can(status):
-        note += " The process that holds the state folder is none; this command does the transfer once that has ended."
+    if status.blocked_by is None and supervisor is not None and supervisor.other_works and supervisor.is_able(status):
+        note += (
+            " The process that holds the lock of the state folder is not a worker. "
+            "This command runs the transfer after it has ended."
+        )
     show.note(text.printable(note))

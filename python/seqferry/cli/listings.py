@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import text
-from seqferry.cli.storage import new_engine
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 HumanReadable = Annotated[
     bool,
-    typer.Option("--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Sizes in KiB, MiB, GiB and TiB."),
+    typer.Option(
+        "--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Print sizes in KiB, MiB, GiB and TiB."
+    ),
 ]
 
 

@@ -162,7 +162,7 @@ def _upload_the_rest(served: _WrittenFolder, spec: MountSpec, asked: list[int]) 
     served.drain()
     if served.wait_for_drain(_LOOK):
         return
-    _log(spec, "unmounted; what was written is uploaded until it is all in the bucket, or another signal comes")
+    _log(spec, "unmounted; pending uploads continue until all files are in the bucket, or until another signal")
     while not served.wait_for_drain(_LOOK):
         if len(asked) > told:
             _log(spec, f"ended; the next mount with the cache {spec.cache} uploads the rest")

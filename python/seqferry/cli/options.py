@@ -56,11 +56,11 @@ _PARSERS: Final[dict[Notation, Callable[[str], Any]]] = {"size": size, "bandwidt
 """Parsers of notations for a single text; pairs are parsed by ``spec.properties``, beside each other."""
 
 
-def typer_option(field: OptionField) -> Any:
+def typer_option(field: OptionField, panel: str | None = None) -> Any:
     """Typer's option for a field of a group: what stands in its ``Annotated``."""
     option = field.option
     words = option.words or ("--" + field.name.replace("_", "-"),)
-    return typer.Option(
+    made = typer.Option(
         *words,
         envvar="SEQFERRY_" + words[0].removeprefix("--").replace("-", "_").upper(),
         metavar=option.metavar,
@@ -69,22 +69,42 @@ def typer_option(field: OptionField) -> Any:
         parser=None if option.notation is None else _PARSERS.get(option.notation),
         help=option.help,
         hidden=option.hidden,
+        rich_help_panel=panel,
     )
+    return common(made) if option.common else made
+
+
+def common(option: Any) -> Any:
+    """Marks an option of Typer that ``-h`` shows for a command with many options."""
+    option.is_common = True
+    return option
 
 
 def option_of(group: type[Any], name: str) -> Any:
     """Typer's option for one field of a group, for a command that takes that field alone."""
-    return next(typer_option(field) for field in option_fields(group) if field.name == name)
+    return next(typer_option(field, group.PANEL) for field in option_fields(group) if field.name == name)
 
 
-Json = Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")]
+Json = Annotated[
+    bool,
+    common(
+        typer.Option(
+            "--json", envvar="SEQFERRY_JSON", help="Print NDJSON events to standard output.", rich_help_panel="Output"
+        )
+    ),
+]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", envvar="SEQFERRY_QUIET", help="Print errors only."),
+    common(typer.Option("--quiet", "-q", envvar="SEQFERRY_QUIET", help="Print errors only.", rich_help_panel="Output")),
 ]
 NoProgress = Annotated[
     bool,
-    typer.Option("--no-progress", envvar="SEQFERRY_NO_PROGRESS", help="No progress, only the summary."),
+    typer.Option(
+        "--no-progress",
+        envvar="SEQFERRY_NO_PROGRESS",
+        help="Do not show progress. The summary is printed.",
+        rich_help_panel="Output",
+    ),
 ]
 
 EndpointUrl = Annotated[str | None, option_of(Endpoints, "endpoint_url")]
@@ -100,8 +120,9 @@ Work = Annotated[
     typer.Option(
         "--work",
         envvar="SEQFERRY_WORK",
-        help="Do work in this process too, though other workers are there (PostgreSQL). Otherwise it works only when "
-        "no worker can do the transfer.",
+        help="Also work in this process while other workers run (PostgreSQL). By default it works only if "
+        "no worker can.",
+        rich_help_panel="Transfer",
     ),
 ]
 
@@ -110,8 +131,9 @@ Wait = Annotated[
     typer.Option(
         "--wait",
         envvar="SEQFERRY_WAIT",
-        help="Wait also where only a worker with other credentials can go on, and none is there. Otherwise the command "
-        "ends then, with exit code 5.",
+        help="Wait for a worker with other credentials if only such a worker can continue and none runs. "
+        "By default the command ends with exit code 5.",
+        rich_help_panel="Transfer",
     ),
 ]
 
@@ -125,23 +147,29 @@ MaxSize = Annotated[int | None, option_of(Filters, "max_size")]
 
 BlockMemory = Annotated[
     int | None,
-    typer.Option(
-        "--memory",
-        envvar="SEQFERRY_MOUNT_MEMORY",
-        metavar="SIZE",
-        parser=size,
-        help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
+    common(
+        typer.Option(
+            "--memory",
+            envvar="SEQFERRY_MOUNT_MEMORY",
+            metavar="SIZE",
+            parser=size,
+            help="Memory limit for file contents, at least 16MiB. Default: 512MiB.",
+            rich_help_panel="Speed",
+        )
     ),
 ]
 """Of mounts and gateways, as the next one."""
 
 BlockCache = Annotated[
     Path | None,
-    typer.Option(
-        "--cache",
-        envvar="SEQFERRY_CACHE",
-        metavar="DIR",
-        help="Keep what was read in this folder of a local disk, for later and other processes.",
+    common(
+        typer.Option(
+            "--cache",
+            envvar="SEQFERRY_CACHE",
+            metavar="DIR",
+            help="Cache data that was read in this folder of a local disk. Later processes use it too.",
+            rich_help_panel="Cache",
+        )
     ),
 ]
 
@@ -150,7 +178,8 @@ TakeOver = Annotated[
     typer.Option(
         "--take-over",
         envvar="SEQFERRY_TAKE_OVER",
-        help="Write also where a gateway with another cache has claimed the prefix: that one uploads nothing more.",
+        help="Take over a prefix that a gateway with another cache has claimed. That gateway stops uploading.",
+        rich_help_panel="Writing",
     ),
 ]
 """Of shares and mounts that are written."""
@@ -162,19 +191,21 @@ PlainBandwidth = Annotated[
         envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
         metavar="RATE",
         parser=rate,
-        help="Bytes per second at most, as 50MB/s.",
+        help="Bandwidth limit, as 50MB/s.",
+        rich_help_panel="Speed",
     ),
 ]
 """Options of mounts, which have limits of their own."""
 
-TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, or the start of it.")]
+TransferId = Annotated[str, typer.Argument(metavar="ID", help="Transfer id or its beginning.")]
 StateDir = Annotated[
     str | None,
     typer.Option(
         # Its twin is read with the settings: only a folder given here is repeated in the commands that we suggest.
         "--state-dir",
         metavar="DIR",
-        help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.  [env var: SEQFERRY_STATE_DIR]",
+        help="Folder where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.",
+        rich_help_panel="Output",
     ),
 ]
 
@@ -184,7 +215,8 @@ Price = Annotated[
         "--price",
         envvar="SEQFERRY_PRICE",
         metavar="REGION",
-        help="Show the cost by prices of this region of AWS, as us-east-1, whatever the storage is.",
+        help="Show the cost at list prices of this AWS region, as us-east-1.",
+        rich_help_panel="Output",
     ),
 ]
 
@@ -194,7 +226,8 @@ LogFormat = Annotated[
         "--log-format",
         envvar="SEQFERRY_LOG_FORMAT",
         metavar="text|json",
-        help="Form of the log on stderr: lines for people, or a line of JSON each.",
+        help="Format of the log on standard error: text or JSON lines.",
+        rich_help_panel="Output",
     ),
 ]
 

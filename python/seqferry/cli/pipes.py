@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, PipeOptions, Places, Start, merge
+from seqferry.cli.option_groups import Output, PipeOptions, Places, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -48,7 +48,12 @@ log: Final = logging.getLogger("seqferry.pipes")
 
 _CHUNK: Final = 1024 * 1024
 _LOOK_SECONDS: Final = 0.2
-_PROOF: Final = {"checksum": "its checksum", "etag": "its ETag", "size": "its size", "none": "nothing (it was there)"}
+_VERIFIED_BY: Final = {
+    "checksum": "its checksum",
+    "etag": "its ETag",
+    "size": "its size",
+    "none": "nothing (it was there)",
+}
 _INPUT: Final = "input"
 _OUTPUT: Final = "output"
 _SPEC: Final = "spec.json"
@@ -60,7 +65,7 @@ _PIPE_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _StreamRequest:
     """One command with a pipe. It opens the records for what is put on record, and for nothing else."""
 
     settings: Settings
@@ -70,18 +75,18 @@ class _Work:
     description: Description
 
 
-def is_asked_for(places: Places) -> bool:
+def is_stream(places: Places) -> bool:
     return "-" in (places.source, places.target)
 
 
-def refuse(places: Places, option: str) -> None:
+def reject_streams(places: Places, option: str) -> None:
     """Raise UsageError where a pipe is asked for together with what cannot be done with one."""
-    if is_asked_for(places):
+    if is_stream(places):
         _check_open(places)
         raise UsageError(f"Standard input and output cannot be used with {option}.")
 
 
-def check(places: Places, storage: StorageOptions, start: Start, output: Output) -> None:
+def check_options(places: Places, storage: StorageOptions, start: Start, output: Output) -> None:
     """Refuse options that do not fit a pipe, before a byte is read.
 
     Raises:
@@ -90,7 +95,7 @@ def check(places: Places, storage: StorageOptions, start: Start, output: Output)
     _check_open(places)
     for option, given in (("--dry-run", start.dry_run), ("--detach", start.detach)):
         if given:
-            refuse(places, option)
+            reject_streams(places, option)
     if places.target == "-" and storage.md5:
         raise UsageError(
             f"--md5 is for local files that are copied to S3, and the source is {places.source}; leave it out."
@@ -119,10 +124,10 @@ def copy(
     from seqferry.engine.engine import Engine  # --help need not wait for it
 
     settings = Settings.load(state_dir=output.state_dir, **merge(speed))
-    return _copy(_Work(settings, Engine.of(settings), output, speed, description), given, pipe)
+    return _copy(_StreamRequest(settings, Engine.of(settings), output, speed, description), given, pipe)
 
 
-def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
+def _copy(work: _StreamRequest, given: dict[str, Any], pipe: PipeOptions) -> int:
     given = _expand(work, given)
     if not isinstance(given["source"], str):
         return _concatenate(work, given, pipe)
@@ -133,7 +138,7 @@ def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
     return _store_input(work, given) if given["source"] == "-" else _write_output(work, given)
 
 
-def _expand(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
+def _expand(work: _StreamRequest, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the objects that wildcards select, in the order of their keys, in place of the wildcards."""
     written: list[str] = [given["source"]] if isinstance(given["source"], str) else given["source"]
     if given["raw"] or not any(map(has_wildcard, written)):
@@ -144,7 +149,7 @@ def _expand(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     for source in written:
         if has_wildcard(source):
             spec = _readable({**given, "source": source})
-            found += [spec.source.at(key) for key in reading.select(work.engine, spec)]
+            found += [spec.source.at(key) for key in reading.select_keys(work.engine, spec)]
         else:
             found.append(source)
     return {**given, "source": found, "raw": True, "rules": None}
@@ -155,7 +160,7 @@ def _readable(given: dict[str, Any]) -> ResolvedSpec:
     return identity.resolve(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
 
-def _concatenate(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
+def _concatenate(work: _StreamRequest, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Objects one after another to standard output, each proven; nothing follows one that is not."""
     for source in given["source"]:
         code = _copy(work, {**given, "source": source}, pipe)
@@ -164,7 +169,7 @@ def _concatenate(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
     return exits.OK
 
 
-def _write_output(work: _Work, given: dict[str, Any]) -> int:
+def _write_output(work: _StreamRequest, given: dict[str, Any]) -> int:
     """The object to standard output, in order, each range checked before it is written."""
     spec = _readable(given)
     assert isinstance(spec.source, S3Location)
@@ -174,29 +179,29 @@ def _write_output(work: _Work, given: dict[str, Any]) -> int:
     version_id = spec.versions[0] if spec.versions else None
     pipe = work.engine.write_output(spec.source, version_id=version_id)
     try:
-        return _through(work, pipe, spec.source.uri)
+        return _stream(work, pipe, spec.source.uri)
     except StorageError as why:
         from seqferry.preflight import reading
 
         if pipe.bytes or not reading.is_missing(why):
             raise
-        raise reading.missing(work.engine, spec.source, version_id) from None
+        raise reading.missing_error(work.engine, spec.source, version_id) from None
 
 
-def _store_input(work: _Work, given: dict[str, Any]) -> int:
+def _store_input(work: _StreamRequest, given: dict[str, Any]) -> int:
     """Standard input to the object, in parts as they come."""
     # The source stands for any one file: its name is nowhere used, since the target is a whole key.
     spec = identity.resolve(build_spec(**{**given, "source": sys.executable}, allow_local=True))
     assert isinstance(spec.target, S3Location)
     with _folder(work.settings, work.engine) as folder:
-        _keep(folder / _SPEC, stored.write(spec))
+        _record_upload(folder / _SPEC, stored.write(spec))
         pipe = work.engine.store_input(spec, str(folder / _UPLOAD))
-        code = _through(work, pipe, spec.target.uri)
+        code = _stream(work, pipe, spec.target.uri)
         (folder / _UPLOAD).unlink(missing_ok=True)
         return code
 
 
-def _through(work: _Work, pipe: Pipe, uri: str) -> int:
+def _stream(work: _StreamRequest, pipe: Pipe, uri: str) -> int:
     """See a pipe to its end; returns the exit code."""
     began = time.monotonic()
     with follow.interruptible() as watch:
@@ -214,7 +219,7 @@ def _through(work: _Work, pipe: Pipe, uri: str) -> int:
         return exits.INTERRUPTED
     if not work.output.quiet:
         took = f"{text.size(report.bytes)} in {time.monotonic() - began:.1f} s"
-        display.say(f"{text.printable(uri)}: {took}, verified by {_PROOF.get(report.verified, report.verified)}.")
+        display.say(f"{text.printable(uri)}: {took}, verified by {_VERIFIED_BY.get(report.verified, report.verified)}.")
     return exits.OK
 
 
@@ -222,27 +227,27 @@ def _spool(session: Session, given: dict[str, Any], description: Description) ->
     with _folder(session.settings, session.service.engine, recorded=True) as folder:
         if given["source"] == "-":
             source = folder / _INPUT
-            _fill(source)
-            code = _see_through(session, {**given, "source": str(source), "settle": AT_REST}, description)
+            _read_stdin(source)
+            code = _follow(session, {**given, "source": str(source), "settle": AT_REST}, description)
             if code == exits.INTERRUPTED:
                 # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
                 (folder / paths.LOCK).unlink()
             return code
         target = folder / _OUTPUT
         # It is read once more, at once.
-        code = _see_through(session, {**given, "target": str(target), "page_cache": True}, description)
+        code = _follow(session, {**given, "target": str(target), "page_cache": True}, description)
         if code == exits.OK:
-            _pour(target)
+            _write_stdout(target)
         return code
 
 
-def _see_through(session: Session, given: dict[str, Any], description: Description) -> int:
+def _follow(session: Session, given: dict[str, Any], description: Description) -> int:
     spec = identity.resolve(build_spec(**given, allow_local=True))
     # What came through the pipe cannot come again.
-    return session.copy(spec, known=session.service.check(spec), description=description, wait=True)
+    return session.run(spec, known=session.service.check(spec), description=description, wait=True)
 
 
-def _pour(path: Path) -> None:
+def _write_stdout(path: Path) -> None:
     with path.open("rb") as file:
         try:
             shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
@@ -253,7 +258,7 @@ def _pour(path: Path) -> None:
             raise display.full_stdout(why) from None
 
 
-def _fill(path: Path) -> None:
+def _read_stdin(path: Path) -> None:
     part = path.with_suffix(".part")
     with _disk_errors(path.parent), part.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
@@ -272,16 +277,16 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
     base = settings.state_dir if recorded else settings.working_dir()
     if base is None:
         raise ConfigError(
-            f"The state folder {settings.state_dir} cannot be written, nor can a folder for temporary files: the id of "
-            "the upload would be on record nowhere. Name a folder with --state-dir or TMPDIR."
+            f"The state folder {settings.state_dir} and the folder for temporary files are not writable: the upload id "
+            "cannot be recorded. Name a folder with --state-dir or TMPDIR."
         )
-    place = paths.spool(base)
+    place = paths.spool_folder(base)
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _disk_errors(place):
             paths.make_folders(str(place), mode=0o700)
             with paths.hold_lock(place):  # so that the new folder is not taken for one that was left
-                _sweep(place)
+                _remove_stale(place)
                 folder.mkdir(mode=0o700)
                 paths.sync_folder(str(place))
                 (folder / paths.LOCK).touch()
@@ -302,11 +307,11 @@ def _disk_errors(place: Path) -> Generator[None]:
     except OSError as why:
         raise ConfigError(
             f"Standard input and output pass through {place}: {why.strerror or why}. "
-            "Make room there, or choose another folder with --state-dir."
+            "Free disk space, or choose another folder with --state-dir."
         ) from None
 
 
-def _sweep(place: Path) -> None:
+def _remove_stale(place: Path) -> None:
     """Remove spooled input that no transfer will read.
 
     What was put on the disk as input of a transfer is read by its next worker.
@@ -333,7 +338,7 @@ def _abort_left(engine: Engine, place: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _keep(path: Path, content: str) -> None:
+def _record_upload(path: Path, content: str) -> None:
     with _disk_errors(path.parent), path.open("w", encoding="utf-8") as file:
         file.write(content)
         file.flush()

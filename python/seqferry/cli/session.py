@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, merge
+from seqferry.cli.option_groups import Output, merge
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
@@ -63,21 +63,21 @@ class Session:
         place = () if self.state_dir is None else ("--state-dir", self.state_dir)
         return shlex.join(["seqferry", verb, transfer_id, *options, *place])
 
-    def tell_of_submission(self, submission: Submission) -> None:
+    def report_submission(self, submission: Submission) -> None:
         """Say which earlier transfer goes on instead of a new one."""
         if not submission.goes_on:
             return
-        from seqferry.cli.output import figures
+        from seqferry.cli.output import progress_text
 
-        share = figures.percent(self.service.status(submission.id).totals)
+        share = progress_text.percent(self.service.status(submission.id).totals)
         if self.as_json:
             display.emit("going_on", id=submission.id, percent=share)
         if self.quiet:
             return
         done = "" if share is None else f", {share} % done"
-        display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
+        display.say(f"Continuing transfer {submission.id}{done}; --new starts another.")
 
-    def copy(
+    def run(
         self,
         spec: TransferSpec,
         *,
@@ -89,12 +89,12 @@ class Session:
         wait: bool = False,
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
-        _, code = self.carry(
+        _, code = self.submit_and_follow(
             spec, new=new, known=known, priority=priority, description=description, work=work, wait=wait
         )
         return code
 
-    def carry(
+    def submit_and_follow(
         self,
         spec: TransferSpec,
         *,
@@ -106,7 +106,7 @@ class Session:
         work: bool = False,
         wait: bool = False,
     ) -> tuple[str, int]:
-        """Does what ``copy`` does; returns the id of the transfer as well. ``report`` tells of its end."""
+        """Does what ``run`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
         with (
             follow.interruptible() as watch,
@@ -118,25 +118,25 @@ class Session:
             transfer_id = submission.id
             show = self.display()
             show.show_submission(transfer_id)
-            self.tell_of_submission(submission)
+            self.report_submission(submission)
             if supervisor.other_works and self.limits:
                 show.note(
-                    f"Another process does the work, within limits of its own: {', '.join(self.limits)} of no effect."
+                    f"Another process runs the transfer with its own limits: {', '.join(self.limits)} of no effect."
                 )
-            code = self._see_through(transfer_id, show, watch, supervisor, report or self.report_end)
+            code = self._follow(transfer_id, show, watch, supervisor, report or self.report_end)
         if not (self.quiet or self.as_json or supervisor.other_works):
-            self._tell_of_others(transfer_id)
+            self._report_unfinished(transfer_id)
         return transfer_id, code
 
-    def _tell_of_others(self, transfer_id: str) -> None:
+    def _report_unfinished(self, transfer_id: str) -> None:
         """Tell of unfinished transfers in a local database: this process may have begun to work at them too."""
         if not self.service.is_local:
             return
         for other, state in self.service.unfinished_states().items():
             if other != transfer_id:
-                display.say(f"Unfinished as well: {other} ({state}); go on with: {self.command('resume', other)}")
+                display.say(f"Also unfinished: {other} ({state}); continue with: {self.command('resume', other)}")
 
-    def see_through(
+    def follow(
         self, transfer_id: str, *, work: bool = True, wanted: str = "done", works: bool = False, waits: bool = False
     ) -> int:
         """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.
@@ -152,9 +152,9 @@ class Session:
                 follow.WorkerSupervisor(self.settings, self.service, watch, always=works, waits=waits) if work else None
             )
             report = partial(self.report_end, wanted=wanted)
-            return self._see_through(transfer_id, self.display(), watch, supervisor, report)
+            return self._follow(transfer_id, self.display(), watch, supervisor, report)
 
-    def _see_through(
+    def _follow(
         self,
         transfer_id: str,
         show: Display,
@@ -225,12 +225,12 @@ class Session:
         if self.as_json:
             display.emit("interrupted", id=transfer_id, going_on=going_on, resume=resume, cancel=cancel)
         if going_on:
-            display.say("Stopped watching; the transfer goes on in another process.")
+            display.say("Stopped watching; the transfer continues in another process.")
             display.say(f"  watch again:  {self.command('status', transfer_id, '--watch')}")
         else:
             display.say("Interrupted. Nothing finished is lost, and parts already copied are kept.")
-            display.say(f"  go on with:   {resume}")
-        display.say(f"  give up with: {cancel}")
+            display.say(f"  continue:     {resume}")
+        display.say(f"  cancel:       {cancel}")
         return exits.INTERRUPTED
 
     def _say_out_of_reach(self, transfer_id: str, why: follow.OutOfReach) -> int:
@@ -242,10 +242,12 @@ class Session:
         what = (
             f"Transfer {transfer_id}" if own else f"Transfer {why.other_id}, which writes to the same keys before it,"
         )
-        display.say(text.printable(f"{what} needs {why.missing}, and no process that works has it: nothing goes on."))
-        display.say(f"  go on with it, where these are: {resume}")
-        display.say(f"  give it up:                     {abandon}")
-        display.say("  wait here until one of both is done: the same command with --wait")
+        display.say(
+            text.printable(f"{what} needs {why.missing}, and no running worker has it: the transfer does not continue.")
+        )
+        display.say(f"  continue with these credentials: {resume}")
+        display.say(f"  cancel it:                       {abandon}")
+        display.say("  wait here for either:            the same command with --wait")
         return exits.OUT_OF_REACH
 
 

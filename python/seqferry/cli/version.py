@@ -28,5 +28,5 @@ def run() -> int:
 
         if not isinstance(why, BrokenPipeError):
             errors.report(display.full_stdout(why), as_json=False)
-        return errors.leave_stdout()
+        return errors.discard_stdout()
     return 0

@@ -67,7 +67,7 @@ CLASSES: Final = {
 """By https://aws.amazon.com/s3/storage-classes/ and https://aws.amazon.com/s3/pricing/, read in 2026."""
 
 
-def of_name(written: str, named: str) -> StorageClass:
+def find_class(written: str, named: str) -> StorageClass:
     """The class of this name, in any case, with dashes or without.
 
     Raises:

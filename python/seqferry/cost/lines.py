@@ -78,7 +78,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Offers side by side. The first is the one that was asked for.
+    """Offers side by side. The first is the requested one.
 
     Attributes:
         title: the question, as a heading.

@@ -78,8 +78,8 @@ def _copy_lines(
 ) -> list[Line]:
     """Requests and traffic of copies inside S3, and the machine that asks for them."""
     workload = request.workload
-    parts = requests.parts_of(workload.mean, inside=True, part_size=part_size, threshold=threshold)
-    each = requests.of_upload(parts, inside=True)
+    parts = requests.count_parts(workload.mean, inside=True, part_size=part_size, threshold=threshold)
+    each = requests.upload_requests(parts, inside=True)
     shown = size(part_size or requests.COPY_PART)
     lines: list[Line] = []
     if parts > 1:
@@ -163,7 +163,7 @@ def _notes(request: MirrorRequest, pricer: Pricer) -> list[str]:
 
 
 def _list_omissions(request: MirrorRequest, pricer: Pricer) -> list[str]:
-    parts = requests.parts_of(request.workload.mean, inside=True, part_size=request.part_size)
+    parts = requests.count_parts(request.workload.mean, inside=True, part_size=request.part_size)
     read = sum((line.dollars for line in pricer.lines("", "s3-read", parts * request.workload.objects)), Decimal(0))
     found = ["storage of the copies (seqferry cost store), retries, support and tax"]
     if request.machine is None:

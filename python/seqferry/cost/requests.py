@@ -35,7 +35,7 @@ WRITES: Final = frozenset(
 FREE: Final = frozenset({"DeleteObject", "DeleteObjects", "AbortMultipartUpload"})
 
 
-def parts_of(size: int, *, inside: bool, part_size: int | None = None, threshold: int | None = None) -> int:
+def count_parts(size: int, *, inside: bool, part_size: int | None = None, threshold: int | None = None) -> int:
     """Parts that an object is moved in; 1 where it is moved in one request."""
     if threshold is None:
         threshold = COPY_THRESHOLD if inside else STREAM_THRESHOLD
@@ -45,14 +45,14 @@ def parts_of(size: int, *, inside: bool, part_size: int | None = None, threshold
     return -(-size // max(part, -(-size // MOST_PARTS)))
 
 
-def of_upload(parts: int, *, inside: bool) -> Counter[str]:
+def upload_requests(parts: int, *, inside: bool) -> Counter[str]:
     """Requests to the target of one object in so many parts."""
     if parts == 1:
         return Counter({"CopyObject" if inside else "PutObject": 1})
-    return in_parts(parts, inside=inside)
+    return multipart_requests(parts, inside=inside)
 
 
-def in_parts(parts: int, *, inside: bool) -> Counter[str]:
+def multipart_requests(parts: int, *, inside: bool) -> Counter[str]:
     """Requests of an upload in so many parts, also of one."""
     return Counter(
         {

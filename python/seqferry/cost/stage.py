@@ -56,7 +56,7 @@ def compare(request: StageRequest, pricer: Pricer) -> Comparison:
     hours = decimal(request.hours, "--hours", most=10_000)
     if request.disk is not None and request.disk not in _DISKS:
         raise UsageError(f"--disk: a disk of tasks is one of {', '.join(_DISKS)}, not {request.disk!r}.")
-    kind = classes.of_name(request.storage_class, "--storage-class")
+    kind = classes.find_class(request.storage_class, "--storage-class")
     if kind.restore is not None:
         raise UsageError(f"--storage-class: objects in {kind.name} are not read before they are restored.")
     whole = request.workload
@@ -81,7 +81,7 @@ def compare(request: StageRequest, pricer: Pricer) -> Comparison:
 
 
 def _gets(workload: Workload) -> int:
-    return requests.parts_of(workload.mean, inside=False) * workload.objects
+    return requests.count_parts(workload.mean, inside=False) * workload.objects
 
 
 def _in_place(workload: Workload) -> int:

@@ -50,8 +50,8 @@ def compare(request: StoreRequest, pricer: Pricer) -> Comparison:
         raise UsageError(
             f"--against was given {len(request.against)} times; at most {_MOST_OFFERS - 2} fit side by side."
         )
-    kinds = [classes.of_name(request.storage_class, "--storage-class")]
-    kinds += [classes.of_name(each, "--against") for each in request.against]
+    kinds = [classes.find_class(request.storage_class, "--storage-class")]
+    kinds += [classes.find_class(each, "--against") for each in request.against]
     offers = [_offer(kind.name, kind, request.workload, request, months, pricer) for kind in kinds]
     if request.archives is not None:
         packed = Workload(request.workload.size, request.archives)
@@ -73,8 +73,8 @@ def compare(request: StoreRequest, pricer: Pricer) -> Comparison:
 def _offer(
     name: str, kind: StorageClass, workload: Workload, request: StoreRequest, months: Decimal, pricer: Pricer
 ) -> Offer:
-    parts = requests.parts_of(workload.mean, inside=False)
-    each = requests.of_upload(parts, inside=False)
+    parts = requests.count_parts(workload.mean, inside=False)
+    each = requests.upload_requests(parts, inside=False)
     writes = sum(count for operation, count in each.items() if operation in requests.WRITES)
     lines = pricer.lines("uploads", f"{kind.prefix}-write", writes * workload.objects)
     if kind.upload is not None:
@@ -120,7 +120,7 @@ def _reads(kind: StorageClass, workload: Workload, request: StoreRequest, pricer
     if not request.read:
         return []
     objects = max(1, -(-request.read // max(workload.mean, 1)))
-    parts = requests.parts_of(workload.mean, inside=False)
+    parts = requests.count_parts(workload.mean, inside=False)
     lines = pricer.lines("reads", f"{kind.prefix}-read", objects * parts)
     if kind.read is not None:
         lines += pricer.lines("bytes read", f"{kind.prefix}-{kind.read}", request.read)

@@ -44,7 +44,7 @@ class Workload:
 
 
 def parse_size(written: str, named: str) -> int:
-    """Bytes written ``11.88TiB``, ``8785GB`` or ``100``: the letters of powers of 1000 and 1024 are told apart.
+    """Bytes of a text such as ``11.88TiB``, ``8785GB`` or ``100``, with units of powers of 1000 or 1024.
 
     Raises:
         UsageError: it is no size.

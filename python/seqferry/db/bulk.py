@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -27,13 +27,24 @@ _KEYS_AT_ONCE: Final = 500
 Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
 
+
+class PlannedSource(NamedTuple):
+    """The source of a planned object: columns of ``tables.SOURCE``, empty where they do not apply."""
+
+    source_key: str
+    version_id: str
+    source_upload_id: str
+    member_place: str
+
+
 ENDED: Final = (
     "source_key",
-    "version_id",
+    "upload_number",
     "target_key",
     "size",
     "etag",
     "last_modified",
+    "written_by",
     "state",
     "attempts",
     "method",
@@ -57,6 +68,8 @@ Results = Sequence[str]
 PLANNED: Final = (
     "source_key",
     "version_id",
+    "source_upload_id",
+    "member_place",
     "target_key",
     "size",
     "etag",
@@ -100,17 +113,18 @@ def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str])
     return set(connection.execute(query, {"id": transfer_id, "keys": text}).scalars())
 
 
-def known_versions(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[tuple[str, str]]:
-    """Versions of the given source keys that the transfer has already; the version is empty without versions."""
+def known_sources(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[PlannedSource]:
+    """Sources with the given keys that the transfer has already."""
     found = list(known_keys(connection, transfer_id, keys))
-    query = sa.select(object_.c.source_key, object_.c.version_id).where(
+    columns = (object_.c[name] for name in PlannedSource._fields)
+    query = sa.select(*columns).where(
         object_.c.transfer_id == transfer_id, object_.c.source_key.in_(sa.bindparam("keys", expanding=True))
     )
-    pairs: set[tuple[str, str]] = set()
+    sources: set[PlannedSource] = set()
     for start in range(0, len(found), _KEYS_AT_ONCE):
         rows = connection.execute(query, {"keys": found[start : start + _KEYS_AT_ONCE]})
-        pairs.update((key, version) for key, version in rows)
-    return pairs
+        sources.update(PlannedSource(*row) for row in rows)
+    return sources
 
 
 def insert(

@@ -27,15 +27,16 @@ class EndedObject:
     """An object that has ended. Times are seconds since the epoch.
 
     Attributes:
-        version_id: tells objects of one source key apart.
+        upload_number: tells uploads of one key apart.
+        written_by: see ``ObjectRecord``.
         failed: class, code, operation and message of its failure; None: it is at its target.
     """
 
     key: str
-    version_id: str
+    upload_number: int
     size: int
-    etag: str
     last_modified: float
+    written_by: str | None
     attempts: int
     started_at: float
     ended_at: float
@@ -110,11 +111,12 @@ def _row(one: EndedObject) -> bulk.Row:
     failed = (None, None, None, None) if one.failed is None else one.failed
     return (
         one.key,
-        one.version_id,
+        one.upload_number,
         one.key,
         one.size,
-        one.etag,
+        "",
         one.last_modified,
+        one.written_by,
         "done" if one.failed is None else "failed",
         one.attempts,
         one.method,

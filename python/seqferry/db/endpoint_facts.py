@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -31,9 +30,6 @@ LIFETIME: Final = 7 * 86400.0
 
 _MOST_TEXTS: Final = 20
 _MOST_CHARACTERS: Final = 500
-MAX_FILE: Final = 4 * 1024 * 1024
-"""Bytes, more than the file ever had: 100 endpoints with 2 x 20 texts of 500 characters, escaped."""
-_FORMAT: Final = 1
 _AWS: Final = "aws"
 
 
@@ -110,7 +106,7 @@ def learn(database: Database, spec: TransferSpec, note: str) -> None:
 
 def name_of(place: S3Location) -> str:
     """The endpoint in one spelling; all of AWS is one, but for its parts with buckets of their own."""
-    return endpoints.of(place) or _AWS
+    return endpoints.resolve(place) or _AWS
 
 
 def _place_of(spec: TransferSpec, note: str) -> S3Location | None:
@@ -122,30 +118,8 @@ def _place_of(spec: TransferSpec, note: str) -> S3Location | None:
     return None
 
 
-def file_of(state_dir: Path) -> Path:
-    """The file that held the facts before the database did."""
-    return state_dir / "endpoints.json"
-
-
-def take_over(connection: sa.Connection, text: str) -> int:
-    """Add the facts of that file about buckets of which nothing is on record; their number. A damaged file has none."""
-    try:
-        data = json.loads(text)
-        entries: list[Any] = data["endpoints"] if data["format"] == _FORMAT else []
-        found = [one for each in entries if (one := _parse(each)) is not None]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return 0
-    take(connection, AdvisoryLock.ENDPOINT_FACTS)
-    there = {tuple(row) for row in connection.execute(sa.select(endpoint_fact.c.endpoint, endpoint_fact.c.bucket))}
-    new = {(one.endpoint, one.bucket): one for one in found if (one.endpoint, one.bucket) not in there}
-    for one in new.values():
-        connection.execute(endpoint_fact.insert().values(_row(one)))
-    _keep_newest(connection)
-    return len(new)
-
-
 def _change(database: Database, place: S3Location, changed: Callable[[Facts], Facts]) -> None:
-    if endpoints.fault(endpoints.url(place) or "https://aws") == "credentials":
+    if endpoints.find_fault(endpoints.url(place) or "https://aws") == "credentials":
         return  # an address with a password in it, which no request is sent to either
     with database.write(durable=False) as connection:
         take(connection, AdvisoryLock.ENDPOINT_FACTS)  # workers and ``doctor`` may learn at the same time
@@ -186,7 +160,7 @@ def _row(facts: Facts) -> dict[str, Any]:
 
 
 def _parse(data: Any) -> Facts | None:
-    """Facts that a file or a row holds; None for damaged ones."""
+    """Facts that a row holds; None for damaged ones."""
     try:
         answers = {str(name): _answer(one) for name, one in data["answers"].items()}
         learned = tuple(_answer(one) for one in data["learned"][:_MOST_TEXTS])

@@ -45,6 +45,8 @@ def read_unfinished(
             etag=row.etag,
             last_modified=row.last_modified,
             version_id=row.version_id or None,
+            source_upload_id=row.source_upload_id,
+            member_place=row.member_place,
             storage_class=row.storage_class,
             refusal=_failure(row) if _is_refused(row) or _is_carried(row, cause) else None,
             error_class=row.error_class or "object",

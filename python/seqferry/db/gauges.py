@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import transfers, worker_rows
+from seqferry.db import worker_rows
 from seqferry.db.notice_rows import PENDING
 from seqferry.db.tables import batch, notice, tally, transfer
 
@@ -61,8 +61,7 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
         sa.func.min(transfer.c.started_at),
     ).where(unfinished)
     waiting, running = connection.execute(oldest).one()
-    shown = sa.select(transfers.STATE.label("state")).subquery()
-    by_state = sa.select(shown.c.state, sa.func.count()).group_by(shown.c.state)
+    by_state = sa.select(transfer.c.state, sa.func.count()).group_by(transfer.c.state)
     of_unfinished = sa.select(batch.c.state, sa.func.count()).where(
         batch.c.transfer_id.in_(sa.select(transfer.c.id).where(unfinished)), batch.c.state.in_(("queued", "active"))
     )

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,17 +26,21 @@ from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
     import psycopg
+    from alembic.config import Config
 
-HEAD: Final = "0027"
-"""The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
+INITIAL: Final = "0100"
+"""The revision of the initial schema. Lower ones are of builds before the first release, which are not upgraded."""
+
+HEAD: Final = "0100"
+"""The newest revision, written down so that a database that is up to date costs one query and no import of alembic."""
+
+VERSIONS: Final = (Path(__file__).parent / "migrations" / "versions",)
+"""Folders of the revisions."""
 
 VERSION_TABLE: Final = "seqferry_schema"
 
-FIRST_TOLERANT: Final = "0025"
-"""Programs from this migration on look at the oldest reader; those before refuse each newer database."""
-
 _OLDEST_READER: Final = "oldest reader"
-"""Note in the database: the newest migration in it that ``contracts``. Programs that know it can use the database."""
+"""Note in the database: the newest revision in it that ``contracts``. Programs that know it can use the database."""
 _LOCK_POLL_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 120.0
 """Longest wait for another process that changes the tables: far longer than a migration takes."""
@@ -55,7 +58,8 @@ def migrate(settings: Settings, database: Database) -> None:
     """Create or upgrade all tables.
 
     Raises:
-        ConfigError: the database cannot be used, or a newer version has changed it beyond what this one can use.
+        ConfigError: the database cannot be used, a newer version has changed it beyond what this one can use, or it is
+            of a build before the first release.
     """
     if _is_usable(database, _current(database)):
         return
@@ -63,8 +67,7 @@ def migrate(settings: Settings, database: Database) -> None:
         found = _current(database)
         if _is_usable(database, found):
             return
-        if found is not None and found.partition(" ")[0] > HEAD:
-            raise _newer(database)
+        _refuse_unknown(database, found)
         if not database.is_sqlite:
             from seqferry.db import preconditions
 
@@ -84,27 +87,33 @@ def require_current(database: Database) -> None:
     found = _current(database)
     if _is_usable(database, found):
         return
-    ours = "" if found is None else found.partition(" ")[0]
-    if ours > HEAD:
-        raise _newer(database)
-    if ours != HEAD:
+    _refuse_unknown(database, found)
+    if found is None or found.partition(" ")[0] != HEAD:
         raise ConfigError(
             f"The database {database.label} was made by an earlier version of seqferry, and its folder cannot be "
             "written: run any command where it can, which brings it up to date, or read it with that version."
         )
 
 
-def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
+def _upgrade(connection: sa.Connection) -> None:
     """Run our own migrations on an open transaction."""
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its import logs already
     from alembic import command
+
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its import logs already
     from alembic.config import Config
 
     config = Config()
     # ConfigParser, which alembic uses, gives "%" a meaning.
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", "\n".join(map(str, VERSIONS)).replace("%", "%%"))
+    return config
 
 
 def _is_usable(database: Database, found: str | None) -> bool:
@@ -121,23 +130,30 @@ def _is_usable(database: Database, found: str | None) -> bool:
 
 
 def oldest_reader() -> str:
-    """The newest of our migrations that contracts: what older programs use is gone after it, or means other things.
+    """The newest of our revisions that contracts: what older programs use is gone after it, or means other things.
 
-    A migration says so itself: ``contracts = True``, or False for one that only adds what they need not know.
+    A revision says so itself: ``contracts = True``, or False for one that only adds what they need not know.
     """
-    found = FIRST_TOLERANT
-    for file in sorted((Path(__file__).parent / "migrations" / "versions").glob("m*.py")):
-        revision = file.name[1:5]
-        if revision > found and import_module(f"{__package__}.migrations.versions.{file.stem}").contracts:
-            found = revision
-    return found
+    from alembic.script import ScriptDirectory
+
+    revisions = ScriptDirectory.from_config(_config()).walk_revisions()
+    return max(one.revision for one in revisions if one.module.contracts)
 
 
-def _newer(database: Database) -> ConfigError:
-    return ConfigError(
-        f"The database {database.label} was made by a newer version of seqferry. Upgrade seqferry, or give another "
-        "state folder."
-    )
+def _refuse_unknown(database: Database, found: str | None) -> None:
+    """Raise ConfigError for a database that this version neither uses nor upgrades."""
+    ours = HEAD if found is None else found.partition(" ")[0]
+    other = "state folder" if database.is_sqlite else "database"
+    if ours > HEAD:
+        raise ConfigError(
+            f"The database {database.label} was made by a newer version of seqferry: upgrade seqferry, or give another "
+            f"{other}."
+        )
+    if ours < INITIAL:
+        raise ConfigError(
+            f"The database {database.label} was made by a build of seqferry before its first release, which this "
+            f"version cannot upgrade: give another {other}, and read this one with that build."
+        )
 
 
 def _marker() -> str:
@@ -203,7 +219,7 @@ def _try_to_migrate_ours(database: Database) -> None:
             # Over what a role has: it is meant for queries, and a migration may take longer than one.
             connection.exec_driver_sql(f"set local lock_timeout = '{_TABLES_WAIT_SECONDS}s'")
             connection.exec_driver_sql("set local statement_timeout = 0")
-        upgrade_to(connection)
+        _upgrade(connection)
         for about, comment in (("dbos", version("dbos")), (_OLDEST_READER, oldest_reader())):
             connection.execute(sa.text("delete from schema_note where about = :about"), {"about": about})
             connection.execute(

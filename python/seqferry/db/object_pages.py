@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from seqferry.db.failed_objects import HAS_ERROR
 from seqferry.db.objects import record_of
 from seqferry.db.paging import AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, after_prefix, cut
-from seqferry.db.tables import batch, object_
+from seqferry.db.tables import SOURCE, batch, object_
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
 
@@ -311,7 +311,7 @@ def _count_in_state(state: str | None) -> sa.ColumnElement[int]:
 
 # --- by key -----------------------------------------------------------------------------------------------------------
 
-_KEY_ORDER: Final = (object_.c.source_key, object_.c.version_id)
+_KEY_ORDER: Final = tuple(object_.c[name] for name in SOURCE)
 
 
 def _by_key(
@@ -332,7 +332,7 @@ def _by_key(
         if here is None and cursor.at != _END:
             return Page([], None, None)
     if cursor is not None and here is not None:
-        place = sa.tuple_(sa.literal(here.source_key), sa.literal(here.version_id))
+        place = sa.tuple_(*map(sa.literal, here))
         within.append(sa.tuple_(*_KEY_ORDER) < place if backwards else sa.tuple_(*_KEY_ORDER) > place)
     order = [column.desc() if backwards else column.asc() for column in _KEY_ORDER]
     edge = None
@@ -340,7 +340,7 @@ def _by_key(
         edge = _edge(connection, within, order)
     query = _rows([*conditions, *within]).order_by(*order).limit(limit + 1)
     if edge is not None:
-        place = sa.tuple_(sa.literal(edge.source_key), sa.literal(edge.version_id))
+        place = sa.tuple_(*map(sa.literal, edge[1:]))
         query = query.where(sa.tuple_(*_KEY_ORDER) >= place if backwards else sa.tuple_(*_KEY_ORDER) <= place)
     found = [record_of(row) for row in connection.execute(query)]
     page = _page(found, cursor, limit)
@@ -361,7 +361,7 @@ def _edge(
     ).one_or_none()
     if at is None:
         return None
-    same = (object_.c.source_key == at.source_key, object_.c.version_id == at.version_id)
+    same = (column == getattr(at, column.name) for column in _KEY_ORDER)
     row: sa.Row[*tuple[Any, ...]] = connection.execute(sa.select(object_.c.id, *_KEY_ORDER).where(*within, *same)).one()
     return row
 
@@ -380,7 +380,7 @@ _NOT_ENDED: Final = 1e18
 # Expressions of columns: for the columns themselves a database may walk an index over all objects in their order.
 _VALUES: Final[dict[str, tuple[sa.ColumnElement[Any], ...]]] = {
     "found": (_UNINDEXED_ID,),
-    "key": (object_.c.source_key + "", object_.c.version_id + ""),
+    "key": tuple(column + ("" if isinstance(column.type, sa.Text) else 0) for column in _KEY_ORDER),
     "size": (object_.c.size, object_.c.id),
     "time": (sa.func.coalesce(object_.c.ended_at, _NOT_ENDED), object_.c.id),
 }

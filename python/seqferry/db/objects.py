@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from seqferry.db.batches import BatchRun, of_batch
+from seqferry.db.bulk import PlannedSource
 from seqferry.db.tables import object_, transfer
 from seqferry.model.errors import TRANSIENT_CLASSES
-from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord, writer_of
+from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
 
 
 class ExpectedContent(NamedTuple):
@@ -48,12 +49,18 @@ class PlannedObject:
     verified: str | None = None
     """Evidence that it is at the target already: it is skipped."""
     target_etag: str | None = None
-    """ETag that it has at the target already; None: that of the source."""
+    """ETag that it has at the target already; None: that of the source, or of one that is refused none."""
     error_class: str = "object"
     operation: str = "plan"
     expected: ExpectedContent | None = None
     carried: bool = False
     """Its failure is that of the transfer that is retried: a retry of one cause leaves the others as they are."""
+    source_upload_id: str = ""
+    member_place: str = ""
+
+    @property
+    def source(self) -> PlannedSource:
+        return PlannedSource(self.source_key, self.version_id or "", self.source_upload_id, self.member_place)
 
 
 class OpenObject(NamedTuple):
@@ -69,6 +76,8 @@ class OpenObject(NamedTuple):
     part_size: int | None
     upload_etag: str | None
     """``ETag`` of the object that completing the upload makes. None: it was not about to be completed."""
+    source_upload_id: str = ""
+    member_place: str = ""
 
 
 def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
@@ -202,6 +211,8 @@ def _for_the_engine(
             object_.c.upload_id,
             object_.c.part_size,
             object_.c.target_etag,
+            object_.c.source_upload_id,
+            object_.c.member_place,
         )
         .where(which)
         .order_by(object_.c.id)
@@ -209,8 +220,8 @@ def _for_the_engine(
     )
     return [
         # By position: taking a thousand rows apart by name takes longer than reading them.
-        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, upload_id, part_size, upload_etag)
-        for row_id, source_key, target_key, size, etag, version_id, upload_id, part_size, upload_etag in rows
+        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, *others)
+        for row_id, source_key, target_key, size, etag, version_id, *others in rows
     ]
 
 
@@ -234,7 +245,7 @@ def record_of(row: sa.Row[Any]) -> ObjectRecord:
         source_key=row.source_key,
         target_key=row.target_key,
         size=row.size,
-        etag="" if writer_of(row.etag) else row.etag,
+        etag=row.etag,
         version_id=row.version_id or None,
         # Not written when a batch is taken up: that would be one more write for each object.
         state="active" if row.state == "pending" and row.batch_state == "active" else row.state,
@@ -254,5 +265,6 @@ def record_of(row: sa.Row[Any]) -> ObjectRecord:
         error_code=row.error_code,
         error_operation=row.error_operation,
         error_message=row.error_message,
-        written_by=writer_of(row.etag),
+        written_by=row.written_by,
+        source_upload_id=row.source_upload_id or None,
     )

@@ -90,13 +90,12 @@ def _insert(
         attempt.commit()
         return group
     attempt.rollback()
-    known = bulk.known_versions(connection, transfer_id, {planned.source_key for planned in group})
+    known = bulk.known_sources(connection, transfer_id, {planned.source_key for planned in group})
     # A listing may name a key twice; the first one stands.
-    fresh: dict[tuple[str, str], PlannedObject] = {}
+    fresh: dict[bulk.PlannedSource, PlannedObject] = {}
     for planned in group:
-        version = (planned.source_key, planned.version_id or "")
-        if version not in known:
-            fresh.setdefault(version, planned)
+        if planned.source not in known:
+            fresh.setdefault(planned.source, planned)
     rows = [row_of(planned, at) for planned in fresh.values()]
     if rows and not bulk.insert(connection, transfer_id, number, rows, is_expected=is_expected):
         raise AssertionError("objects of a transfer were added by two planners at once")
@@ -111,6 +110,8 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
     found = (
         planned.source_key,
         planned.version_id or "",
+        planned.source_upload_id,
+        planned.member_place,
         planned.target_key,
         planned.size,
         planned.etag,
@@ -121,7 +122,8 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
         code, message = planned.refusal
         state = "skipped" if planned.left_out else "failed"
         error_class = _REFUSAL_CLASSES.get(code, planned.error_class)
-        return (*found, state, at, error_class, code, planned.operation, message, None, None, None, None)
+        target_etag = planned.target_etag
+        return (*found, state, at, error_class, code, planned.operation, message, None, None, target_etag, None)
     if planned.verified is not None:
         etag = planned.etag if planned.target_etag is None else planned.target_etag
         return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)

@@ -146,20 +146,13 @@ def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple
     Each client over HTTP has keys of its own.
     """
     own = _key_of(actor, key)
-    if (found := _by_key(connection, own)) is None and own != key:
-        # An earlier version has kept keys without the client.
-        before = _by_key(connection, key)
-        found = before if before is not None and client_of(before.created_by) == client_of(actor) else None
-    return None if found is None else (found.id, found.spec)
-
-
-def _by_key(connection: sa.Connection, key: str) -> sa.Row[str, str, str] | None:
-    went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == key)
-    return connection.execute(
-        sa.select(transfer.c.id, transfer.c.spec, transfer.c.created_by).where(
-            sa.or_(transfer.c.idempotency_key == key, transfer.c.id.in_(went_on))
+    went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == own)
+    found = connection.execute(
+        sa.select(transfer.c.id, transfer.c.spec).where(
+            sa.or_(transfer.c.idempotency_key == own, transfer.c.id.in_(went_on))
         )
     ).one_or_none()
+    return None if found is None else (found.id, found.spec)
 
 
 def _key_of(actor: str, key: str) -> str:

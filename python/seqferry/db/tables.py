@@ -130,6 +130,9 @@ tally: Final = sa.Table(
     sa.Column("bytes_done", sa.BigInteger, nullable=False, default=0),
 )
 
+SOURCE: Final = ("source_key", "version_id", "source_upload_id", "member_place", "upload_number")
+"""Columns of an object that tell its source from all others of its transfer."""
+
 # On Postgres its pages are filled by two fifths: the second version of a row, its result, fits beside the first, and
 # no index is written. That holds only while no index names a column that nearly every result changes.
 object_: Final = sa.Table(
@@ -140,20 +143,30 @@ object_: Final = sa.Table(
     sa.Column("batch_number", sa.Integer, nullable=False),
     sa.Column("source_key", KEY, nullable=False),
     # Empty when the source has no versions.
-    sa.Column("version_id", KEY, nullable=False),
+    sa.Column("version_id", KEY, nullable=False, server_default=""),
+    # The multipart upload that ``cleanup`` aborts; empty for all others.
+    sa.Column("source_upload_id", KEY, nullable=False, server_default=""),
+    # Where a member of an archive begins and ends in it (``unpack``); empty for all others.
+    sa.Column("member_place", KEY, nullable=False, server_default=""),
+    # Uploads of one file of a share are counted from 0 within their epoch; 0 for all others.
+    sa.Column("upload_number", sa.Integer, nullable=False, server_default="0"),
     sa.Column("target_key", KEY, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("etag", sa.Text, nullable=False),
     sa.Column("last_modified", sa.Double, nullable=False),
     sa.Column("storage_class", sa.Text),
+    # User and client that wrote a file to a share: ``uid 1000 at 10.1.2.3``.
+    sa.Column("written_by", sa.Text),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, default=0),
     sa.Column("retries", sa.Integer, nullable=False, default=0),
     sa.Column("method", sa.Text),
     sa.Column("started_at", sa.Double),
     sa.Column("ended_at", sa.Double),
-    # Of an upload that is open, or was when its worker was killed.
+    # Of an upload to the target that is open, or was when its worker was killed.
     sa.Column("upload_id", sa.Text),
+    # The next five are of the object at the target. Until the row ends they are what is expected there: what completing
+    # the upload will make, or what another transfer has recorded (``verify``).
     sa.Column("part_size", sa.BigInteger),
     sa.Column("target_etag", sa.Text),
     sa.Column("target_version_id", sa.Text),
@@ -161,11 +174,12 @@ object_: Final = sa.Table(
     sa.Column("checksum", sa.Text),
     sa.Column("verified", sa.Text),
     sa.Column("not_carried", sa.Text),
+    # Why it has failed, or why it was left out.
     sa.Column("error_class", sa.Text),
     sa.Column("error_code", sa.Text),
     sa.Column("error_operation", sa.Text),
     sa.Column("error_message", sa.Text),
-    sa.UniqueConstraint("transfer_id", "source_key", "version_id", name="uq_object_source"),
+    sa.UniqueConstraint("transfer_id", *SOURCE, name="uq_object_source"),
     sa.Index("ix_object_page", "transfer_id", "id"),
     sa.Index("ix_object_batch", "transfer_id", "batch_number"),
 )
@@ -455,8 +469,7 @@ worker: Final = sa.Table(
     sa.Column("facts", sa.Text, nullable=False),
 )
 
-# Named tokens of clients over HTTP, as digests (``token_rows``). A name may have several: those of state folders that
-# were shared by nothing but the database.
+# Named tokens of clients over HTTP, as digests (``token_rows``). A name has one that is in use, and those removed.
 token: Final = sa.Table(
     "token",
     metadata,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import sqlalchemy as sa
@@ -13,9 +12,6 @@ from seqferry.settings.tokens import NamedToken
 
 _REMOVED_KEPT: Final = 5000
 """Removed tokens that stay on record, the latest: more than anyone asks about, and still a small table."""
-
-_NO_DIGEST: Final = "removed "
-"""Before the name, in place of a digest: of a token that was removed before digests of such were kept."""
 
 
 def begin_changing(connection: sa.Connection) -> None:
@@ -49,23 +45,6 @@ def remove(connection: sa.Connection, name: str, now: float) -> int:
     old = token.c.removed_at.is_not(None) & token.c.digest.not_in(latest.scalar_subquery())
     connection.execute(token.delete().where(old))
     return count
-
-
-def take_over(connection: sa.Connection, named: Iterable[NamedToken], removed: Iterable[str], now: float) -> int:
-    """Add tokens that a file held. What was removed here since then stays removed. Number of tokens that are new."""
-    there = set(connection.execute(sa.select(token.c.digest)).scalars())
-    new = {one.sha256: one for one in named if one.sha256 not in there}
-    for one in new.values():
-        insert(connection, one)
-    gone = {name: f"{_NO_DIGEST}{name}" for name in removed}
-    rows = [
-        {"digest": digest, "name": name, "role": "read", "created_at": now, "removed_at": now}
-        for name, digest in gone.items()
-        if digest not in there
-    ]
-    if rows:
-        connection.execute(token.insert(), rows)
-    return len(new)
 
 
 def _token_of(row: sa.Row[tuple[object, ...]]) -> NamedToken:

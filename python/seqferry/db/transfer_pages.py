@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import transfer_status, transfers
+from seqferry.db import transfer_status
 from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut
 from seqferry.db.tables import transfer
 from seqferry.model.labels import compose
@@ -64,7 +64,7 @@ def conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElem
     conditions: list[sa.ColumnElement[bool]] = []
     places = (transfer.c.source_uri, transfer.c.target_uri)
     if wanted.states:
-        conditions.append(transfers.has_state(wanted.states))
+        conditions.append(transfer.c.state.in_(wanted.states))
     if wanted.text:
         found = [column.icontains(wanted.text, autoescape=True) for column in (transfer.c.id, *places)]
         conditions.append(sa.or_(*found, transfer.c.name.icontains(compose(wanted.text), autoescape=True)))

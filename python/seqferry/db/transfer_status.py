@@ -18,7 +18,6 @@ from seqferry.db.turns import LIVE_SECONDS
 from seqferry.model import labels, operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import (
-    WITH_FAILURES,
     ActiveObject,
     LiveActivity,
     ResolvedSpec,
@@ -105,7 +104,7 @@ def _status(
     bytes_done = min(totals.bytes, max(totals.bytes_done, bytes_seen or 0))
     return Status(
         id=row.id,
-        state=WITH_FAILURES if row.state == "done" and totals.failed else row.state,
+        state=row.state,
         spec=spec,
         totals=Totals(
             objects=totals.objects,
@@ -173,6 +172,6 @@ def _sum_reports(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int | Non
         throttled=sum(report["throttled"] for report in reports),
         slowest=tuple(slowest[:SLOWEST]),
     )
-    # Workers of an earlier version do not tell how much was recorded then.
+    # A transfer whose tally was not read yet has no such figure in its report.
     recorded = [report["bytes_recorded"] for report in reports if "bytes_recorded" in report]
     return live, min(recorded) + sum(report["bytes_in_progress"] for report in reports) if recorded else None

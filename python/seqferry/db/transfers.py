@@ -20,7 +20,7 @@ from, in the transaction that changes the state; a worker that comes upon it els
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, NamedTuple
 
@@ -202,30 +202,10 @@ def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
     if text is None:
         return None, None
     spec = stored.read(text)
-    source, target = (endpoints.of(one) if isinstance(one, S3Location) else None for one in (spec.source, spec.target))
+    source, target = (
+        endpoints.resolve(one) if isinstance(one, S3Location) else None for one in (spec.source, spec.target)
+    )
     return source, target
-
-
-_OWN_TALLY: Final = tally.alias("own_tally")
-
-_HAS_FAILURES: Final = sa.select(_OWN_TALLY.c.transfer_id).where(
-    _OWN_TALLY.c.transfer_id == transfer.c.id, _OWN_TALLY.c.failed > 0
-)
-"""Until migration 0014 a transfer with failures ended as ``done``. Its row stays so, since its receipt says it."""
-
-STATE: Final = sa.case(
-    (sa.and_(transfer.c.state == "done", _HAS_FAILURES.exists()), WITH_FAILURES), else_=transfer.c.state
-)
-"""The state of a transfer as it is shown."""
-
-
-def has_state(states: Collection[str]) -> sa.ColumnElement[bool]:
-    """True of transfers whose state, as it is shown, is one of these."""
-    written = transfer.c.state.in_(states)
-    if (WITH_FAILURES in states) == ("done" in states):
-        return written
-    ended_so = sa.and_(transfer.c.state == "done", _HAS_FAILURES.exists())
-    return sa.or_(written, ended_so) if WITH_FAILURES in states else sa.and_(written, sa.not_(ended_so))
 
 
 def in_states(
@@ -239,7 +219,7 @@ def in_states(
 
     With ``with_failures`` those of which something has failed, and which no other retries.
     """
-    query = sa.select(transfer.c.id).where(has_state(states), *conditions)
+    query = sa.select(transfer.c.id).where(transfer.c.state.in_(states), *conditions)
     if ENDED_TRANSFER_STATES.isdisjoint(states):
         query = query.where(UNFINISHED)
     if with_failures:

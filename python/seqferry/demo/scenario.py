@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from seqferry.demo.buckets import Buckets, OpenUpload, SeenObject
 from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
-from seqferry.demo.guard import Guard
+from seqferry.demo.reaper import Reaper
 from seqferry.demo.server import SeaweedFS, answers, free_ports
 from seqferry.model.errors import SeqferryError
 from seqferry.model.labels import Description
@@ -120,14 +120,14 @@ def run(
     say("1. Starting an S3 server: SeaweedFS on loopback, in a throw-away folder")
     with (
         _terminable(),
-        Guard() as guard,
-        SeaweedFS(guard) as server,
-        _throw_away_folder(guard) as folder,
+        Reaper() as reaper,
+        SeaweedFS(reaper) as server,
+        _throw_away_folder(reaper) as folder,
         _environment(server.credentials()),
     ):
         say(f"   {server.endpoint_url}")
         buckets = Buckets(server.endpoint_url, server.credentials())
-        demo = _DemoRun(server.endpoint_url, buckets, folder, guard, show, say)
+        demo = _DemoRun(server.endpoint_url, buckets, folder, reaper, show, say)
         tell(demo.run(scale=scale, seed=seed, began=began))
         if keep:
             demo.keep()
@@ -139,7 +139,7 @@ class _DemoRun:
         endpoint_url: str,
         buckets: Buckets,
         folder: Path,
-        guard: Guard,
+        reaper: Reaper,
         show: Callable[[], ProgressDisplay],
         say: Callable[[str], None],
     ) -> None:
@@ -148,7 +148,7 @@ class _DemoRun:
         self._state = folder / "state"
         self._log = folder / "worker.log"
         [self._port] = free_ports(1)
-        self._guard = guard
+        self._reaper = reaper
         self._show = show
         self._say = say
 
@@ -255,7 +255,7 @@ class _DemoRun:
         self, service: Service, transfer_id: str, kill: KillSnapshot, objects: int, total: int
     ) -> tuple[float, float]:
         """Start a worker again and let it finish; returns seconds until an object was recorded, and to the end."""
-        self._say("5. Starting the worker again; nobody tells it what to do")
+        self._say("5. Starting the worker again; it resumes the transfer from the database")
         upload_of = {each.name: each.upload_id for each in kill.uploads}
         back_after: float | None = None
         with self._worker() as worker:
@@ -266,8 +266,8 @@ class _DemoRun:
                 while not (status := service.status(transfer_id)).ended:
                     show.update(status)
                     seen, uploads, _ = self._at_target(total)
-                    # By the record, which only a living worker writes: the storage may still finish what the killed one
-                    # had asked for.
+                    # By the record, which only a living worker writes: the storage may still finish requests of the
+                    # killed one.
                     if back_after is None and status.totals.done + status.totals.skipped > len(kill.ended):
                         back_after = time.monotonic() - began
                     for each in uploads:
@@ -328,14 +328,14 @@ class _DemoRun:
         command += ["--max-requests", str(MAX_REQUESTS)]
         ours = {name: value for name, value in os.environ.items() if not name.startswith("SEQFERRY_")}
         with self._log.open("ab") as log:
-            process = self._guard.start(command, log=log, env={**ours, "SEQFERRY_STATE_DIR": str(self._state)})
+            process = self._reaper.start(command, log=log, env={**ours, "SEQFERRY_STATE_DIR": str(self._state)})
         try:
             yield process
         finally:
             if process.poll() is None:
                 process.kill()
             process.wait()
-            self._guard.drop(process.pid)
+            self._reaper.drop(process.pid)
 
 
 class _StallDetector:
@@ -360,14 +360,14 @@ class _StallDetector:
 
 
 @contextmanager
-def _throw_away_folder(guard: Guard) -> Generator[Path]:
+def _throw_away_folder(reaper: Reaper) -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="seqferry-demo-"))
     try:
-        guard.add(folder)
+        reaper.add(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        guard.drop(folder)
+        reaper.drop(folder)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from seqferry.demo.guard import Guard
+from seqferry.demo.reaper import Reaper
 from seqferry.model.errors import ConfigError
 from seqferry.places import private_files
 
@@ -40,11 +40,11 @@ SECRET_KEY: Final = "demosecret"  # noqa: S105 - a throw-away server on loopback
 class SeaweedFS:
     """A context manager: inside, ``endpoint_url`` answers; afterwards process and folder are gone.
 
-    ``guard`` sees to that when this process is killed inside.
+    ``reaper`` sees to that when this process is killed inside.
     """
 
-    def __init__(self, guard: Guard, *, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
-        self._guard = guard
+    def __init__(self, reaper: Reaper, *, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
+        self._reaper = reaper
         self._binary = _find_weed()
         self._access_key = access_key
         self._secret_key = secret_key
@@ -90,7 +90,7 @@ class SeaweedFS:
 
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="seqferry-s3-"))
-        self._guard.add(self._folder)
+        self._reaper.add(self._folder)
         identities = self._folder / "s3.json"
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
         credentials = [{"accessKey": self._access_key, "secretKey": self._secret_key}]
@@ -100,7 +100,7 @@ class SeaweedFS:
         (self._folder / "data").mkdir()
         self._ports = free_ports(5)
         for sockets in self._sockets():
-            self._guard.add(sockets)
+            self._reaper.add(sockets)
         master, volume, filer, s3, admin = self._ports
         self.endpoint_url = f"http://127.0.0.1:{s3}"
         command = [
@@ -129,7 +129,7 @@ class SeaweedFS:
             "-master.telemetry=false",
         ]
         with (self._folder / "log").open("wb") as log:
-            self._process = self._guard.start(
+            self._process = self._reaper.start(
                 command,
                 log=log,
                 cwd=self._folder,
@@ -161,15 +161,15 @@ class SeaweedFS:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
-            self._guard.drop(process.pid)
+            self._reaper.drop(process.pid)
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-            self._guard.drop(folder)
+            self._reaper.drop(folder)
         for sockets in self._sockets():
             for left in sockets.parent.glob(sockets.name):
                 left.unlink(missing_ok=True)
-            self._guard.drop(sockets)
+            self._reaper.drop(sockets)
 
     def _sockets(self) -> list[Path]:
         """Patterns of what it puts into /tmp whatever TMPDIR says."""

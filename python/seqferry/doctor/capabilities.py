@@ -54,7 +54,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class ProbedBucket:
-    """A bucket to be looked at.
+    """A bucket to check.
 
     Attributes:
         database: where answers are kept; None: it cannot be used.
@@ -134,7 +134,7 @@ def _of_server(header: str) -> str:
         return f"{header}; as measured, {measured}"
     if name.startswith("amazons3"):
         return f"{header}; conditional writes, tags, checksums and copies in parts are part of it"
-    return f"{header}; `make compat` measures what can only be told by writing (docs/guarantees/compatibility.md)"
+    return f"{header}; `make compat` checks what only writing can show (docs/guarantees/compatibility.md)"
 
 
 def _describe_refusal(probed: ProbedBucket, topic: str, why: StorageError) -> Capability:
@@ -154,7 +154,7 @@ def _describe_refusal(probed: ProbedBucket, topic: str, why: StorageError) -> Ca
 
 
 def _versions(probed: ProbedBucket) -> str:
-    page = next(buckets.versions(probed.engine, probed.place))
+    page = next(buckets.list_versions(probed.engine, probed.place))
     if any(one.version_id not in ("", "null") for one in page):
         return "can be listed, and the bucket keeps them"
     return f"can be listed; {'the first page shows that none are kept' if page else 'there are none yet'}"
@@ -163,13 +163,13 @@ def _versions(probed: ProbedBucket) -> str:
 def _open_uploads(probed: ProbedBucket) -> str:
     # Below a name that no upload has: buckets may have thousands of open ones.
     nothing = replace(probed.place, key=f"{probed.place.key}.seqferry-doctor/")
-    buckets.uploads(probed.engine, nothing)
+    buckets.list_uploads(probed.engine, nothing)
     return "can be listed"
 
 
 def _attributes(probed: ProbedBucket) -> str:
     sample = _sample(probed)
-    known = buckets.facts(probed.engine, replace(probed.place, key=sample.key))
+    known = buckets.head_object(probed.engine, replace(probed.place, key=sample.key))
     checksum = f"a checksum ({known.checksum_algorithm})" if known.checksum_algorithm else "no checksum"
     tags = "no tags" if known.tag_count is None else f"{known.tag_count} tags"
     return f"HeadObject shows {checksum} and {tags} of one object"
@@ -180,7 +180,7 @@ def _ranges(probed: ProbedBucket) -> str:
     if sample.size == 0:
         raise _UnknownError
     place = replace(probed.place, key=sample.key)
-    known = buckets.facts(probed.engine, place)
+    known = buckets.head_object(probed.engine, place)
     if known.archived or known.size == 0:
         raise _UnknownError
     length = len(buckets.read_range(probed.engine, place, known, 0, 0))

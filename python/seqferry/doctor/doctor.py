@@ -54,7 +54,7 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``advice`` is there for all that is not ``ok``."""
+    """The result of one check. All levels but ``ok`` have an ``advice``."""
 
     topic: str
     level: Level
@@ -80,7 +80,7 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refre
     engine = Engine.of(settings) if places else None
     servers: dict[str, str] = {}
     targets = {_bucket_of(place) for name, place in places if isinstance(place, S3Location) and name == "target"}
-    looked_at: set[tuple[str, str]] = set()
+    checked: set[tuple[str, str]] = set()
     for name, place in places:
         if isinstance(place, LocalFolder):
             yield _folder(name, place, is_target=name == "target")
@@ -93,8 +93,8 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refre
         samples: list[ObjectInfo] = []
         is_there = yield from _bucket(engine, name, place, samples)
         bucket = _bucket_of(place)
-        if is_there and bucket not in looked_at:
-            looked_at.add(bucket)
+        if is_there and bucket not in checked:
+            checked.add(bucket)
             sample = samples[0] if samples else None
             probed = ProbedBucket(engine, None, place, servers[url], sample, bucket in targets, refresh)
             yield from _capabilities(settings, name, probed)
@@ -123,7 +123,7 @@ def _state_folder(settings: Settings) -> Finding:
 
 
 def file_system(path: Path, mounts: str = "/proc/mounts") -> str | None:
-    """The kind of file system that a folder is on; None where that is not told."""
+    """The type of the file system of a folder; None if it is not known."""
     try:
         lines = Path(mounts).read_text(errors="replace").splitlines()
     except OSError:
@@ -214,11 +214,11 @@ def _open_files(settings: Settings) -> Finding:
 
 
 def _memory(settings: Settings) -> Finding:
-    room = memory_limits.room()
+    room = memory_limits.find_available()
     if room is None:
         return Finding("memory", "ok", f"{size(settings.memory)} of buffers, unknown free")
     resident = memory_limits.resident()
-    found = memory_limits.fit(room, resident=resident, memory=settings.memory, requests=settings.max_requests)
+    found = memory_limits.plan_memory(room, resident=resident, memory=settings.memory, requests=settings.max_requests)
     left = f"{size(room.free)} are left of {room.cause} ({size(room.limit)})"
     if found.memory < settings.memory or found.requests < settings.max_requests // 2:
         return Finding(
@@ -236,7 +236,7 @@ def _memory(settings: Settings) -> Finding:
 def _shares(settings: Settings) -> Iterator[Finding]:
     for share in settings.shares:
         topic = f"share {share.name}"
-        troubles = [] if share.read_only else list(shares.find_troubles(share))
+        troubles = [] if share.read_only else list(shares.find_problems(share))
         if not troubles:
             yield Finding(topic, "ok", f"{share.source}, {'read-only' if share.read_only else 'written'}")
         for one in troubles:
@@ -265,7 +265,7 @@ def _folder(name: str, place: LocalFolder, *, is_target: bool) -> Finding:
 
 
 def _address(place: S3Location) -> str:
-    found = endpoints.of(place)
+    found = endpoints.resolve(place)
     if found is not None and "://" in found:
         return found
     return f"https://s3.{place.region or 'us-east-1'}.amazonaws.com"
@@ -361,7 +361,7 @@ def _capabilities(settings: Settings, name: str, probed: ProbedBucket) -> Iterat
                 yield _finding(name, one)
             yield _finding(name, capabilities.copies(service, probed.place))
         except ConfigError as why:
-            text = f"What was found cannot be kept: {why.message}"
+            text = f"The results cannot be recorded: {why.message}"
             yield Finding(f"{name}: record", "warning", text, "See that the database takes changes.")
 
 
@@ -369,8 +369,8 @@ def _finding(name: str, one: Capability) -> Finding:
     text = one.text
     if one.kept and one.age is not None:
         ago = "less than a minute" if one.age < _MINUTE else duration(one.age)
-        again = "" if one.topic == "learned" else "; --refresh looks again"
-        text += f" ({'' if one.topic == 'learned' else 'as looked at '}{ago} ago{again})"
+        again = "" if one.topic == "learned" else "; --refresh checks again"
+        text += f" ({'' if one.topic == 'learned' else 'checked '}{ago} ago{again})"
     level: Level = "ok" if one.advice is None else "warning"
     age = None if one.age is None else round(one.age, 3)
     return Finding(f"{name}: {one.topic}", level, text, one.advice, age)

@@ -44,7 +44,7 @@ _CHANGED_ON_THE_WAY: Final = (
 _WITHOUT_RANGES: Final = (
     "The endpoint, or a proxy before it, drops the Range header: have that changed, or read the object without a range."
 )
-_LOOKED_AT_ONCE: Final = 32
+_MAX_LOOKUPS: Final = 32
 _MARKER_CODES: Final = ("MethodNotAllowed", "405")
 _MARKER: Final = ("DeleteMarker", "this version is a delete marker, which holds no bytes")
 
@@ -57,8 +57,8 @@ class OpenUpload(NamedTuple):
     initiated: float
 
 
-def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
-    """The buckets of the account with the times of their making, seconds since the epoch.
+def list_buckets(engine: Engine, place: Location) -> list[tuple[str, float]]:
+    """The buckets of the account with their creation times, in seconds since the epoch.
 
     Raises:
         StorageError: the buckets cannot be listed.
@@ -67,19 +67,19 @@ def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
         return _native.list_buckets(native(engine), native_endpoint(place))
 
 
-def create(engine: Engine, place: Location) -> None:
-    """Make the bucket of this place; raises StorageError when it cannot be."""
+def create_bucket(engine: Engine, place: Location) -> None:
+    """Create the bucket of this location; raises StorageError if that fails."""
     with _advise_on_errors(place):
         _native.create_bucket(native(engine), native_endpoint(place), place.container)
 
 
-def delete(engine: Engine, place: Location) -> None:
-    """Remove the bucket of this place, which must be empty; raises StorageError when it cannot be."""
+def delete_bucket(engine: Engine, place: Location) -> None:
+    """Remove the bucket of this location, which must be empty; raises StorageError if that fails."""
     with _advise_on_errors(place):
         _native.delete_bucket(native(engine), native_endpoint(place), place.container)
 
 
-def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
+def list_versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
     """Pages of all versions and delete markers whose key starts with ``place.key``, in the service's order."""
     after: tuple[str, str | None] | None = None
     while True:
@@ -93,7 +93,7 @@ def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
 
 
 def presign(engine: Engine, place: Location, *, seconds: int, put: bool = False, version_id: str | None = None) -> str:
-    """An address that lets its bearer read, or with ``put`` write, this object for so long. No request is made."""
+    """A presigned URL to read, or with ``put`` to write, this object for so many seconds. No request is sent."""
     with translate_errors():
         return _native.presign(
             native(engine),
@@ -106,7 +106,7 @@ def presign(engine: Engine, place: Location, *, seconds: int, put: bool = False,
         )
 
 
-def facts(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
+def head_object(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
     """Facts about an object from a HEAD request; raises StorageError where there is none."""
     with translate_errors():
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
@@ -134,10 +134,10 @@ def look_up_versions(
         StorageError: no other version can fare better.
     """
 
-    def look(one: tuple[str, str]) -> FoundVersion | FailedLookup:
+    def look_up(one: tuple[str, str]) -> FoundVersion | FailedLookup:
         key, version_id = one
         try:
-            found = facts(engine, replace(place, key=key), version_id)
+            found = head_object(engine, replace(place, key=key), version_id)
         except StorageError as why:
             if why.job_wide:
                 raise
@@ -148,14 +148,14 @@ def look_up_versions(
             return FailedLookup.of(key, why, version_id)
         return FoundVersion(key, found.size, found.etag, found.last_modified, version_id, found.storage_class)
 
-    with ThreadPoolExecutor(_LOOKED_AT_ONCE, "seqferry-versions") as pool:
-        return list(pool.map(look, wanted))
+    with ThreadPoolExecutor(_MAX_LOOKUPS, "seqferry-versions") as pool:
+        return list(pool.map(look_up, wanted))
 
 
 def read_range(
     engine: Engine, place: Location, found: ObjectFacts, first: int, last: int, version_id: str | None = None
 ) -> bytes:
-    """Bytes ``first`` to ``last`` of an object, or of a version, while it is what ``found`` tells.
+    """Bytes ``first`` to ``last`` of an object, or of a version, if it still has the ETag of ``found``.
 
     Raises:
         StorageError: the bytes cannot be read, or the object has changed.
@@ -204,25 +204,25 @@ def read_first_byte(engine: Engine, place: Location, etag: str, version_id: str 
         )
 
 
-def digests(
+def read_digests(
     engine: Engine, place: Location, requests: Sequence[DigestRequest]
 ) -> Generator[list[list[str] | StorageError]]:
     """Pages of the digests of objects of a bucket, or files of a folder, in the order of the requests.
 
-    Of each object its values, one for each part size that was asked for, or why it cannot be read. Yields an empty page
-    now and then while waiting, so that the caller can look around. The engine reads many at a time; to close the
+    Each object has its digests, one for each requested part size, or the error. An empty page comes now and then while
+    waiting, so that the caller can check whether to stop. The engine reads many objects concurrently; closing the
     iterator stops it.
     """
     with translate_errors():
         run = _native.digest_objects(native(engine), native_endpoint(place), place.container, list(requests))
         try:
             while (page := run.next(0.5)) is not None:
-                yield [values if told is None else storage_error(told) for values, told in page]
+                yield [values if error is None else storage_error(error) for values, error in page]
         finally:
             run.close()
 
 
-def uploads(engine: Engine, place: Location) -> list[OpenUpload]:
+def list_uploads(engine: Engine, place: Location) -> list[OpenUpload]:
     """Uploads that are open and whose key starts with ``place.key``.
 
     Raises:
@@ -241,13 +241,13 @@ def upload_sizes(engine: Engine, place: Location, found: Sequence[OpenUpload]) -
         )
 
 
-def abort(
+def abort_uploads(
     engine: Engine, place: Location, found: Sequence[tuple[str, str]], *, epoch: int | None = None
 ) -> list[StorageError | None]:
-    """Drop uploads (key, id) with their parts; why one could not be, in their order."""
+    """Abort uploads (key, id). Returns the error or None of each, in their order."""
     with translate_errors():
         ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
-    return [None if told is None else storage_error(told) for told in ended]
+    return [None if error is None else storage_error(error) for error in ended]
 
 
 @contextmanager

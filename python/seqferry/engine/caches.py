@@ -63,7 +63,7 @@ def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = Fal
 
 def cached_place(place: S3Location) -> CachedPlace:
     """A prefix as a disk cache names it."""
-    return CachedPlace(endpoints.of(place) or "aws", place.bucket, place.key)
+    return CachedPlace(endpoints.resolve(place) or "aws", place.bucket, place.key)
 
 
 def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> CacheWarming:

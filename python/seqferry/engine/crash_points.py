@@ -134,7 +134,7 @@ def arm(environment: Mapping[str, str]) -> None:
 
 
 def reach(name: str) -> None:
-    """Come to a point. Does not return when it is the armed one, and this the visit that was asked for."""
+    """Pass a crash point. Kills the process if the point is armed for this visit."""
     if name == _Armed.name:
         _Armed.visits_left -= 1
         if _Armed.visits_left == 0:

@@ -459,7 +459,7 @@ class Engine:
         """Request readable copies of archived objects, for ``days``; returns for each key whether it can be read now.
 
         Raises:
-            StorageError: an object cannot be looked at, or not be restored.
+            StorageError: HEAD or the restore of an object failed.
         """
         with translate_errors():
             return _native.restore(self._native, native_endpoint(place), place.bucket, keys, days, tier)

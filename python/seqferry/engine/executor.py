@@ -152,8 +152,8 @@ def rows(events: Events) -> Iterator[dict[str, Any]]:
     """The results of objects that have ended, by the names of ``RESULT_COLUMNS``."""
     if not events.ended:
         return
-    told = events.results()
-    columns = [json.loads(f"[{told[name]}]", strict=False) for name in RESULT_COLUMNS]
+    results = events.results()
+    columns = [json.loads(f"[{results[name]}]", strict=False) for name in RESULT_COLUMNS]
     for values in zip(*columns, strict=True):
         yield dict(zip(RESULT_COLUMNS, values, strict=True))
 
@@ -212,8 +212,8 @@ class _JoinedEvents:
         self._events = events
 
     def results(self) -> dict[str, str]:
-        told = [each.results() for each in self._events if each.ended]
-        return {name: ",".join(one[name] for one in told) for name in RESULT_COLUMNS} if told else {}
+        results = [each.results() for each in self._events if each.ended]
+        return {name: ",".join(one[name] for one in results) for name in RESULT_COLUMNS} if results else {}
 
 
 class JobPlan:
@@ -229,14 +229,14 @@ class JobPlan:
 
 
 class JobSequence:
-    """Several jobs as one: see ``Job``. The first begins at once, others as there is room and ``wait`` is called.
+    """Several jobs as one: see ``Job``. The first begins immediately, others when there is room and ``wait`` is called.
 
-    At most ``at_once`` run. When one has failed as a whole, no other begins.
+    At most ``max_running`` run. After a failure of a whole job no other begins.
     """
 
-    def __init__(self, plan: JobPlan, *, at_once: int, epoch: int | None = None) -> None:
+    def __init__(self, plan: JobPlan, *, max_running: int, epoch: int | None = None) -> None:
         self._plan = plan
-        self._at_once = at_once
+        self._max_running = max_running
         self._epoch = epoch
         self._lock = threading.RLock()
         self._running: list[Job] = []
@@ -250,7 +250,7 @@ class JobSequence:
     @classmethod
     def of(cls, jobs: Sequence[Job]) -> JobSequence:
         """Of jobs that have begun."""
-        made = cls(JobPlan(), at_once=0)
+        made = cls(JobPlan(), max_running=0)
         made._running += jobs
         return made
 
@@ -263,11 +263,11 @@ class JobSequence:
                 self._finished = _sum([self._finished, job.progress()])
                 self._notes += job.notes()
             if self._failure is None and not self._stopped:
-                self._begin(self._at_once)
+                self._begin(self._max_running)
 
     def _begin(self, most: int) -> None:
         """Begin jobs until so many run, or the plan has none yet."""
-        while len(self._running) < min(most, self._at_once):
+        while len(self._running) < min(most, self._max_running):
             job = self._plan.next(self._epoch)
             if job is None:
                 break
@@ -294,11 +294,11 @@ class JobSequence:
 
     def _begins_others(self) -> bool:
         """True when there is room for another job, which the plan has not begun yet."""
-        has_room = len(self._running) < self._at_once and self._failure is None and not self._stopped
+        has_room = len(self._running) < self._max_running and self._failure is None and not self._stopped
         return has_room and self._plan.has_more()
 
     def _take(self, job: Job, seconds: float, found: list[Events]) -> None:
-        """Add to ``found`` what the job tells, if it tells anything."""
+        """Add the events of the job to ``found``, if it has any."""
         events = job.wait(seconds)
         if not (events.ended or events.uploads or events.cancelled):
             return

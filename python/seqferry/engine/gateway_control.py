@@ -30,7 +30,7 @@ _EPOCHS: Final = "writes/*/journal/*.epoch"
 """Outcomes of uploads in a cache that the record has not taken (``crates/gateway/src/epochs.rs``)."""
 
 RECORD_SECONDS: Final = 10.0
-"""Longest wait for the record: five looks of the gateway. A database that is away may stay so for days."""
+"""Longest wait for the record: five polls of the gateway. The database may be unavailable for days."""
 
 _LAST_SECONDS: Final = 30.0
 """Longest wait for the end of a gateway that has nothing left to upload."""
@@ -74,7 +74,7 @@ def wait_for_record(
 
 
 @contextmanager
-def watching(cache: Path) -> Generator[int | None]:
+def open_process(cache: Path) -> Generator[int | None]:
     """A descriptor of the process that serves, for ``wait_for_record`` and ``wait_for_end``.
 
     None where it cannot be had: the process has ended, or is one of another container.

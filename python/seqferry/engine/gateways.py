@@ -121,7 +121,7 @@ def native_share(share: Share, place: S3Location) -> _native.GatewayShare:
     prefix = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
     return _native.GatewayShare(
         native_endpoint(place),
-        endpoint_name=endpoints.of(place) or "aws",
+        endpoint_name=endpoints.resolve(place) or "aws",
         bucket=place.bucket,
         prefix=prefix,
         name=share.name,

@@ -32,7 +32,7 @@ def audit_names(place: S3Location, prefix: str, *, most: int) -> _native.NameAud
     try:
         return _native.audit_names(
             native_endpoint(place),
-            endpoint_name=endpoints.of(place) or "aws",
+            endpoint_name=endpoints.resolve(place) or "aws",
             bucket=place.bucket,
             prefix=prefix,
             most=most,
@@ -52,7 +52,7 @@ def mount(spec: MountSpec) -> _native.Mount:
     try:
         return _native.Mount(
             native_endpoint(spec.place),
-            endpoint_name=endpoints.of(spec.place) or "aws",
+            endpoint_name=endpoints.resolve(spec.place) or "aws",
             bucket=spec.place.bucket,
             prefix=spec.prefix,
             directory=str(spec.directory),

@@ -48,14 +48,14 @@ class MountSpec:
 
     Args:
         directory: absolute.
-        lifetime: seconds for which listings are believed; None: for good.
+        lifetime: seconds for which listings are cached; None: without limit.
         memory: bytes for blocks; max_bandwidth: bytes per second, None for no limit.
         cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None for no
             limit. With ``pin`` other objects never push out what this mount reads.
         manifest: a file that fixes names, sizes and versions.
-        writable: what programs write goes to ``cache`` at once, and from there to the bucket. With ``take_over`` also
-            where the gateway of another cache has claimed the prefix. ``writes``: how it goes there; ``free_space``:
-            bytes that are shown as free at most. Both are of no effect otherwise.
+        writable: writes go to ``cache`` first, and from there to the bucket. ``take_over``: also if the gateway of
+            another cache has claimed the prefix. ``writes``: settings of the uploads; ``free_space``: limit of the
+            bytes that are shown as free. These have no effect otherwise.
     """
 
     place: S3Location
@@ -102,7 +102,7 @@ class MountEntry:
 
     @property
     def hit_rate(self) -> float | None:
-        """Blocks that were in memory when they were asked for, as a share of all; None before the first read."""
+        """Share of the requested blocks that were in memory; None before the first read."""
         stats = self.stats or {}
         asked = stats.get("block_hits", 0) + stats.get("block_misses", 0)
         return stats["block_hits"] / asked if asked else None
@@ -221,7 +221,7 @@ def is_mounted(directory: Path) -> bool:
 def unmount(directory: Path, *, force: bool = False) -> None:
     """Unmount a folder, also one whose process has died.
 
-    With ``force`` one in use is detached: it is out of sight at once, and goes when the last program closes it.
+    With ``force`` a mount in use is detached: it disappears immediately, and ends when the last program closes it.
 
     Raises:
         ConfigError: the folder is no mount of ours, is in use, or may not be unmounted.

@@ -35,10 +35,10 @@ def open_files() -> int:
     return wanted
 
 
-def fitting(memory: int, requests: int) -> memory_limits.Fit:
+def fitting(memory: int, requests: int) -> memory_limits.MemoryPlan:
     """Buffers and requests in flight that fit into the memory that this process may take; says so where it is less."""
-    room = memory_limits.room()
-    found = memory_limits.fit(room, resident=memory_limits.resident(), memory=memory, requests=requests)
+    room = memory_limits.find_available()
+    found = memory_limits.plan_memory(room, resident=memory_limits.resident(), memory=memory, requests=requests)
     if room is not None and (found.memory, found.requests) != (memory, requests):
         log.info(
             "%d MiB of buffers and %d requests in flight instead of %d MiB and %d: %d MiB are left of %s (%d MiB)",

@@ -13,7 +13,7 @@ def path_refusal(key: str, size: int) -> tuple[str, str] | None:
     try:
         return _native.path_refusal(key, size)
     except UnicodeEncodeError:
-        # Halves of characters stand for bytes that are no UTF-8. What is asked for does not depend on them.
+        # Surrogates stand for bytes that are not UTF-8. The answer does not depend on them.
         return _native.path_refusal(key.encode("utf-8", "replace").decode(), size)
 
 

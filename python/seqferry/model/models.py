@@ -285,15 +285,6 @@ class LiveActivity:
     slowest: tuple[ActiveObject, ...] = ()
 
 
-WRITTEN_BY: Final = "written by "
-"""Begins the text that stands in the column of the source's ETag where a client of a share wrote the file."""
-
-
-def writer_of(etag: str) -> str | None:
-    """User and client that wrote a file, by the ETag on record of its source; None: it is an ETag."""
-    return etag.removeprefix(WRITTEN_BY) if etag.startswith(WRITTEN_BY) else None
-
-
 RETRY_CAUSE: Final = "retry_cause"
 """Option, of a retry of any operation: only objects that have failed for this cause (``cause_id``) are tried again."""
 
@@ -407,6 +398,8 @@ class ObjectRecord:
     error_message: str | None
     written_by: str | None = None
     """User and client that wrote a file to a share: ``uid 1000 at 10.1.2.3``."""
+    source_upload_id: str | None = None
+    """The multipart upload that ``cleanup`` aborts."""
 
 
 @dataclass(frozen=True, slots=True)

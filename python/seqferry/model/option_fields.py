@@ -47,6 +47,8 @@ class Option:
     most: int | None = None
     hidden: bool = False
     """True for an option that ``--help`` does not list."""
+    common: bool = False
+    """True for an option that ``-h`` shows for a command with many options."""
     of_door: bool = False
     """True for an option that the door or the process obeys: it is no argument of a spec."""
     http: Http | None = Http()

@@ -34,7 +34,7 @@ HEADER: Final = 2048
 
 
 def _header(name: str) -> Option:
-    return Option(f"{name} of the copies.", "TEXT", http=Http(characters=HEADER))
+    return Option(f"{name} header of the copies.", "TEXT", http=Http(characters=HEADER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +46,33 @@ class Selection:
     if_exists: Annotated[
         IfExists,
         Option(
-            "An object that exists at the target: same = skip when identical, else copy; size = skip when of the same "
-            "size, else copy; skip = leave it; "
-            "overwrite = copy always; fail = report it as failed."
+            "What to do when the object exists at the target. same: skip if identical, else copy. size: "
+            "skip if the size is equal, else copy. skip: keep the target. overwrite: always copy. fail: "
+            "report a failure.",
+            common=True,
         ),
     ] = "same"
     restore: Annotated[
-        bool, Option("Ask for readable copies of archived objects (Glacier), wait for them (hours), and copy.")
+        bool, Option("Restore archived objects (S3 Glacier), wait for the restore, which takes hours, and copy them.")
     ] = False
     restore_days: Annotated[
         int | None,
         Option(
-            "How long restored copies are kept. Default: 7.",
+            "Days to keep the restored copies. Default: 7.",
             "N",
             words=("--restore-days", "--days"),
             least=1,
-            http=Http(text="Days that restored copies are kept. Default: 7.", most=MOST_RESTORE_DAYS),
+            http=Http(text="Days to keep the restored copies. Default: 7.", most=MOST_RESTORE_DAYS),
         ),
     ] = None
     restore_tier: Annotated[
         Literal["Standard", "Bulk", "Expedited"] | None,
-        Option("How quickly they are restored. Default: Standard.", words=("--restore-tier", "--tier")),
+        Option("Retrieval tier of the restore. Default: Standard.", words=("--restore-tier", "--tier")),
     ] = None
     settle: Annotated[
         str | None,
         Option(
-            "Leave out what was changed within this age, as 60s: it may still grow. 0s: files are at rest.",
+            "Skip objects modified within this age, as 60s. 0s: no file is still being written.",
             "AGE",
             http=Http(example="60s"),
         ),
@@ -84,17 +85,18 @@ class Filters:
 
     PANEL: ClassVar = "Selection"
 
-    min_size: Annotated[int | None, Option("Only objects of this size or larger.", "SIZE", "size")] = None
-    max_size: Annotated[int | None, Option("Only objects of this size or smaller.", "SIZE", "size")] = None
+    min_size: Annotated[int | None, Option("Only copy objects of this size or larger.", "SIZE", "size")] = None
+    max_size: Annotated[int | None, Option("Only copy objects of this size or smaller.", "SIZE", "size")] = None
     newer_than: Annotated[
-        str | None, Option("Only objects changed since: an age as 7d or 12h, or a time as 2026-11-01.", "AGE")
+        str | None,
+        Option("Only copy objects modified after this time: an age, as 7d or 12h, or a date, as 2026-11-01.", "AGE"),
     ] = None
     older_than: Annotated[
         str | None,
         Option(
-            "Only objects not changed since: an age or a time, as for --newer-than.",
+            "Only copy objects modified before this time: an age or a date.",
             "AGE",
-            http=Http(text="Only objects not changed since: an age or a time, as for `newer_than`."),
+            http=Http(text="Only copy objects modified before this time: an age or a date, as for `newer_than`."),
         ),
     ] = None
 
@@ -113,7 +115,8 @@ class Names:
             words=("--rule",),
             hidden=True,
             http=Http(
-                text="`- PATTERN` leaves out, `+ PATTERN` takes in again; the last one that matches decides.",
+                text="`- PATTERN` excludes matching keys, `+ PATTERN` re-includes them. The last rule that matches"
+                " decides.",
                 items=1000,
                 example=("- *", "+ *.fastq.gz"),
             ),
@@ -122,12 +125,12 @@ class Names:
     rename: Annotated[
         tuple[str, ...],
         Option(
-            "Change names below DST as sed does: 's/PATTERN/REPLACEMENT/', with g for every match and i for upper "
-            "and lower case alike. Can be repeated. Nothing is copied if two objects would get one name.",
+            "Rename objects with a sed expression: 's/PATTERN/REPLACEMENT/'. Flags: g for all matches, i "
+            "to ignore case. Can be repeated. Nothing is copied if two objects get the same key.",
             "RULE",
             http=Http(
-                text="Rules for the names below the target, as sed has them. Nothing is copied if two objects would "
-                "get one name.",
+                text="Rename objects with sed expressions on the key below the target. Nothing is copied if two "
+                "objects get the same key.",
                 items=MOST_RENAME_RULES,
                 example=(r"s/_R([12])_001/_\1/",),
             ),
@@ -136,10 +139,10 @@ class Names:
     max_depth: Annotated[
         int | None,
         Option(
-            "Only objects at most N levels below SRC: 1 = those directly in it, without its folders.",
+            "Limit the depth below SRC. 1: only objects directly in SRC.",
             "N",
             least=1,
-            http=Http(text="Only objects at most so many levels below the source: 1 = those directly in it."),
+            http=Http(text="Limit the depth below the source. 1: only objects directly in it."),
         ),
     ] = None
 
@@ -150,9 +153,14 @@ class Removal:
 
     PANEL: ClassVar = "Selection"
 
-    delete: Annotated[bool, Option("Once all has arrived, remove what is at DST and not at SRC.", http=None)] = False
+    delete: Annotated[
+        bool,
+        Option(
+            "Delete objects at DST that do not exist at SRC, after all copies have succeeded.", http=None, common=True
+        ),
+    ] = False
     max_delete: Annotated[
-        int | None, Option("Remove nothing if more than N objects would be.", "N", least=0, http=None)
+        int | None, Option("Delete nothing if more than N objects would be deleted.", "N", least=0, http=None)
     ] = None
 
 
@@ -165,7 +173,7 @@ class Speed:
     tpslimit: Annotated[
         int | None,
         Option(
-            "Requests started per second at most; on record with the transfer, for each process that works at it.",
+            "Limit of requests started per second. Recorded with the transfer; its workers share it.",
             "N",
             least=1,
             most=MOST_STARTS,
@@ -182,22 +190,22 @@ class Parts:
     part_size: Annotated[
         int | None,
         Option(
-            "Part size of big objects, as 64MiB. Default: chosen per object.",
+            "Part size of multipart uploads and copies, as 64MiB. Default: chosen per object.",
             "SIZE",
             "size",
-            http=Http(text="Bytes of a part of big objects. Default: chosen per object."),
+            http=Http(text="Part size in bytes of multipart uploads and copies. Default: chosen per object."),
         ),
     ] = None
     copy_threshold: Annotated[
         int | None,
         Option(
-            "Objects up to this size are copied in one request. Default: 128MiB or what proves more; 16MiB for "
-            "what passes through this machine.",
+            "Use multipart for objects larger than this size. Default: 128MiB, up to 1GiB if only a "
+            "single-part MD5 can verify the object; 16MiB for data that passes through this machine.",
             "SIZE",
             "size",
             http=Http(
-                text="Objects up to this size are copied in one request. Default: 128MiB or what proves more; 16MiB "
-                "for what passes through a worker."
+                text="Use multipart for objects larger than this size. Default: 128MiB, up to 1GiB if only a "
+                "single-part MD5 can verify the object; 16MiB for data that passes through a worker."
             ),
         ),
     ] = None
@@ -212,16 +220,20 @@ class Storage:
     verify: Annotated[
         Verify,
         Option(
-            "auto = the strongest evidence that needs no second read; checksum = a checksum or digest, "
-            "where there is none both sides are read; content = both sides are always read."
+            "How to verify each object. auto: strongest checksum that needs no second read. checksum: "
+            "require a checksum, and read both sides if there is none. content: read and compare both "
+            "sides.",
+            common=True,
         ),
     ] = "auto"
-    storage_class: Annotated[str | None, Option("Storage class of the copies.", "NAME")] = None
+    storage_class: Annotated[
+        str | None, Option("Storage class of the copies, as STANDARD_IA.", "NAME", common=True)
+    ] = None
     md5: Annotated[
         bool,
         Option(
-            "Keep the MD5 of each local file with its object (metadata md5chksum), as rclone does and checks it. "
-            "Files that go in parts are read once more for it, before.",
+            "Store the MD5 of local files as metadata (md5chksum), as rclone does. Files uploaded in "
+            "parts are read twice.",
             http=None,
         ),
     ] = False
@@ -236,16 +248,17 @@ class Protection:
     sse: Annotated[
         Sse | None,
         Option(
-            "Encryption of the copies; a look at each must show it. Default: what is encrypted stays so. none = as the "
-            "bucket does by default."
+            "Server-side encryption of the copies, verified by HEAD. none: default encryption of the "
+            "bucket. Default: source encryption is preserved.",
+            common=True,
         ),
     ] = None
     sse_kms_key_id: Annotated[
         str | None,
         Option(
-            "KMS key of --sse aws:kms: its id, alias or ARN.",
+            "KMS key id, alias or ARN for --sse aws:kms.",
             "KEY",
-            http=Http(text="KMS key of `sse` aws:kms: its id, alias or ARN.", characters=HEADER),
+            http=Http(text="KMS key id, alias or ARN for `sse` aws:kms.", characters=HEADER),
         ),
     ] = None
     acl: Annotated[
@@ -255,27 +268,36 @@ class Protection:
     grants: Annotated[
         tuple[str, ...],
         Option(
-            "PERMISSION=KIND=GRANTEE, as read=id=79a5... Can be repeated.",
+            "Grant permissions on the copies: PERMISSION=KIND=GRANTEE, as read=id=79a5... Can be repeated.",
             "GRANT",
-            http=Http(text="PERMISSION=KIND=GRANTEE each, as read=id=79a5...", characters=HEADER, items=100),
+            http=Http(
+                text="Grants on the copies: PERMISSION=KIND=GRANTEE each, as read=id=79a5...",
+                characters=HEADER,
+                items=100,
+            ),
         ),
     ] = ()
     object_lock: Annotated[
         Literal["copy"] | None,
-        Option("copy = retention and legal hold of the source. Default: named as not carried."),
+        Option(
+            "Copy the retention and legal hold of the source. By default they are not copied, and the "
+            "record lists them."
+        ),
     ] = None
     object_lock_mode: Annotated[
         LockMode | None,
         Option(
-            "Retention of the copies; with --object-lock-until.",
-            http=Http(text="Retention of the copies; with `object_lock_until`."),
+            "Object Lock retention mode of the copies. Needs --object-lock-until.",
+            http=Http(text="Object Lock retention mode of the copies. Needs `object_lock_until`."),
         ),
     ] = None
     object_lock_until: Annotated[
         str | None,
-        Option("Until when: 30d, 5y or 2031-01-01T00:00:00Z.", "TIME", "moment", http=Http(characters=HEADER)),
+        Option(
+            "Retain until this time: 30d, 5y or 2031-01-01T00:00:00Z.", "TIME", "moment", http=Http(characters=HEADER)
+        ),
     ] = None
-    object_lock_legal_hold: Annotated[bool, Option("Put the copies under a legal hold.")] = False
+    object_lock_legal_hold: Annotated[bool, Option("Place a legal hold on the copies.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +306,7 @@ class Attributes:
 
     PANEL: ClassVar = "Metadata"
 
-    content_type: Annotated[str | None, Option("Content type of the copies.", "TYPE", http=Http(characters=HEADER))] = (
+    content_type: Annotated[str | None, Option("Content-Type of the copies.", "TYPE", http=Http(characters=HEADER))] = (
         None
     )
     content_encoding: Annotated[str | None, _header("Content-Encoding")] = None
@@ -295,38 +317,41 @@ class Attributes:
     metadata: Annotated[
         tuple[str, ...],
         Option(
-            "User metadata of the copies: NAME=VALUE,... or JSON. Between S3 places it replaces the source's, unless "
-            "--metadata-directive COPY is given.",
+            "User metadata of the copies: NAME=VALUE,... or JSON. Between buckets it replaces the "
+            "source's metadata unless --metadata-directive is COPY.",
             "NAME=VALUE",
             "pairs",
             http=Http(
-                text="User metadata of the copies. It replaces the source's, unless `metadata_directive` is COPY.",
+                text="User metadata of the copies. Between buckets it replaces the source's metadata unless "
+                "`metadata_directive` is COPY.",
                 items=100,
             ),
         ),
     ] = ()
     metadata_directive: Annotated[
         MetadataDirective | None,
-        Option(
-            "COPY = attributes and metadata of the source, and what is given over them; REPLACE = only what is given."
-        ),
+        Option("COPY: keep the source's metadata and override the values given. REPLACE: only the values given."),
     ] = None
     tags: Annotated[
         tuple[str, ...] | None,
         Option(
-            "Tags of the copies instead of the source's. Can be repeated.",
+            "Tags of the copies, in place of the source's tags. Can be repeated.",
             "NAME=VALUE",
             "pairs",
-            http=Http(text="Tags of the copies instead of the source's.", items=10),
+            http=Http(text="Tags of the copies, in place of the source's tags.", items=10),
         ),
     ] = None
     copy_props: Annotated[
         CopyProps | None,
-        Option("none = neither metadata nor tags of the source; metadata-directive = no tags."),
+        Option(
+            "Properties copied from the source. none: no metadata and no tags. metadata-directive: no "
+            "tags. default: all.",
+            hidden=True,
+        ),
     ] = None
     checksum_algorithm: Annotated[
         ChecksumAlgorithm | None,
-        Option("Checksum that the storage keeps. Default: the one that proves most."),
+        Option("Checksum that S3 stores with the copies. Default: strongest supported checksum."),
     ] = None
 
 

@@ -51,7 +51,7 @@ OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
 """Options whose value may be left out, each with the values that it takes, the default one first."""
 
 _ALIKE: Final = 3
-"""Letters at the beginning by which a mistyped value is told from a path: ``aws``, ``AES-256``."""
+"""Letters at the beginning that distinguish a mistyped value from a path: ``aws``, ``AES-256``."""
 
 _GRANT: Final = re.compile(r"(read|readacl|writeacl|full)=\w+=.+")
 _KEY_FILE: Final = re.compile(r"fileb?://(.+)")

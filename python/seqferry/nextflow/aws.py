@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from seqferry.model.locations import LocalFolder
-from seqferry.nextflow import level, session
+from seqferry.nextflow import session, shim_listing
 from seqferry.nextflow.arguments import (
     FLAG,
     SELECTING,
@@ -62,7 +62,7 @@ _COPY: Final[dict[str, Option]] = {
     "--progress-multiline": FLAG,
     "--progress-frequency": VALUE,
     "--recursive": flag("recursive"),
-    # Archived objects are always asked for, and one that is not restored fails by name.
+    # Archived objects are always requested, and one that is not restored fails by name.
     "--force-glacier-transfer": FLAG,
     "--ignore-glacier-warnings": FLAG,
     "--follow-symlinks": FLAG,
@@ -71,7 +71,7 @@ _COPY: Final[dict[str, Option]] = {
     "--no-guess-mime-type": FLAG,
     "--expected-size": VALUE,
     "--page-size": VALUE,
-    # What arrives is always held against its checksum.
+    # Downloads are always compared with their checksum.
     "--checksum-mode": VALUE,
     "--case-conflict": Option(
         takes_value=True,
@@ -212,7 +212,7 @@ def _copy(parsed: ParsedArguments) -> int:
 
     def report_arrival(from_: str, to: str) -> None:
         # What comes from a pipe lies in a temporary file meanwhile.
-        print(f"{direction}: {'-' if source == '-' else level.printable(from_)} to {level.printable(to)}")
+        print(f"{direction}: {'-' if source == '-' else shim_listing.printable(from_)} to {shim_listing.printable(to)}")
 
     try:
         spec, result = session.copy(source, target, options, below=recursive, arrived=report_arrival if shows else None)
@@ -224,14 +224,14 @@ def _copy(parsed: ParsedArguments) -> int:
     if parsed.given("debug"):
         _say(f"debug: {result.done} of {result.found} objects, {result.bytes_done} bytes, {result.failed} failed")
     for failed in result.failures:
-        where = f"{level.printable(failed.source)} to {level.printable(failed.target)}"
+        where = f"{shim_listing.printable(failed.source)} to {shim_listing.printable(failed.target)}"
         _say(f"{direction} failed: {where} {_service_error(failed.code, failed.operation, failed.message)}")
     if result.failed > len(result.failures):
         _say(f"{direction} failed: {result.failed - len(result.failures)} more")
     for why in result.left_out:
         _say(f"warning: {why}")
     if result.missing:
-        key = level.printable(spec.source.key)
+        key = shim_listing.printable(spec.source.key)
         missing = f'Key "{key}" does not exist in {spec.source.container}'
         _say(f"fatal error: An error occurred (404) when calling the HeadObject operation: {missing}")
         return _FAILED
@@ -279,13 +279,13 @@ def _list(parsed: ParsedArguments) -> int:
     engine = session.engine()
     recursive = parsed.given("recursive")
     lines = 0
-    for entry in level.entries(engine, place, recursive=recursive):
+    for entry in shim_listing.entries(engine, place, recursive=recursive):
         lines += 1
         if isinstance(entry, str):
-            print(f"{'PRE':>30} {level.printable(entry)}")
+            print(f"{'PRE':>30} {shim_listing.printable(entry)}")
         else:
-            when = level.moment(entry.last_modified, "%Y-%m-%d %H:%M:%S")
-            print(f"{when} {entry.size:>10} {level.name_in_listing(entry.key, key, recursive=recursive)}")
+            when = shim_listing.format_time(entry.last_modified, "%Y-%m-%d %H:%M:%S")
+            print(f"{when} {entry.size:>10} {shim_listing.name_in_listing(entry.key, key, recursive=recursive)}")
     # As the AWS CLI: an empty bucket is no failure, a name that is not there is one.
     return _FAILED if key and not lines else 0
 

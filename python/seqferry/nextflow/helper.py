@@ -24,8 +24,8 @@ from seqferry.model import exits
 from seqferry.model.errors import SeqferryError, StorageError, UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import ResolvedSpec
-from seqferry.nextflow import level
-from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Transfer
+from seqferry.nextflow import shim_listing
+from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, TransferResult, UnrecordedTransfer
 from seqferry.preflight import start
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
@@ -37,11 +37,11 @@ log: Final = logging.getLogger("seqferry.nextflow")
 PROTOCOL: Final = 1
 """Raised when a request or an answer changes its meaning; the plugin refuses another one than its own."""
 
-_AT_ONCE: Final = 64
-"""Requests carried out at once. Nextflow has up to 50 transfers under way."""
+_CONCURRENT: Final = 64
+"""Concurrent requests. Nextflow has up to 50 transfers under way."""
 
 _WAITING: Final = 256
-"""Requests that were read and have not ended: beyond, no more are read."""
+"""Limit of the requests that were read and have not ended."""
 
 _PAGE: Final = 1000
 """Entries in one line of a listing."""
@@ -62,7 +62,7 @@ class Helper:
         """Args: ``state_dir`` records transfers of whole folders, which ``seqferry status`` then shows."""
         self._engine = engine
         self._state_dir = state_dir
-        self._running = set[Transfer | subprocess.Popen[str]]()
+        self._running = set[UnrecordedTransfer | subprocess.Popen[str]]()
         self._lock = threading.Lock()
         self._stopping = False
         self._operations: Final[Mapping[str, Callable[[Answer], Iterator[Answer]]]] = {
@@ -77,7 +77,7 @@ class Helper:
         with self._lock:
             self._stopping = True
             for each in self._running:
-                if isinstance(each, Transfer):
+                if isinstance(each, UnrecordedTransfer):
                     each.stop()
                 else:
                     each.terminate()
@@ -121,7 +121,7 @@ class Helper:
         if place.key and not place.key.endswith("/"):
             place = replace(place, key=f"{place.key}/")
         page: list[Any] = []
-        for entry in level.entries(self._engine, place, recursive=False):
+        for entry in shim_listing.entries(self._engine, place, recursive=False):
             if isinstance(entry, str):
                 page.append([entry])
             elif entry.key != place.key:  # else the marker of the folder itself
@@ -152,7 +152,7 @@ class Helper:
         known = None
         if not below and "etag" in request:
             known = ListingEntry(spec.source.key, int(request["size"]), str(request["etag"]))
-        transfer = Transfer(self._engine, spec, known=known)
+        transfer = UnrecordedTransfer(self._engine, spec, known=known)
         with self._lock:
             if self._stopping:
                 transfer.stop()
@@ -164,7 +164,7 @@ class Helper:
                 self._running.discard(transfer)
         yield self._end_of(spec, result, below=below)
 
-    def _end_of(self, spec: ResolvedSpec, result: Result, *, below: bool) -> Answer:
+    def _end_of(self, spec: ResolvedSpec, result: TransferResult, *, below: bool) -> Answer:
         if self._stopping:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:
@@ -173,7 +173,7 @@ class Helper:
             return _error("missing", "NoSuchKey", f"There is no object below {spec.source.uri}.")
         if result.failed:
             first = result.failures[0]
-            return _error(_kind_of(first), first.code, _in_words(result))
+            return _error(_kind_of(first), first.code, _describe(result))
         return _end(objects=result.done, bytes=result.bytes_done)
 
     def _run_recorded(self, request: Answer, state_dir: str) -> Iterator[Answer]:
@@ -216,32 +216,32 @@ def serve(requests: IO[str], answers: IO[str], helper: Helper) -> None:
     """Answer requests until there are no more."""
     lock, room = threading.Lock(), threading.Semaphore(_WAITING)
 
-    def say(answer: Answer) -> None:
+    def send(answer: Answer) -> None:
         line = json.dumps(answer, separators=(",", ":"))
         with lock:
             answers.write(line + "\n")
             answers.flush()
 
-    def carry_out(request: Answer) -> None:
+    def handle(request: Answer) -> None:
         try:
             for answer in helper.answer(request):
-                say({"id": request.get("id"), **answer})
+                send({"id": request.get("id"), **answer})
         except (BrokenPipeError, ValueError):
             helper.stop()  # the reader is gone
         finally:
             room.release()
 
-    say({"protocol": PROTOCOL, "version": version()})
-    with ThreadPoolExecutor(_AT_ONCE, "seqferry-helper") as pool:
+    send({"protocol": PROTOCOL, "version": version()})
+    with ThreadPoolExecutor(_CONCURRENT, "seqferry-helper") as pool:
         for line in requests:
             room.acquire()
             try:
                 request: Answer = dict(json.loads(line))
             except (TypeError, ValueError) as why:
-                say({"id": None, **_error("usage", "", f"A request cannot be read: {why}.")})
+                send({"id": None, **_error("usage", "", f"A request cannot be read: {why}.")})
                 room.release()
                 continue
-            pool.submit(carry_out, request)
+            pool.submit(handle, request)
         helper.stop()
 
 
@@ -295,7 +295,7 @@ def _kind_of(failed: FailedObject) -> str:
     return "exists" if failed.error_class == "exists" else _kind("", failed.code)
 
 
-def _in_words(result: Result) -> str:
+def _describe(result: TransferResult) -> str:
     shown = "; ".join(f"{each.source}: {each.message}" for each in result.failures[:_NAMED])
     if result.failed == 1:
         return shown

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.model.locations import LocalFolder
-from seqferry.nextflow import level, session
+from seqferry.nextflow import session, shim_listing
 from seqferry.nextflow.arguments import (
     FLAG,
     Option,
@@ -34,9 +34,9 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--log": value("log"),
     **of_engine("--request-payer"),
     "--numworkers": refuse("requests in flight are found while working; SEQFERRY_MAX_REQUESTS limits them."),
-    "--retry-count": refuse("name the tries of each request in AWS_MAX_ATTEMPTS."),
-    "-r": refuse("name the tries of each request in AWS_MAX_ATTEMPTS."),
-    "--no-verify-ssl": refuse("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
+    "--retry-count": refuse("set the attempts of each request in AWS_MAX_ATTEMPTS."),
+    "-r": refuse("set the attempts of each request in AWS_MAX_ATTEMPTS."),
+    "--no-verify-ssl": refuse("certificates are always verified; set AWS_CA_BUNDLE.", takes_value=False),
 }
 
 _COPY: Final[dict[str, Option]] = {
@@ -119,11 +119,11 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     shows = parsed.options.get("log") != "error"
 
     def report_arrival(from_: str, to: str) -> None:
-        print(f"cp {level.printable(from_)} {level.printable(to)}")
+        print(f"cp {shim_listing.printable(from_)} {shim_listing.printable(to)}")
 
     spec, result = session.copy(source, target, options, below=below, arrived=report_arrival if shows else None)
     for failed in result.failures:
-        what = f"cp {level.printable(failed.source)} {level.printable(failed.target)}"
+        what = f"cp {shim_listing.printable(failed.source)} {shim_listing.printable(failed.target)}"
         print(f'ERROR "{what}": {failed.code}: {failed.message}', file=sys.stderr)
     if result.failed > len(result.failures):
         print(f'ERROR "{_command_text(words)}": {result.failed - len(result.failures)} more', file=sys.stderr)
@@ -218,12 +218,12 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     # What a wildcard selects is shown below the last slash before it, as s5cmd does.
     start = literal_start(key)
     lines = 0
-    for entry in level.entries(session.engine(), replace(place, key=start), recursive=selects):
+    for entry in shim_listing.entries(session.engine(), replace(place, key=start), recursive=selects):
         if isinstance(entry, str):
-            print(f"{'DIR':>37}  {level.printable(entry)}")
+            print(f"{'DIR':>37}  {shim_listing.printable(entry)}")
         elif fits is None or fits(entry.key, entry.size, entry.last_modified):
-            when = level.moment(entry.last_modified, "%Y/%m/%d %H:%M:%S")
-            print(f"{when} {entry.size:>17}  {level.name_in_listing(entry.key, start, recursive=False)}")
+            when = shim_listing.format_time(entry.last_modified, "%Y/%m/%d %H:%M:%S")
+            print(f"{when} {entry.size:>17}  {shim_listing.name_in_listing(entry.key, start, recursive=False)}")
         else:
             continue
         lines += 1
@@ -234,4 +234,4 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
 
 
 def _command_text(words: Sequence[str]) -> str:
-    return level.printable(" ".join(words))
+    return shim_listing.printable(" ".join(words))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import ConfigError
 from seqferry.model.models import TransferSpec
-from seqferry.nextflow.unrecorded import Result, Transfer
+from seqferry.nextflow.unrecorded import TransferResult, UnrecordedTransfer
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
 from seqferry.spec.build import build_spec
@@ -40,7 +40,7 @@ def engine() -> Engine:
 
 def copy(
     source: str, target: str, options: dict[str, Any], *, below: bool, arrived: Callable[[str, str], None] | None
-) -> tuple[TransferSpec, Result]:
+) -> tuple[TransferSpec, TransferResult]:
     """Copy between S3 and this machine; ``-`` is standard input or output. What is at the target is replaced, unless
     ``options`` say otherwise.
 
@@ -61,7 +61,7 @@ def copy(
             **{"if_exists": "overwrite"} | options,
         )
         spec = identity.resolve(asked)
-        transfer = Transfer(engine(), spec, arrived)
+        transfer = UnrecordedTransfer(engine(), spec, arrived)
         caught: list[int] = []
 
         def stop(number: int) -> None:

@@ -1,8 +1,8 @@
-"""A transfer that is carried out at once and recorded nowhere: listed, planned, copied and verified by the engine.
+"""A transfer without the queue and without a record: listed, planned, copied and verified in the process of the shim.
 
 The caller repeats it after a failure, so nothing is kept for a later run: uploads that do not complete are aborted,
-and no target is left that only looks whole. Memory is bounded: a few batches are under way, and only the first failures
-are kept in words.
+and no incomplete target is left. Memory is bounded: a few batches are under way, and only the messages of the first
+failures are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from seqferry.planning.decision import Decision, decide
 log: Final = logging.getLogger("seqferry.nextflow")
 
 _JOBS: Final = 4
-"""Batches under way at once: enough for the engine to be busy while some begin and end."""
+"""Concurrent batches: enough for the engine to be busy while some begin and end."""
 
 _WAIT_SECONDS: Final = 0.5
 
@@ -49,7 +49,7 @@ class FailedObject:
 
 
 @dataclass(slots=True)
-class Result:
+class TransferResult:
     """Result of a transfer: counts of its objects, and failures in detail.
 
     Attributes:
@@ -89,7 +89,7 @@ class _PlannedEntry(NamedTuple):
         return self.info.size
 
 
-class Transfer(JobPlan):
+class UnrecordedTransfer(JobPlan):
     """One transfer. ``run`` once; ``progress`` and ``stop`` may be called from other threads."""
 
     def __init__(
@@ -117,19 +117,19 @@ class Transfer(JobPlan):
         self._begun: dict[int, _PlannedEntry] = {}
         self._next = 0
         self._stopping = False
-        self.result = Result()
+        self.result = TransferResult()
 
     def stop(self) -> None:
         """End soon, with open uploads aborted; ``run`` returns then."""
         self._stopping = True
 
-    def run(self) -> Result:
+    def run(self) -> TransferResult:
         """Carry it out.
 
         Raises:
             StorageError: the transfer could not begin, or a failure that holds for all objects stopped it.
         """
-        jobs = JobSequence(self, at_once=_JOBS)
+        jobs = JobSequence(self, max_running=_JOBS)
 
         def is_over() -> bool:
             return self._stopping or jobs.failure() is not None
@@ -191,7 +191,7 @@ class Transfer(JobPlan):
     def _begin(self, batch: list[_PlannedEntry]) -> Job:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
-            paths.make(target.path)
+            paths.make_target(target.path)
         items: list[CopyItem] = []
         for planned in batch:
             self._begun[self._next] = planned

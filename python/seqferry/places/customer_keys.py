@@ -74,7 +74,7 @@ def read(place: Location) -> bytes | None:
     return key
 
 
-def lacking(name: str, proof: str | None) -> str | None:
+def find_missing(name: str, proof: str | None) -> str | None:
     """Description of a key that this process does not have; None when it has it."""
     try:
         has = _proof(_read(name)) == proof

@@ -19,7 +19,7 @@ Fault = Literal["credentials", "malformed"]
 """Reason why a text is no address: it may hold credentials and must not be shown, or it is malformed."""
 
 
-def of(place: S3Location) -> str | None:
+def resolve(place: S3Location) -> str | None:
     """Identity of the endpoint of a place: the URL in one spelling; None for AWS, whichever address leads there."""
     found = url(place)
     return identity(found) if found else None
@@ -58,7 +58,7 @@ def is_open(place: S3Location) -> bool:
     return found.scheme == "http" and not is_here
 
 
-def fault(url: str) -> Fault | None:
+def find_fault(url: str) -> Fault | None:
     """Reason why a text is not the URL of an endpoint; None when it is one."""
     from seqferry import _native
 

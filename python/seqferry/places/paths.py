@@ -1,4 +1,4 @@
-"""Local paths: what a person wrote becomes a folder and a path below it; folders that are made and looked at."""
+"""Local paths: parses paths that a user wrote into a folder and a path below it, and creates and checks folders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_local(text: str) -> bool:
     return "://" not in text and not text.lower().startswith("s3:")
 
 
-def source(text: str) -> tuple[str, str]:
+def parse_source(text: str) -> tuple[str, str]:
     """The absolute path of a folder, and the name of the one file in it that is meant; no name means all of the folder.
 
     Raises:
@@ -62,7 +62,7 @@ def source(text: str) -> tuple[str, str]:
     return _real(folder), name
 
 
-def target(text: str, name: str | None) -> tuple[str, str]:
+def parse_target(text: str, name: str | None) -> tuple[str, str]:
     """The absolute path of a folder, and the name that the one file gets there.
 
     Args:
@@ -74,7 +74,7 @@ def target(text: str, name: str | None) -> tuple[str, str]:
     _check(text)
     is_folder = name is None or text.endswith("/") or os.path.isdir(text)
     if not is_folder:
-        if (os.path.exists(text) and not os.path.isfile(text)) or _is_of_the_system(text):
+        if (os.path.exists(text) and not os.path.isfile(text)) or _is_system_path(text):
             raise UsageError(
                 f"'{text}' is a device, pipe or socket, which is not replaced by a file; write - for standard output."
             )
@@ -85,7 +85,7 @@ def target(text: str, name: str | None) -> tuple[str, str]:
     return _real(text), name or ""
 
 
-def _is_of_the_system(path: str) -> bool:
+def _is_system_path(path: str) -> bool:
     """True when it stands for a device or an open file, as /dev/stdout does, though that may be a file just now."""
     places = [os.path.join(os.path.realpath(os.path.dirname(path) or "."), "")]
     if os.path.islink(path):
@@ -101,7 +101,7 @@ def is_below(path: str, roots: Iterable[str]) -> bool:
 
 
 @cache
-def below(folder: str, other: str) -> str | None:
+def path_below(folder: str, other: str) -> str | None:
     """Prefix of the keys below ``folder`` that are files in ``other``, a folder; None when there are none."""
     # Both as they are: of the one that was given, parts may be links.
     base, other = os.path.join(folder, ""), os.path.join(os.path.realpath(other), "")
@@ -129,7 +129,7 @@ def check_target(folder: str) -> None:
         raise _unusable(folder, "AccessDenied", why, "Allow it, or choose another target")
 
 
-def check_there(folder: str, *, is_target: bool) -> None:
+def check_exists(folder: str, *, is_target: bool) -> None:
     """Raise StorageError when a folder that was in use cannot be used any more."""
     if not os.path.isdir(folder):
         advice = "If it is on a disk that is not mounted, mount it; then resume again"
@@ -137,7 +137,7 @@ def check_there(folder: str, *, is_target: bool) -> None:
     (check_target if is_target else check_source)(folder)
 
 
-def make(folder: str) -> None:
+def make_target(folder: str) -> None:
     """Make the folder and those above it, unless they are there.
 
     Raises:
@@ -182,7 +182,7 @@ def sync_folder(folder: str) -> None:
             os.close(opened)
 
 
-def dress_folder(root: str, path: str, mode: int, modified: float, *, preserve_permissions: bool) -> bool:
+def set_folder_attributes(root: str, path: str, mode: int, modified: float, *, preserve_permissions: bool) -> bool:
     """Give a folder below ``root`` its time and permissions, as files get them; False where that cannot be done.
 
     The time is in nanoseconds since 1970 as a whole number, or in seconds as a floating point number.
@@ -222,7 +222,7 @@ def free_bytes(folder: str) -> int:
     return shutil.disk_usage(_nearest(folder)).free
 
 
-def spool(state_dir: Path) -> Path:
+def spool_folder(state_dir: Path) -> Path:
     """The folder of all folders that hold data from standard input, or for standard output."""
     return state_dir / "pipes"
 
@@ -230,7 +230,7 @@ def spool(state_dir: Path) -> Path:
 def remove_spooled(state_dir: Path, folder: str) -> None:
     """Remove what came from standard input, if ``folder`` holds that and its command is gone."""
     path = Path(folder)
-    if path.parent == Path(os.path.realpath(spool(state_dir))) and not is_held(path):
+    if path.parent == Path(os.path.realpath(spool_folder(state_dir))) and not is_held(path):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -26,17 +26,14 @@ _NAMES: Final = (
     "seqferry.sqlite-wal",
     "migrate.lock",
     "worker.lock",
-    "endpoints.json",
-    "endpoints.lock",
     "token",
-    "tokens.json",
     "tokens.lock",
     "mount.log",
 )
 """Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
 
 
-_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - a private folder in it, looked at before it is used
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - a private folder in it, checked before it is used
 
 
 def temporary_folder() -> Path | None:

@@ -1,8 +1,8 @@
-"""Names of processes, from which another process of the same machine tells whether they have ended.
+"""Names of processes, by which another process of the same machine knows whether they have ended.
 
-A process id alone does not tell: ids are used again, and containers that share a host name have ids of their own. The
-name therefore holds the machine (host name, this start of its system, namespace of process ids) and the start of the
-process. Of a process on another machine nothing can be told.
+A process id alone is not enough: ids are reused, and containers that share a host name have their own ids. The name
+therefore holds the machine (host name, boot, namespace of process ids) and the start time of the process. For a process
+on another machine the answer is not known.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _STATE, _START = 0, 19
 """Places in /proc/PID/stat behind the name of the command (proc(5): fields 3 and 22)."""
 
 
-def suffix() -> str:
-    """The name of this process, to be put behind another text; empty where the system shows too little for one."""
+def name_suffix() -> str:
+    """The name of this process, to append to another name; empty if the system does not provide the facts for it."""
     machine, facts = _machine(), _stat(os.getpid())
     return "" if machine is None or facts is None else f"@{machine}.{os.getpid()}.{facts[_START]}"
 
 
 def has_ended(named: str) -> bool:
-    """True when the process whose ``suffix`` ends this text is known to be gone. False when that cannot be told."""
+    """True when the process with the ``name_suffix`` at the end of ``named`` has ended; False if that is not known."""
     found = _NAME.search(named)
     if found is None or found.end() != len(named) or found[1] != _machine():
         return False

@@ -17,17 +17,17 @@ log: Final = logging.getLogger("seqferry.service_manager")
 
 _MICROSECONDS: Final = 1_000_000
 _PINGS_PER_LIMIT: Final = 3
-"""Parts are asked for a third of the limit at most, a third after the last ping: one answer may be late or missing,
-and the next is in time all the same."""
+"""Parts of the process are checked a third of the limit after the last ping, for a third of the limit at most. After a
+late or missing answer the next one is still in time."""
 
 _ASKED_AGAIN: Final = 10
-"""After silence a part is asked again within this part of the pause: it may have recovered, and the limit is near."""
+"""A part that did not answer is checked again after this fraction of the pause: the limit is near."""
 
 _SEND_SECONDS: Final = 1.0
-"""A manager that does not read must hold up nothing. Its queue has room for all that a process says in an hour."""
+"""A service manager that does not read must not block. Its queue has room for an hour of messages of a process."""
 
 Answers = Callable[[float], bool]
-"""Tells whether a part of the process does something when asked to, within so many seconds."""
+"""True if a part of the process responds within so many seconds."""
 
 
 class ServiceManager:

@@ -1,9 +1,9 @@
-"""Forming batches out of a stream of listed objects: pure, so that it is tested without a database or a storage.
+"""Forms batches from a stream of listed objects, without a database or a storage.
 
-A batch is the unit that a worker takes, and that is taken up again after a kill. Each costs a workflow (about ten small
-database writes) and a place among the few that a worker runs at once. Small objects go together, and so do giants, of
-``GIANT`` bytes or more, but fewer of them: enough at once to fill S3, since each waits for the slowest of its own
-parts in the end, and few enough for a job to be shared by several workers.
+A batch is the unit that a worker takes, and that is resumed after a kill. Each costs a workflow (about ten small
+database writes) and one of the few batches that a worker runs concurrently. Small objects share a batch. So do giants,
+of ``GIANT`` bytes or more, but fewer: enough to use the bandwidth of S3 while some wait for their last part, and few
+enough for several workers to share a job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Item = TypeVar("Item", bound=SizedObject)
 
 
 class Batcher(Generic[Item]):
-    """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch of each kind."""
+    """Collects objects in any order into batches. Holds at most one batch of each kind until it is full."""
 
     def __init__(self, limit: Limit | None = None) -> None:
         """Args: ``limit`` holds for small objects and giants alike; None: the usual ones."""

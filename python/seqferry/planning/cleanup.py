@@ -33,7 +33,7 @@ EXPECTED: Final = "expected"
 
 OPTIONS: Final = frozenset({MOST, EXPECTED})
 
-_SIZED_AT_ONCE: Final = 200
+_PAGE: Final = 200
 
 UploadsInUse = Callable[[Sequence[str]], set[str]]
 """Returns the upload ids, among the given ones, that belong to unfinished transfers."""
@@ -80,7 +80,7 @@ def build_cleanup_spec(
     )
 
 
-def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
+def find_stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
     """Pages of the uploads that are old enough, with what they hold.
 
     Raises:
@@ -89,8 +89,8 @@ def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[
     return _add_sizes(engine, spec, in_use, _old(engine, spec))
 
 
-def check_number(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Iterator[list[StaleUpload]]:
-    """The same pages, once as many uploads are to be aborted as the asker has seen, if that was said.
+def check_count(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Iterator[list[StaleUpload]]:
+    """The same pages, after a check that their uploads are as many as the option ``EXPECTED`` says.
 
     Raises:
         StorageError: there are more or fewer; nothing was aborted.
@@ -100,18 +100,18 @@ def check_number(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Iter
         return pages
     held = list(pages)
     found = sum(one.kept is None for page in held for one in page)
-    if (other := removal_rules.another_number(spec, "upload", expected=expected, found=found)) is not None:
+    if (other := removal_rules.refuse_other_count(spec, "upload", expected=expected, found=found)) is not None:
         raise StorageError(other.reason, "person", other.code, "plan", True)
     return iter(held)
 
 
 def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
     until = moment(spec.filters.older_than or OLDER_THAN, spec.as_of or 0.0)
-    found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
+    found = [one for one in buckets.list_uploads(engine, spec.source) if 0 < one.initiated < until]
     most: int | None = spec.options.get(MOST)
     if most is not None and len(found) > most:
-        why = f"{len(found):,} uploads are open at {spec.source.uri}, and that many are only aborted when told so."
-        advice = "Nothing was aborted; look at them with --dry-run, then add --yes."
+        why = f"{len(found):,} open uploads at {spec.source.uri} would be aborted, which needs a confirmation."
+        advice = "Nothing was aborted; list them with --dry-run, then add --yes."
         raise StorageError(f"{why} {advice}", "person", "TooManyToAbort", "plan", True)
     return found
 
@@ -119,8 +119,8 @@ def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
 def _add_sizes(
     engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse, found: Sequence[OpenUpload]
 ) -> Iterator[list[StaleUpload]]:
-    for start in range(0, len(found), _SIZED_AT_ONCE):
-        chunk = found[start : start + _SIZED_AT_ONCE]
+    for start in range(0, len(found), _PAGE):
+        chunk = found[start : start + _PAGE]
         used = in_use([one.upload_id for one in chunk])
         sizes = buckets.upload_sizes(engine, spec.source, chunk)
         yield [

@@ -1,10 +1,9 @@
 """Decisions for one object: its target, and whether it is copied, skipped, left out or refused, with the reason.
 
-The transfer, its dry run, archives, whole histories and the doors for Nextflow ask here; so will the mount, the gateway
-and manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine. Removals:
-``removal_rules``.
+Transfers, dry runs, archives, version histories and the Nextflow shims use it. The engine decides which keys can be
+paths, and which attributes prove that two objects are equal. Removals: ``removal_rules``.
 
-What must stay true: no request, no clock and no disk: the same answer for a dry run and for the transfer itself.
+Invariant: no request, no clock and no disk, so that a dry run and the transfer decide the same.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class KeyRules(NamedTuple):
 
     Attributes:
         state_dir: the folder of our records, which is not copied; None without records.
-        confined: a client asked for it, and clients may write to a part of the target only.
+        confined: the transfer is a client's, and clients may write to a part of the target only.
         nul: the database can record keys with a NUL character.
     """
 
@@ -164,7 +163,7 @@ def leave_out(target_key: str, code: str, reason: str) -> Decision:
 
 
 def _decide_failed_lookup(spec: ResolvedSpec, found: FailedLookup, target_key: str) -> Decision:
-    """Decision on a named object that is absent or may not be looked at."""
+    """Decision on a named object that is missing, or of which HEAD was denied."""
     if not is_key_selected(spec, found.key):
         return Decision("ignore", target_key)
     code, reason = found.refusal
@@ -300,7 +299,7 @@ def refusal(
 
 def is_own(place: Location, key: str, own: str) -> bool:
     """True when a key of this place is in the folder of our records."""
-    within = paths.below(place.path, own) if isinstance(place, LocalFolder) else None
+    within = paths.path_below(place.path, own) if isinstance(place, LocalFolder) else None
     return within is not None and key.startswith(within)
 
 

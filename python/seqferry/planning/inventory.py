@@ -90,7 +90,7 @@ class Row:
     refusal: tuple[str, str] | None = None
 
 
-def place_of(spec: ResolvedSpec) -> S3Location:
+def manifest_location(spec: ResolvedSpec) -> S3Location:
     """The place of the manifest: reached as the source is."""
     assert spec.inventory is not None
     assert isinstance(spec.source, S3Location)
@@ -98,22 +98,22 @@ def place_of(spec: ResolvedSpec) -> S3Location:
     return replace(spec.source, bucket=bucket, key=key)
 
 
-def folder_of(key: str) -> str:
+def inventory_prefix(key: str) -> str:
     """The prefix of an inventory, which holds its manifests and its data, by the key of a manifest."""
     return "".join(f"{part}/" for part in key.split("/")[:-2])
 
 
-def manifest(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Manifest:
+def read_manifest(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Manifest:
     """Read and check the manifest. ``own`` is the state folder, through which it is fetched.
 
     Raises:
         UsageError: no manifest is there, or it is of another bucket, or of a format that is not read.
         StorageError: the manifest cannot be read.
     """
-    place = place_of(spec)
+    place = manifest_location(spec)
     with _folder(own) as folder:
         data = _fetch(engine, place, place.key, folder, most=_MOST_MANIFEST).read_bytes()
-    return parse(data, place, spec.source.container)
+    return parse_manifest(data, place, spec.source.container)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def _folder(own: str | None) -> Generator[Path]:
         yield Path(folder)
 
 
-def parse(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
+def parse_manifest(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     """A manifest of an inventory of ``source_bucket``; see ``manifest``."""
 
     def fault(why: str) -> UsageError:
@@ -149,9 +149,9 @@ def parse(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
         raise fault(f"it is of the bucket {bucket}, and the source is in {source_bucket}")
     if destination != place.bucket:
         raise fault(f"its files are in the bucket {destination}; give the manifest that lies there")
-    outside = next((one.key for one in named if not one.key.startswith(folder_of(place.key))), None)
+    outside = next((one.key for one in named if not one.key.startswith(inventory_prefix(place.key))), None)
     if outside is not None:
-        raise fault(f"its file {outside} does not lie below {place.at(folder_of(place.key))}")
+        raise fault(f"its file {outside} does not lie below {place.at(inventory_prefix(place.key))}")
     named_columns = schema.split(",") if form == "CSV" else _PARQUET_COLUMN.findall(schema)
     columns = tuple(str(column).strip().lower().replace("_", "") for column in named_columns)
     if "key" not in columns:
@@ -159,7 +159,7 @@ def parse(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     return Manifest(place, columns, tuple(named), form)
 
 
-def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+def list_objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
     """Pages of the objects of the inventory below the source, empty ones while a file is fetched.
 
     What an inventory without sizes or ETags names is looked up; what cannot be is a ``FailedLookup`` of its page.
@@ -168,14 +168,14 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
         StorageError: a file cannot be read, or is not what the manifest says.
         UsageError: as ``manifest``.
     """
-    found = manifest(engine, spec, own)
+    found = read_manifest(engine, spec, own)
     known = {"size", "etag"} <= {*found.columns}
     for one in found.files:
         with _folder(own) as folder:
             path = _fetch(engine, found.place, one.key, folder)
             yield []
             _check(path, one, found.place)
-            for page in _pages(rows(path, found, found.place.at(one.key)), spec.source.key):
+            for page in _pages(read_rows(path, found, found.place.at(one.key)), spec.source.key):
                 if known:
                     yield [cast("ObjectInfo", row) for row in page]
                     continue
@@ -194,7 +194,7 @@ def _pages(found: Iterator[Row], prefix: str) -> Iterator[list[Row]]:
         yield page
 
 
-def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
+def read_rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
     """The current objects of a file.
 
     Raises:

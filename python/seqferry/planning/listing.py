@@ -1,6 +1,6 @@
 """The objects of a transfer, listed or looked up in the storage as a stream of pages in bounded memory.
 
-What happens to each is decided by ``planning.decision``.
+``planning.decision`` decides the action for each.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from seqferry.spec.target_keys import target_key
 
 log: Final = logging.getLogger("seqferry.listing")
 
-LOOKED_UP_AT_ONCE: Final = 1000
+HEAD_PAGE: Final = 1000
+"""Objects that are looked up (HEAD) together."""
 _NAMED_AT_MOST: Final = 20
 _TARGET_PAGES: Final = 4
-"""Requests for what is at the target of one page. Where more lies in between, looking each object up is no dearer."""
+"""Listing requests for the target keys of one page. If more would be needed, HEAD of each object costs no more."""
 _DENIED_PAGES: Final = 16
-"""Requests for the sizes of objects of one page that cannot be looked at. The sizes of others stay unknown."""
+"""Listing requests for the sizes of objects of one page of which HEAD is denied. Other sizes stay unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownObjects:
-    """Findings of a look before the start, so that a transfer which begins at once repeats no request.
+    """Findings of the checks before the start, so that a transfer which begins immediately repeats no request.
 
     Attributes:
-        found: the one object of a source; None where it is not one, or was not looked up.
+        found: the one object of a source; None if there are more, or if it was not looked up.
         target_absent: True when nothing is at the target; None when that was not looked up.
         at_target: the object at the target of a single object.
     """
@@ -55,7 +56,7 @@ def decide_listed(
     compare: bool = False,
     known: KnownObjects | None = None,
 ) -> Iterator[list[tuple[Listed, Decision]]]:
-    """Pages of the objects that the spec asks for, each with what happens to it; as ``objects``.
+    """Pages of the objects of ``list_objects``, each with the decision on it.
 
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
@@ -101,10 +102,10 @@ def _sources(
     singles: list[ResolvedSpec] = []
     for part in source_ranges.parts(spec):
         if not (spec.ranges and part.single):
-            yield part, objects(engine, part, rules.state_dir)
+            yield part, list_objects(engine, part, rules.state_dir)
             continue
         singles.append(part)
-        if len(singles) == LOOKED_UP_AT_ONCE:
+        if len(singles) == HEAD_PAGE:
             yield from _look_up(engine, singles)
             singles = []
     yield from _look_up(engine, singles)
@@ -137,7 +138,7 @@ def _predict_pages(
     for page in pages:
         failed = [info for info in page if isinstance(info, FailedLookup)]
         selected = [info for info in page if not isinstance(info, FailedLookup) and decision.is_selected(spec, info)]
-        there = at_keys(engine, spec, [_target(spec, info) for info in selected])
+        there = find_at_keys(engine, spec, [_target(spec, info) for info in selected])
         found: list[tuple[Listed, Decision, PredictedAction | None]] = []
         for info in [*selected, *failed]:
             at = there.get(_target(spec, info))
@@ -149,7 +150,7 @@ def _predict_pages(
         yield found
 
 
-def at_keys(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+def find_at_keys(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
     """Objects under these keys of the target, by key: listed where few requests suffice, and else looked up."""
     if not keys:
         return {}
@@ -211,8 +212,8 @@ def _in_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
-    """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
+def list_objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+    """Pages of the objects that the spec names or lists, in no order, in bounded memory; empty pages while waiting.
 
     A named object that is absent or cannot be looked up is a ``FailedLookup`` of its page.
 
@@ -222,7 +223,7 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
     if spec.inventory is not None:
         from seqferry.planning import inventory
 
-        yield from inventory.objects(engine, spec, own)
+        yield from inventory.list_objects(engine, spec, own)
         return
     if spec.keys is None and not spec.single:
         yield from engine.list(spec.source)
@@ -237,7 +238,7 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
 def look_up(engine: Engine, place: Location, keys: list[str]) -> list[Listed]:
     """Each of these objects, also those that are absent or refused.
 
-    Of one that may be listed and not looked at, size and time are those of the listing.
+    If HEAD is denied and listing is allowed, size and time are those of the listing.
 
     Raises:
         StorageError: as ``Engine.head_each``.
@@ -263,7 +264,7 @@ def _find_in_listing(engine: Engine, place: S3Location, keys: Sequence[str]) -> 
         try:
             listed, ended = engine.list_after(place, _before(left[0], place.key))
         except StorageError as why:
-            log.info("sizes of objects that cannot be looked at stay unknown: %s", why)
+            log.info("sizes of objects stay unknown, since HEAD is denied and listing failed: %s", why)
             break
         wanted = set(left)
         found |= {info.key: info for info in listed if info.key in wanted}
@@ -293,25 +294,27 @@ def target_is_empty(engine: Engine, spec: ResolvedSpec) -> bool:
             close()
 
 
-def extras(
+def find_extras(
     engine: Engine,
     spec: ResolvedSpec,
     own: str,
     unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
     refused: list[str] | None = None,
 ) -> Iterator[dict[str, str]]:
-    """Pages of the keys below the target prefix that the source has not, each looked up there, with their ETags.
+    """Pages of the keys below the target prefix that the source does not have (HEAD), with their ETags.
 
-    On a disk those of files (and links, where links are kept), none that a link leads to, and nothing in ``own``, the
-    folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
-    ``refused`` gets some of the names that could not be looked at.
+    On a disk these are files (and links, where links are kept), none that a link leads to, and none in ``own``, the
+    state folder. ``unknown`` selects the source keys to look up, without those that were just copied. ``refused`` gets
+    some of the names that could not be read.
     """
     target = spec.target
     if isinstance(target, LocalFolder) and target.symlinks == "follow":
         target = replace(target, symlinks="skip")
     for page in engine.list(target):
         there = {
-            key: (info.key, info.etag) for info in page if (key := removal_rules.removable(spec, info, own)) is not None
+            key: (info.key, info.etag)
+            for info in page
+            if (key := removal_rules.removable_key(spec, info, own)) is not None
         }
         if refused is not None and len(refused) < _NAMED_AT_MOST:
             refused += [spec.target.at(info.key) for info in page if removal_rules.hides_objects(info)]
@@ -323,8 +326,8 @@ def extras(
 
 def _versions(engine: Engine, spec: ResolvedSpec) -> Iterator[Sequence[Listed]]:
     named = list(zip(_keys_of(spec), spec.versions, strict=True))
-    for start in range(0, len(named), LOOKED_UP_AT_ONCE):
-        page = named[start : start + LOOKED_UP_AT_ONCE]
+    for start in range(0, len(named), HEAD_PAGE):
+        page = named[start : start + HEAD_PAGE]
         current = [key for key, version in page if not version]
         found: dict[tuple[str, str], Any] = {}
         found |= {(key, ""): info for key, info in zip(current, look_up(engine, spec.source, current), strict=True)}
@@ -340,5 +343,5 @@ def _keys_of(spec: ResolvedSpec) -> list[str]:
 
 
 def _chunks(keys: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
-        yield keys[start : start + LOOKED_UP_AT_ONCE]
+    for start in range(0, len(keys), HEAD_PAGE):
+        yield keys[start : start + HEAD_PAGE]

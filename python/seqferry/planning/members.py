@@ -44,7 +44,7 @@ def members(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[lis
     """
     seen = 0
     refused: list[str] = []
-    for infos in listing.objects(engine, spec):
+    for infos in listing.list_objects(engine, spec):
         page: list[Member] = []
         for info in infos:
             if isinstance(info, FailedLookup):

@@ -1,6 +1,6 @@
 """Rules of removal: what a sync, a move and ``rm`` remove, and the reasons to remove less or nothing.
 
-What must stay true: no request, no clock and no disk, as in ``planning.decision``; no removal is decided elsewhere.
+Invariants: no request, no clock and no disk, as in ``planning.decision``. No removal is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -36,11 +36,8 @@ class RemovalRefusal(NamedTuple):
     cause: str = ""
 
 
-def why_kept(spec: ResolvedSpec, objects: int, failed: int) -> RemovalRefusal | None:
-    """Reason to remove nothing, from the numbers of source objects and of failures; None when there is none.
-
-    A source that could not be read, or is empty, is no reason to remove anything.
-    """
+def refuse_incomplete_source(spec: ResolvedSpec, objects: int, failed: int) -> RemovalRefusal | None:
+    """Refusal to remove anything because objects have failed or the source is empty; None if neither."""
     if failed:
         cause = f"{count(failed, 'object')} failed"
         return RemovalRefusal(
@@ -52,45 +49,46 @@ def why_kept(spec: ResolvedSpec, objects: int, failed: int) -> RemovalRefusal | 
     return None
 
 
-def too_many(spec: ResolvedSpec, found: int) -> RemovalRefusal | None:
-    """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
+def refuse_over_max_delete(spec: ResolvedSpec, found: int) -> RemovalRefusal | None:
+    """Refusal to remove anything if ``found`` is more than ``max_delete``; None if it is not."""
     if spec.removal.max_delete is None or found <= spec.removal.max_delete:
         return None
     why = f"More than {spec.removal.max_delete} objects at {spec.target.uri} are not in the source."
-    advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
+    advice = "Nothing was removed; list them with --dry-run, then allow more with --max-delete."
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
 
 
 def refuse_changed_names(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
-    """Reason to remove nothing when ``unseen`` arrived objects are not listed at the target; None when all are.
+    """Refusal to remove anything if ``unseen`` arrived objects are not listed at the target; None if all are listed.
 
-    Some storages change names: what was just copied would pass for what the source has not.
+    Some storages change names: a new copy would then look like an object that the source does not have.
     """
     if unseen <= 0:
         return None
     why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
-    advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
+    advice = "The storage may have changed their names, or another program has removed them. Nothing was removed."
     return RemovalRefusal("NamesChanged", f"{why}. {advice}", is_failure=True)
 
 
 def refuse_unseen_folders(refused: Sequence[str]) -> RemovalRefusal | None:
-    """Reason why nothing is removed in the folders ``refused`` of the target; None when there are none."""
+    """Refusal to remove anything in the folders ``refused`` of the target; None if there are none."""
     if not refused:
         return None
     places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
-    why = f"What is in {places} could not be looked at, so that nothing was removed there."
-    return RemovalRefusal("NotLookedAt", f"{why} Allow it, then run the same command again.", is_failure=True)
+    why = f"The contents of {places} could not be listed, so nothing was removed there."
+    advice = "Allow this user to read the folder, then run the same command again."
+    return RemovalRefusal("NotLookedAt", f"{why} {advice}", is_failure=True)
 
 
 def hides_objects(there: ListedObject) -> bool:
-    """True for a name at the target that could not be looked at, so that objects may lie below it."""
+    """True for a name at the target that could not be read, so that objects may be below it."""
     return there.refusal is not None and there.refusal[0] not in paths.LEFT_OUT
 
 
-def removable(spec: ResolvedSpec, there: ListedObject, own: str) -> str | None:
-    """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
+def removable_key(spec: ResolvedSpec, there: ListedObject, own: str) -> str | None:
+    """The source key of an object at the target, which is removed if the source has no object with that key.
 
-    None for what is never removed: what is no object, what the spec does not select, and records of ours.
+    None for names that are never removed: no objects, not selected by the spec, or records of Seqferry.
     """
     if there.refusal is not None or is_own(spec.target, there.key, own):
         return None
@@ -122,10 +120,10 @@ class PresentCopy(ListedObject, Protocol):
     def changed(self) -> float: ...
 
 
-def why_source_kept(
+def refuse_source_removal(
     spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
 ) -> str | None:
-    """Reason why a move leaves the source of an arrived object, in words; None when none is known so far.
+    """Reason why a move does not remove the source of an arrived object; None if none is known so far.
 
     Args:
         there: the copy as it is now.
@@ -144,8 +142,8 @@ def why_source_kept(
     return None
 
 
-def is_in_doubt(spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
-    """True when only the bytes of a copy of the right size show whether it is the recorded one.
+def needs_content_check(spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
+    """True if the copy must be read to know whether it is the recorded one; its size is the recorded one.
 
     A file is the recorded one while its size, time and inode are (its ETag), and it has not been changed after it was
     recorded: a program that writes to it can set its time back. An object is the recorded one by its ETag, and by
@@ -161,15 +159,15 @@ def is_in_doubt(spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy) -> b
     return None not in versions and versions[0] != versions[1]
 
 
-def could_be_one(spec: ResolvedSpec, source_key: str, target_key: str) -> bool:
-    """True when source and target could be one object, reached by two addresses of the same storage."""
+def may_be_same_object(spec: ResolvedSpec, source_key: str, target_key: str) -> bool:
+    """True when source and target could be the same object, reached by two addresses of the same storage."""
     return spec.source.container == spec.target.container and source_key == target_key
 
 
 # --- rm ---------------------------------------------------------------------------------------------------------------
 
 
-def is_doomed(spec: ResolvedSpec, found: ListedObject) -> bool:
+def is_removed(spec: ResolvedSpec, found: ListedObject) -> bool:
     """True for an object that ``rm`` removes."""
     return found.refusal is None and is_selected(spec, found)
 
@@ -181,12 +179,12 @@ class RemovableVersion(SelectableObject, Protocol):
     def version_id(self) -> str | None: ...
 
 
-def is_doomed_version(spec: ResolvedSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
-    """True for a version that ``rm`` removes for good.
+def is_version_removed(spec: ResolvedSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
+    """True for a version that ``rm`` removes permanently.
 
     Args:
-        exact: the key of the source alone is meant, not what begins with it.
-        version_id: the one version that is meant, if so; nothing else selects it.
+        exact: select the key of the source only, not keys that begin with it.
+        version_id: select this version only.
     """
     if exact and found.key != spec.source.key:
         return False
@@ -194,17 +192,17 @@ def is_doomed_version(spec: ResolvedSpec, found: RemovableVersion, *, exact: boo
 
 
 def refuse_too_many(spec: ResolvedSpec, most: int | None, found: int) -> RemovalRefusal | None:
-    """Reason for ``rm`` to remove nothing when ``found`` objects would be; None when they are within ``most``."""
+    """Refusal of ``rm`` to remove anything if ``found`` is more than ``most``; None if it is not."""
     if most is None or spec.single or found <= most:
         return None
-    why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
-    advice = "Nothing was removed; look at them with --dry-run, then add --yes."
+    why = f"More than {most:,} objects at {spec.source.uri} would be removed, which needs a confirmation."
+    advice = "Nothing was removed; list them with --dry-run, then add --yes."
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", is_failure=True)
 
 
-def another_number(spec: ResolvedSpec, noun: str, *, expected: int, found: int) -> RemovalRefusal | None:
-    """Reason for ``rm`` and ``cleanup`` to change nothing when another number is there than the asker has seen."""
+def refuse_other_count(spec: ResolvedSpec, noun: str, *, expected: int, found: int) -> RemovalRefusal | None:
+    """Refusal of ``rm`` and ``cleanup`` to change anything if ``found`` differs from ``expected``; None if equal."""
     if found == expected:
         return None
     why = f"{count(found, noun)} at {spec.source.uri} would be removed by now, and {expected:,} were expected."
-    return RemovalRefusal("AnotherNumber", f"{why} Nothing was done; look again with --dry-run.", is_failure=True)
+    return RemovalRefusal("AnotherNumber", f"{why} Nothing was done; check with --dry-run.", is_failure=True)

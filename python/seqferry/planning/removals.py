@@ -1,9 +1,9 @@
 """The spec of ``rm``, and the selection of the objects and versions to remove.
 
-The operation, its dry run, the question before it and the HTTP API ask here.
+The operation, its dry run, its confirmation and the HTTP API use it.
 
-What must stay true: without ``--recursive`` only objects that are named are removed, and with it only what lies below
-a slash: ``run4`` never means ``run42``.
+Invariant: without ``--recursive`` only named objects are removed, and with it only keys below a slash: ``run4`` never
+means ``run42``.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from seqferry.spec.selection import has_wildcard
 from seqferry.spec.validation import validate_spec
 
 VERSIONS: Final = "versions"
-"""Option: all versions of each object and all delete markers, for good."""
+"""Option: remove all versions and delete markers of each object, permanently."""
 
 VERSION_ID: Final = "version_id"
-"""Option: this version of the one object, for good."""
+"""Option: remove this version of the one object, permanently."""
 
 EXACT: Final = "exact"
-"""Option: the key alone, not what begins with it."""
+"""Option: select this key only, not keys that begin with it."""
 
 MOST: Final = "most"
-"""Option: nothing is removed where there are more objects."""
+"""Option: remove nothing if there are more objects."""
 
 EXPECTED: Final = "expected"
-"""Option: nothing is removed where another number of objects would be."""
+"""Option: remove nothing if the number of objects differs."""
 
 OPTIONS: Final = frozenset({VERSIONS, VERSION_ID, EXACT, MOST, EXPECTED})
 
 _HELD: Final = 100_000
-"""Objects that are held while they are counted, some 30 MB: of more, the listing is read a second time."""
+"""Objects that are held in memory while they are counted (some 30 MB). With more, the listing is read twice."""
 
-UNASKED: Final = 1000
+MAX_UNCONFIRMED: Final = 1000
 """A page of a listing: more objects are removed only after a confirmation."""
 
 
@@ -92,9 +92,9 @@ def build_remove_spec(
         _, key = parse_uri(source)
     selects = has_wildcard(source) and not raw and keys is None
     if keys is None and not selects and (key == "" or key.endswith("/")) and not recursive:
-        raise UsageError(
-            f"{source} means everything below it, and rm removes that only when told so: add --recursive (-r)."
-        ).about("recursive", "source")
+        raise UsageError(f"{source} is a prefix; to remove all objects below it, add --recursive (-r).").about(
+            "recursive", "source"
+        )
     if version_id is not None and (recursive or selects or keys is not None or versions):
         raise UsageError("--version-id removes that version of one object: name its key, and nothing else.").about(
             "version_id"
@@ -118,7 +118,7 @@ def build_remove_spec(
         options[MOST] = most
     if expected is not None:
         options[EXPECTED] = expected
-    # Signed, as all that writes: an anonymous removal is nothing that a service allows.
+    # Signed, as all writes: no service allows anonymous removal.
     place = replace(spec.source, anonymous=False)
     return validate_spec(replace(spec, source=place, target=place, operation=OPERATION_REMOVE, options=options))
 
@@ -139,7 +139,7 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
     return f"s3://{places[0][0]}/", [key for _, key in places]
 
 
-def find_doomed(
+def find_removable(
     engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup] | None = None
 ) -> Iterator[list[RemovalCandidate]]:
     """Pages of what a removal means, in bounded memory; empty pages while waiting. ``failed`` gets named objects that
@@ -150,18 +150,18 @@ def find_doomed(
     """
     if VERSIONS in spec.options or VERSION_ID in spec.options:
         exact, version_id = EXACT in spec.options, spec.options.get(VERSION_ID)
-        for page in buckets.versions(engine, spec.source):
+        for page in buckets.list_versions(engine, spec.source):
             yield [
                 _version(one)
                 for one in page
-                if removal_rules.is_doomed_version(spec, one, exact=exact, version_id=version_id)
+                if removal_rules.is_version_removed(spec, one, exact=exact, version_id=version_id)
             ]
         return
-    for found in listing.objects(engine, spec):
+    for found in listing.list_objects(engine, spec):
         if failed is not None:
             failed += [one for one in found if isinstance(one, FailedLookup)]
         yield [
-            _object(one) for one in found if not isinstance(one, FailedLookup) and removal_rules.is_doomed(spec, one)
+            _object(one) for one in found if not isinstance(one, FailedLookup) and removal_rules.is_removed(spec, one)
         ]
 
 
@@ -175,7 +175,7 @@ def check_most(engine: Engine, spec: ResolvedSpec) -> None:
     if most is None or spec.single:
         return
     found = 0
-    for page in find_doomed(engine, spec):
+    for page in find_removable(engine, spec):
         found += len(page)
         if (too_many := removal_rules.refuse_too_many(spec, most, found)) is not None:
             raise StorageError(too_many.reason, "person", too_many.code, "plan", True)
@@ -189,19 +189,19 @@ def find_counted(engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup])
     """
     expected: int | None = spec.options.get(EXPECTED)
     if expected is None:
-        return find_doomed(engine, spec, failed)
+        return find_removable(engine, spec, failed)
     held: list[list[RemovalCandidate]] = []
     found = 0
-    for page in find_doomed(engine, spec, failed):
+    for page in find_removable(engine, spec, failed):
         found += len(page)
         if found <= expected <= _HELD:
             held.append(page)
-    if (other := removal_rules.another_number(spec, "object", expected=expected, found=found)) is not None:
+    if (other := removal_rules.refuse_other_count(spec, "object", expected=expected, found=found)) is not None:
         raise StorageError(other.reason, "person", other.code, "plan", True)
     if expected <= _HELD:
         return iter([*held, []])  # a page at least, for what could not be looked up
     failed.clear()
-    return find_doomed(engine, spec, failed)
+    return find_removable(engine, spec, failed)
 
 
 def _version(one: ObjectVersion) -> RemovalCandidate:

@@ -32,7 +32,7 @@ INDEXES: Final = ("auto", "never")
 LINKS: Final = ("inside", "skip", "all")
 DUPLICATES: Final = ("refuse", "last")
 TOLERATED: Final = ("missing-end", "concatenated", "trailing-bytes", "two-sizes")
-"""Faults of archives that may be passed over when that is asked for."""
+"""Faults of archives that the option ``tolerate`` can ignore."""
 
 _LISTS: Final = frozenset({"members", "tolerate"})
 _FLAGS: Final = frozenset({"empty_directories", "no_sync"})
@@ -96,7 +96,7 @@ def build_unpack_spec(
         raise UsageError(f"'{source}' is a prefix or a folder, and unpack takes one archive; name it.").about("source")
     if to_disk:
         with errors_about("target"):
-            folder, _ = paths.target(target, None)
+            folder, _ = paths.parse_target(target, None)
         # Links of the archive are made as such, and its empty folders as well.
         place: Location = LocalFolder(
             folder,
@@ -187,7 +187,7 @@ class MemberSelection:
     """Selection of members: the rules, sizes and ages of a spec, and its list of members."""
 
     def __init__(self, spec: ResolvedSpec) -> None:
-        # Rules are held against whole paths of the archive: nothing of them is the archive's own key.
+        # Rules match whole paths within the archive, which do not include the key of the archive.
         self._test = matcher(conditions_of(spec)._replace(strip="", pattern=None, is_path=False))
         named: list[str] | None = spec.options.get("members")
         self._named = None if named is None else {_plain(one): one for one in named}
@@ -219,8 +219,8 @@ def scan(engine: Engine, spec: ResolvedSpec, *, retain: bool = False) -> Iterato
     """Pages of all members of the archive, wanted or not; empty pages while waiting.
 
     Args:
-        retain: the members are unpacked next (see the engine). Where the spec wants each of them proven, the archive is
-            held against its own digest first.
+        retain: the members are unpacked next (see the engine). If the spec requires verification of each member, the
+            archive is compared with its own digest first.
 
     Raises:
         StorageError: the archive cannot be read, or is refused as a whole; nothing came before that.

@@ -1,7 +1,7 @@
 """Selection and order of the versions that ``--all-versions`` copies.
 
-What must stay true: the versions of an object are copied oldest first, none after one that has failed, and none that is
-there already: what the target has of an object must be the start of what the source has, or nothing of it is copied.
+Invariant: the versions of an object are copied oldest first, none after a failed one, and none that the target has. The
+versions at the target must be the oldest ones of the source, or no version of the object is copied.
 """
 
 from __future__ import annotations
@@ -21,43 +21,45 @@ from seqferry.planning import decision
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.spec.target_keys import target_key
 
-MOST_IN_ALL: Final = 500_000
+MAX_TOTAL_VERSIONS: Final = 500_000
 """Versions of one transfer, which are planned as a whole."""
 
-_AT_ONCE: Final = 32
+_MAX_LISTINGS: Final = 32
 
 
-class Fate(NamedTuple):
+class VersionDecision(NamedTuple):
     """Decision on one version: to copy it, to skip it as the target has it, to refuse it, or to leave it out."""
 
     version: FoundVersion
     decision: Decision
 
 
-def fates(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[list[list[Fate]]]:
-    """Pages of objects, each with the fates of its versions, oldest first.
+def decide_histories(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[list[list[VersionDecision]]]:
+    """Pages of objects, each with the decisions of its versions, oldest first.
 
     Raises:
         StorageError: a listing failed.
     """
     seen = 0
 
-    def of_object(versions: list[ObjectVersion]) -> list[Fate]:
-        return _of_object(engine, spec, versions, rules)
+    def decide_object(versions: list[ObjectVersion]) -> list[VersionDecision]:
+        return _decide_object(engine, spec, versions, rules)
 
-    with ThreadPoolExecutor(_AT_ONCE, "seqferry-histories") as pool:
+    with ThreadPoolExecutor(_MAX_LISTINGS, "seqferry-histories") as pool:
         for page in _objects(engine, spec):
             seen += sum(map(len, page))
-            if seen > MOST_IN_ALL:
-                why = f"{spec.source.uri} has more than {MOST_IN_ALL:,} versions. Copy prefixes of it, one by one."
+            if seen > MAX_TOTAL_VERSIONS:
+                why = (
+                    f"{spec.source.uri} has more than {MAX_TOTAL_VERSIONS:,} versions. Copy prefixes of it, one by one."
+                )
                 raise StorageError(why, "object", "TooManyVersions", "plan", True)
-            yield list(pool.map(of_object, page))
+            yield list(pool.map(decide_object, page))
 
 
 def _objects(engine: Engine, spec: ResolvedSpec) -> Iterator[list[list[ObjectVersion]]]:
     """Pages of selected objects with their versions, oldest first; an object is whole on its page."""
     left: list[ObjectVersion] = []
-    for page in buckets.versions(engine, spec.source):
+    for page in buckets.list_versions(engine, spec.source):
         groups = [list(group) for _, group in groupby([*left, *page], key=lambda one: one.key)]
         left = groups.pop() if groups else []
         yield [found for group in groups if (found := _select(spec, group))]
@@ -76,7 +78,9 @@ def _found_version(one: ObjectVersion, refusal: tuple[str, str] | None = None) -
     )
 
 
-def _of_object(engine: Engine, spec: ResolvedSpec, versions: Sequence[ObjectVersion], rules: KeyRules) -> list[Fate]:
+def _decide_object(
+    engine: Engine, spec: ResolvedSpec, versions: Sequence[ObjectVersion], rules: KeyRules
+) -> list[VersionDecision]:
     key = versions[0].key
     to = target_key(spec, key)
     copied = [(one.size, one.etag) for one in versions if not one.is_delete_marker]
@@ -84,15 +88,15 @@ def _of_object(engine: Engine, spec: ResolvedSpec, versions: Sequence[ObjectVers
     decided = refused or decision.decide_names(spec, key, to, versions[0].size, None, rules)
     decisions = [decided] * len(copied)
     if decided.action == "copy":
-        there = [(one.size, one.etag) for one in at_target(engine, spec, to)]
+        there = [(one.size, one.etag) for one in list_target_versions(engine, spec, to)]
         decisions = decision.decide_versions(spec, key, to, copied, there)
     left = iter(decisions)
     marker = decision.delete_marker(spec, key, to)
-    return [Fate(_found_version(one), marker if one.is_delete_marker else next(left)) for one in versions]
+    return [VersionDecision(_found_version(one), marker if one.is_delete_marker else next(left)) for one in versions]
 
 
-def at_target(engine: Engine, spec: ResolvedSpec, key: str) -> list[ObjectVersion]:
+def list_target_versions(engine: Engine, spec: ResolvedSpec, key: str) -> list[ObjectVersion]:
     """The versions under this key of the target, oldest first, without delete markers."""
     place = replace(spec.target, key=key)
-    found = [one for page in buckets.versions(engine, place) for one in page if one.key == key]
+    found = [one for page in buckets.list_versions(engine, place) for one in page if one.key == key]
     return [one for one in reversed(found) if not one.is_delete_marker]

@@ -1,8 +1,8 @@
-"""Dry runs: the action for each object of a transfer, and the keys that it would remove; nothing stays at the target.
+"""Dry runs: the action for each object of a transfer, and the keys that it would remove. Nothing is changed.
 
-The command line and the HTTP API ask here, through the service. ``decision`` and ``removal_rules`` decide.
+The service calls it for the command line and the HTTP API. ``decision`` and ``removal_rules`` decide.
 
-What must stay true: memory is bounded by a page, but for shards of an archive, which hold what their planning holds.
+Invariant: memory is bounded by a page, except for shards of an archive, which are planned as a whole.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from seqferry.planning import collisions, decision, listing, members, removal_ru
 from seqferry.planning.decision import Decision, KeyRules, PredictedAction
 from seqferry.planning.members import Member
 from seqferry.planning.removal_rules import RemovalRefusal
-from seqferry.planning.versions import Fate
+from seqferry.planning.versions import VersionDecision
 from seqferry.preflight import start
 from seqferry.preflight.inspection import Inspected, Inspection
-from seqferry.preflight.report import Report
+from seqferry.preflight.report import PreflightReport
 from seqferry.spec import pack
 
 _ABSENT: Final = PredictedAction("copy", "absent")
 
 
-def copies(
-    engine: Engine, spec: ResolvedSpec, rules: KeyRules, findings: Report | None = None
+def plan_copies(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, findings: PreflightReport | None = None
 ) -> Iterator[PlannedCopy]:
     """Planned copies of a transfer, object by object, in no order.
 
     Args:
-        findings: gets why the target refuses to be written, and how many objects were tried; None: nothing is tried.
+        findings: gets the refusal of the target and the number of objects that were read; None: skip these checks.
 
     Raises:
         UsageError, StorageError: a named object is not there, or a place cannot be used.
@@ -46,7 +46,7 @@ def copies(
         return
     with Inspection(engine, spec, findings) as inspection:
         yield from _plan(engine, spec, rules, inspection)
-        inspection.end()
+        inspection.finish()
 
 
 def _plan(engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None) -> Iterator[PlannedCopy]:
@@ -55,32 +55,34 @@ def _plan(engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspe
     elif spec.kind.packs:
         yield from _plan_packing(engine, spec, rules, inspection)
     elif spec.kind.of_versions:
-        for page in versions.fates(engine, spec, rules):
-            fates = [fate for group in page for fate in group]
-            yield from _tried([fate.version for fate in fates], [_version(fate) for fate in fates], inspection)
+        for page in versions.decide_histories(engine, spec, rules):
+            decided = [one for group in page for one in group]
+            yield from _check_readable([one.version for one in decided], [_version(one) for one in decided], inspection)
     else:
         yield from _plan_copies(engine, spec, rules, inspection)
 
 
-def _tried(infos: Sequence[Inspected], planned: list[PlannedCopy], inspection: Inspection | None) -> list[PlannedCopy]:
-    """The same, with refusals of those that would be copied or compared and cannot be read."""
+def _check_readable(
+    infos: Sequence[Inspected], planned: list[PlannedCopy], inspection: Inspection | None
+) -> list[PlannedCopy]:
+    """The same, with a refusal for each object that would be copied or compared and cannot be read."""
     if inspection is None:
         return planned
     wanted = [number for number, one in enumerate(planned) if one.refusal is None and one.action != "skip"]
-    troubles = inspection.look([(infos[number], planned[number].target_key) for number in wanted])
-    for number, trouble in zip(wanted, troubles, strict=True):
-        if trouble is not None:
-            code, operation, message = trouble
+    failures = inspection.check([(infos[number], planned[number].target_key) for number in wanted])
+    for number, failure in zip(wanted, failures, strict=True):
+        if failure is not None:
+            code, operation, message = failure
             planned[number] = replace(planned[number], refusal=message, code=code, operation=operation)
     return planned
 
 
-def removals(
+def plan_removals(
     engine: Engine, spec: ResolvedSpec, own: str, *, objects: int, failed: int
 ) -> Iterator[str | RemovalRefusal]:
     """Keys that a transfer of so many objects would remove at the target after all has arrived, or why it would not.
 
-    As the transfer does, one with ``max_delete`` looks twice: keys that are too many are counted and not held.
+    As in the transfer, with ``max_delete`` the target is listed twice: keys are counted first, and not held in memory.
 
     Args:
         own: the folder of our records.
@@ -88,18 +90,18 @@ def removals(
     """
     if not spec.removal.delete:
         return
-    if (kept := removal_rules.why_kept(spec, objects, failed)) is not None:
+    if (kept := removal_rules.refuse_incomplete_source(spec, objects, failed)) is not None:
         yield kept
         return
     if spec.removal.max_delete is not None:
         found = 0
-        for keys in listing.extras(engine, spec, own):
+        for keys in listing.find_extras(engine, spec, own):
             found += len(keys)
-            if (kept := removal_rules.too_many(spec, found)) is not None:
+            if (kept := removal_rules.refuse_over_max_delete(spec, found)) is not None:
                 yield kept
                 return
     refused: list[str] = []
-    for keys in listing.extras(engine, spec, own, refused=refused):
+    for keys in listing.find_extras(engine, spec, own, refused=refused):
         yield from sorted(keys)
     if (kept := removal_rules.refuse_unseen_folders(refused)) is not None:
         yield kept
@@ -109,7 +111,7 @@ def _plan_copies(
     engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspection | None
 ) -> Iterator[PlannedCopy]:
     found = (
-        _tried([info for info, _, _ in page], [_plan_listed(engine, spec, *one) for one in page], inspection)
+        _check_readable([info for info, _, _ in page], [_plan_listed(engine, spec, *one) for one in page], inspection)
         for page in listing.predict_listed(engine, spec, rules)
     )
     if collisions.are_possible(spec):
@@ -137,7 +139,7 @@ def _plan_unpacking(
     """The members of an archive, each with what is at its target."""
     for page in unpacking.decide_members(engine, spec, rules):
         copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
-        there = listing.at_keys(engine, spec, copied)
+        there = listing.find_at_keys(engine, spec, copied)
         if copied and inspection is not None:
             inspection.note_members(copied)
         for member, (source_key, decided) in page:
@@ -158,7 +160,7 @@ def _plan_packing(
     [seen] = _predict_archives(engine, spec, [spec.target.key])
     for page in members.members(engine, spec, rules):
         planned = [_member(spec, one, spec.target.key, seen) for one in page]
-        yield from _tried([one.found for one in page], planned, inspection)
+        yield from _check_readable([one.found for one in page], planned, inspection)
 
 
 def _plan_shards(
@@ -175,25 +177,25 @@ def _plan_shards(
     first = 0
     for key, end, seen in zip(keys, ends, _predict_archives(engine, spec, keys), strict=True):
         planned = [_member(spec, one, key, seen) for one in found[first:end]]
-        yield from _tried([one.found for one in found[first:end]], planned, inspection)
+        yield from _check_readable([one.found for one in found[first:end]], planned, inspection)
         first = end
 
 
 def _predict_archives(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
     """The predicted action for the archive at each key. Its size and its digest are known when it is made."""
-    for first in range(0, len(keys), listing.LOOKED_UP_AT_ONCE):
-        page = list(keys[first : first + listing.LOOKED_UP_AT_ONCE])
-        for key, there in zip(page, _archives_there(engine, spec, page), strict=True):
+    for first in range(0, len(keys), listing.HEAD_PAGE):
+        page = list(keys[first : first + listing.HEAD_PAGE])
+        for key, there in zip(page, _find_archives(engine, spec, page), strict=True):
             yield decision.predict(spec, None, Decision("copy", key), there)
 
 
-def _archives_there(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list[ObjectInfo | None]:
+def _find_archives(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list[ObjectInfo | None]:
     if isinstance(spec.target, LocalFolder) and paths.is_absent(spec.target.path):
         return [None] * len(keys)
     try:
         return engine.head(spec.target, keys)
     except StorageError as why:
-        # Write-only access: the archive is written without a look then.
+        # Write-only access: the archive is written without HEAD.
         if not (why.is_denied and spec.selection.if_exists == "overwrite"):
             raise
         return [None] * len(keys)
@@ -218,8 +220,8 @@ def _member(spec: ResolvedSpec, member: Member, target_key: str, seen: Predicted
     return planned
 
 
-def _version(fate: Fate) -> PlannedCopy:
-    found, decided = fate.version, fate.decision
+def _version(one: VersionDecision) -> PlannedCopy:
+    found, decided = one.version, one.decision
     return PlannedCopy(
         found.key,
         decided.target_key,

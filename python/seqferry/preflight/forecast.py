@@ -1,8 +1,8 @@
 """The forecast of a transfer: totals, and an estimate of its requests, its time and what the requests cost.
 
 The estimate follows the engine's rules for parts (``crates/transfer/src/limits.rs``) and what a copy asks of the
-storage. It counts no retries and no looks at what changes meanwhile. Prices are list prices of AWS; other services have
-none, but those of a region of AWS on request.
+storage. It counts no retries and no requests for changes made meanwhile. Prices are list prices of AWS; for other
+services they are those of an AWS region that the user names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seqferry.cost import requests as rules
 from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import PlannedCopy, ResolvedSpec, Status
 from seqferry.preflight import report
-from seqferry.preflight.report import PredictedFailure, Report
+from seqferry.preflight.report import PredictedFailure, PreflightReport
 from seqferry.spec import pricing
 from seqferry.spec.validation import data_path
 
@@ -41,10 +41,10 @@ class Estimate:
     Attributes:
         requests: by operation of S3.
         seconds: how long it takes; ``based_on`` says what that rests on.
-        request_dollars: None where the storage is not AWS, and no region was asked for.
+        request_dollars: None where the storage is not AWS and no region was requested.
         egress_dollars: highest price of the bytes that leave AWS, when the machine is outside its region.
         month_dollars: price of a month's storage of the copies; None where they are not in AWS.
-        price_region: region whose prices hold; None without prices.
+        price_region: region whose prices apply; None without prices.
         datasync_basic_dollars, datasync_enhanced_dollars: price of the same bytes by DataSync.
     """
 
@@ -77,7 +77,7 @@ class Forecast:
     left_out: int = 0
     removed: int = 0
     by_reason: Counter[str] = field(default_factory=Counter[str])
-    findings: Report = field(default_factory=Report)
+    findings: PreflightReport = field(default_factory=PreflightReport)
     """Failures that the objects would have, by cause."""
     _requests: Counter[str] = field(default_factory=Counter[str])
     _parallel: int = 0
@@ -93,8 +93,8 @@ class Forecast:
     """Key of the archive that the last object would be packed into."""
 
     @property
-    def met(self) -> int:
-        """Objects of the source, whatever becomes of them."""
+    def source_objects(self) -> int:
+        """Number of objects of the source, whatever their action."""
         return self.objects + self.skipped + self.refused + self.left_out
 
     def add(self, planned: PlannedCopy) -> None:
@@ -113,8 +113,8 @@ class Forecast:
         self.bytes += planned.size
         if planned.action == "compare":
             self.compared += 1
-            self._look(self.spec.source)
-            self._look(self.spec.target)
+            self._count_head(self.spec.source)
+            self._count_head(self.spec.target)
         if self.spec.kind.packs:
             self._pack(planned)
         elif self.spec.kind.unpacks:
@@ -135,12 +135,12 @@ class Forecast:
             "by_reason": dict(self.by_reason),
         }
 
-    def looks(self) -> dict[str, Any]:
-        """Number of objects that were tried and causes of failures, for the JSON form.
+    def check_data(self) -> dict[str, Any]:
+        """Number of objects that were read and causes of failures, for the JSON form.
 
-        ``looked_up``: objects that were tried, of those that would be copied; ``sampled``: not all of them.
+        ``looked_up``: objects of which a byte was read, of those that would be copied; ``sampled``: not all of them.
         """
-        found = report.facts(self.findings, keys=_KEYS)
+        found = report.event_data(self.findings, keys=_KEYS)
         return {
             "looked_up": self.findings.tried,
             "sampled": found["looked_up"] is not None,
@@ -160,7 +160,7 @@ class Forecast:
         Raises:
             UsageError: there are no prices of that region.
         """
-        requests = self._requests + self._around()
+        requests = self._requests + self._fixed_requests()
         seconds, based_on = self._duration(requests, earlier, max_bandwidth)
         found = Estimate(dict(sorted(requests.items())), seconds, based_on, None, None)
         cost = pricing.cost(self.spec, requests, self.bytes, price, streamed=self._streamed)
@@ -177,15 +177,15 @@ class Forecast:
             datasync_enhanced_dollars=cost.datasync_enhanced if is_priced else None,
         )
 
-    def _around(self) -> Counter[str]:
-        """Requests for the transfer as a whole: both places are looked at and listed."""
+    def _fixed_requests(self) -> Counter[str]:
+        """Requests for the transfer as a whole: HEAD and listings of source and target."""
         found = Counter[str]()
         for place in (self.spec.source, self.spec.target):
             if isinstance(place, S3Location):
                 found["HeadBucket"] += 1
         if self.spec.kind.unpacks and isinstance(self.spec.source, S3Location):
             found["GetObject"] += rules.ARCHIVE_LOOKS + -(-self._shared // rules.SHARED_READ)
-        pages = max(1, -(-self.met // rules.PAGE))
+        pages = max(1, -(-self.source_objects // rules.PAGE))
         if self.spec.keys is not None:
             found["HeadObject"] += len(self.spec.keys) if isinstance(self.spec.source, S3Location) else 0
         elif isinstance(self.spec.source, S3Location) and self.spec.inventory is None:
@@ -199,19 +199,19 @@ class Forecast:
                 found["DeleteObject"] += self.removed
         return found
 
-    def _look(self, place: Location) -> None:
+    def _count_head(self, place: Location) -> None:
         if isinstance(place, S3Location):
             self._requests["HeadObject"] += 1
 
     def _copy(self, size: int) -> None:
         inside = data_path(self.spec) == "copy"
         of = self.spec.parts
-        parts = rules.parts_of(size, inside=inside, part_size=of.part_size, threshold=of.copy_threshold)
+        parts = rules.count_parts(size, inside=inside, part_size=of.part_size, threshold=of.copy_threshold)
         self._parallel += parts
         if not inside:
             self._stream(size, parts)
         if isinstance(self.spec.target, S3Location):
-            self._requests += rules.of_upload(parts, inside=inside)
+            self._requests += rules.upload_requests(parts, inside=inside)
 
     def _pack(self, planned: PlannedCopy) -> None:
         """A member of an archive. The storage copies large ones by itself, but for the bytes that begin a part."""
@@ -224,7 +224,7 @@ class Forecast:
             self._requests["HeadObject"] += 1  # for the checksum that proves the copy
             size = rules.LEAST_PART
         else:
-            parts = rules.parts_of(size, inside=False, part_size=of.part_size)
+            parts = rules.count_parts(size, inside=False, part_size=of.part_size)
         self._parallel += parts
         self._assembled += size
         self._stream(size, 1 if size <= rules.LEAST_PART else parts)
@@ -233,7 +233,7 @@ class Forecast:
         """Uploads of archives, whose members are counted already, each with its index."""
         part = self.spec.parts.part_size or rules.ARCHIVE_PART
         found = Counter[str]()
-        for name, count in rules.in_parts(1, inside=False).items():
+        for name, count in rules.multipart_requests(1, inside=False).items():
             found[name] = count * self._archives
         found["UploadPart"] = max(self._archives, -(-self._assembled // part))
         found["PutObject"] = self._archives
@@ -244,11 +244,11 @@ class Forecast:
         of = self.spec.parts
         least = rules.STREAM_PART if of.copy_threshold is None else of.copy_threshold
         if data_path(self.spec) == "copy" and size > least:
-            copies = rules.parts_of(size, inside=True, part_size=of.part_size, threshold=0)
-            self._requests += rules.in_parts(copies, inside=True)
+            copies = rules.count_parts(size, inside=True, part_size=of.part_size, threshold=0)
+            self._requests += rules.multipart_requests(copies, inside=True)
             self._parallel += copies
             return
-        parts = rules.parts_of(size, inside=False, part_size=of.part_size)
+        parts = rules.count_parts(size, inside=False, part_size=of.part_size)
         self._parallel += parts
         if size <= rules.SHARED_MEMBER:
             self._shared += size
@@ -256,7 +256,7 @@ class Forecast:
         else:
             self._stream(size, parts)
         if isinstance(self.spec.target, S3Location):
-            self._requests += rules.of_upload(parts, inside=False)
+            self._requests += rules.upload_requests(parts, inside=False)
 
     def _stream(self, size: int, reads: int) -> None:
         self._streamed += size

@@ -1,10 +1,10 @@
-"""Looks at the objects of a transfer before a byte moves: what the transfer would be refused, it is refused here.
+"""Checks the objects of a transfer before it starts: requests that would be denied then are denied here.
 
-One byte of each object is read as the transfer reads it, which shows what a listing and a HEAD do not: a denied
+One byte of each object is read as the transfer reads it. This finds errors that listings and HEAD do not: a denied
 s3:GetObject, a KMS key that may not be used, an archived object. One upload is created at the target and aborted.
-Nothing stays there, and memory holds no more than the report.
+Nothing stays at the target, and memory holds no more than the report.
 
-What must stay true: an object is tried as the transfer reads it, under the ETag or version that was listed.
+Invariant: an object is read as the transfer reads it, with the ETag or version that was listed.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from seqferry.model.models import OPERATION_TRANSFER, ResolvedSpec
 from seqferry.planning import listing
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.preflight import probes
-from seqferry.preflight.report import ARCHIVED, LOOKED_AT, PredictedFailure, Report
+from seqferry.preflight.report import ARCHIVED, MAX_CHECKED, PredictedFailure, PreflightReport
 
 log: Final = logging.getLogger("seqferry.preflight")
 
-_AT_ONCE: Final = 32
+_MAX_PROBES: Final = 32
 Inspected = Listed | FoundVersion
 Copied = tuple[Inspected, str]
 """An object that would be copied, and its key at the target."""
 
 
 class Inspection:
-    """A look at the objects of a transfer as they are found, and at its target.
+    """A check of the objects of a transfer while they are listed, and of its target.
 
-    All objects are looked at up to a number, and then a sample: each hundredth up to ten times that number, each
+    All objects are checked up to ``at_most``, and then a sample: each hundredth up to ten times that number, each
     thousandth up to a hundred times, and so on.
     """
 
-    def __init__(self, engine: Engine, spec: ResolvedSpec, report: Report, *, at_most: int | None = LOOKED_AT) -> None:
-        """``at_most``: objects that are all looked at; None: however many there are."""
+    def __init__(
+        self, engine: Engine, spec: ResolvedSpec, report: PreflightReport, *, at_most: int | None = MAX_CHECKED
+    ) -> None:
+        """``at_most``: number of objects up to which all are checked; None: no limit."""
         self._engine, self._spec, self._report, self._at_most = engine, spec, report, at_most
-        self._met = self._asked = self._bytes = 0
+        self._met = self._checked = self._bytes = 0
         self._stride = 10
         self._probed: list[Copied] = []
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight")
+        self._pool = ThreadPoolExecutor(_MAX_PROBES, "seqferry-preflight")
 
     def __enter__(self) -> Self:
         return self
@@ -52,23 +54,23 @@ class Inspection:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def look(self, found: Sequence[Copied]) -> list[PredictedFailure | None]:
-        """The failure that each object would have; None where nothing speaks against it."""
+    def check(self, found: Sequence[Copied]) -> list[PredictedFailure | None]:
+        """The failure that each object would have; None if none is known."""
         chosen = [self._is_chosen() for _ in found]
-        asked = self._pool.map(
-            self._try, [info for (info, _), is_chosen in zip(found, chosen, strict=True) if is_chosen]
+        results = self._pool.map(
+            self._check_readable, [info for (info, _), is_chosen in zip(found, chosen, strict=True) if is_chosen]
         )
         self._bytes += sum(info.size for info, _ in found)
-        self._asked += sum(chosen)
-        self._report.tried = self._asked
-        self._report.looked_up = None if self._asked == self._met else self._asked
-        troubles: list[PredictedFailure | None] = []
+        self._checked += sum(chosen)
+        self._report.tried = self._checked
+        self._report.looked_up = None if self._checked == self._met else self._checked
+        failures: list[PredictedFailure | None] = []
         for one, is_chosen in zip(found, chosen, strict=True):
-            trouble = next(asked) if is_chosen else None
-            troubles.append(trouble)
-            if is_chosen and trouble is None and one[0].size and len(self._probed) < probes.PROBED:
+            failure = next(results) if is_chosen else None
+            failures.append(failure)
+            if is_chosen and failure is None and one[0].size and len(self._probed) < probes.PROBED:
                 self._probed.append(one)
-        return troubles
+        return failures
 
     def _is_chosen(self) -> bool:
         self._met += 1
@@ -78,59 +80,65 @@ class Inspection:
             self._stride *= 10
         return self._met % self._stride == 0
 
-    def _try(self, info: Inspected) -> PredictedFailure | None:
+    def _check_readable(self, info: Inspected) -> PredictedFailure | None:
         try:
-            found = probes.look_up(self._engine, self._spec, info.key, info.version_id, size=info.size, etag=info.etag)
+            found = probes.check_readable(
+                self._engine, self._spec, info.key, info.version_id, size=info.size, etag=info.etag
+            )
         except StorageError as why:
-            return probes.failure(why)
+            return probes.predict_failure(why)
         return None if found is not None and found.code == ARCHIVED and self._spec.selection.restore else found
 
     def note_members(self, target_keys: Sequence[str]) -> None:
-        """Note members of the archive ``spec.source``, which was read for them; none is looked at by itself."""
+        """Count members of the archive ``spec.source``, which was read already; they need no check of their own."""
         self._met += len(target_keys)
-        self._asked += len(target_keys)
+        self._checked += len(target_keys)
         if not self._probed:
             [archive] = self._engine.head_each(self._spec.source, [self._spec.source.key])
             self._probed.append((archive, target_keys[0]))
 
-    def end(self) -> None:
-        """Probe the target with the first objects that can be read; the report gets why it refuses, if it does."""
+    def finish(self) -> None:
+        """Probe the target with the first readable objects, and add a refusal of the target to the report."""
         items = [_item(number, *one) for number, one in enumerate(self._probed)]
         # An archive, or a member of one, is written as any object is.
         spec = self._spec.derive(operation=OPERATION_TRANSFER)
-        refused = probes.refusal(self._engine, spec, items, [info.key for info, _ in self._probed], tell=_tell)
+        refused = probes.find_write_refusal(
+            self._engine, spec, items, [info.key for info, _ in self._probed], report_notes=_log_notes
+        )
         if refused is not None:
-            trouble = PredictedFailure(refused.code, refused.operation, refused.message)
-            self._report.add_all(trouble, list(refused.keys), self._met, self._bytes)
+            failure = PredictedFailure(refused.code, refused.operation, refused.message)
+            self._report.add_all(failure, list(refused.keys), self._met, self._bytes)
         self._report.causes.sort(key=lambda cause: -cause.count)
 
 
-def inspect(engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int | None = LOOKED_AT) -> Report:
+def inspect(
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int | None = MAX_CHECKED
+) -> PreflightReport:
     """Inspect the target and the first objects of a transfer, up to ``at_most`` (None: all).
 
     Raises:
         StorageError: the source cannot be listed.
     """
-    report = Report()
+    report = PreflightReport()
     with Inspection(engine, spec, report, at_most=None) as inspection:
         for page in listing.decide_listed(engine, spec, rules):
             wanted = _take(report, page, at_most)
-            for (info, _), trouble in zip(wanted, inspection.look(wanted), strict=True):
-                if trouble is not None:
-                    report.add(trouble, info.key, info.size)
+            for (info, _), failure in zip(wanted, inspection.check(wanted), strict=True):
+                if failure is not None:
+                    report.add(failure, info.key, info.size)
             if not report.whole:
                 break
-        inspection.end()
+        inspection.finish()
     return report
 
 
-def _tell(notes: Sequence[str]) -> None:
+def _log_notes(notes: Sequence[str]) -> None:
     for note in notes:
         log.warning("%s", note)
 
 
-def _take(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[Copied]:
-    """Count the objects of a page, note those that are refused; the others that would be copied, with target keys."""
+def _take(report: PreflightReport, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[Copied]:
+    """Count the objects of a page and report the refused ones. Returns those that would be copied, with target keys."""
     wanted: list[Copied] = []
     for info, decision in page:
         if decision.action == "leave_out":
@@ -141,8 +149,8 @@ def _take(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int 
         report.objects += 1
         report.bytes += info.size
         if decision.action == "refuse":
-            trouble = PredictedFailure(decision.code or "Refused", decision.operation, decision.reason or "")
-            report.add(trouble, info.key, info.size)
+            failure = PredictedFailure(decision.code or "Refused", decision.operation, decision.reason or "")
+            report.add(failure, info.key, info.size)
         elif decision.action == "copy":
             wanted.append((info, decision.target_key))
     return wanted

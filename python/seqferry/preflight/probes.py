@@ -23,11 +23,11 @@ from seqferry.model.models import ResolvedSpec
 from seqferry.preflight.report import ARCHIVED, PredictedFailure
 
 PROBED: Final = 3
-"""Keys that are probed one after another before a target counts as refusing: a policy may be about one folder."""
+"""Keys that are probed before a target counts as refusing writes: a policy may concern one folder."""
 
 _CREATE: Final = "CreateMultipartUpload"
 _SECONDS: Final = 10.0
-"""A storage that takes longer says nothing here; the transfer has more patience."""
+"""Time limit of a probe. A slower storage is not an error here: the transfer has longer time limits."""
 _WAIT: Final = 0.2
 _DENIED: Final = ("Forbidden", "403")
 _NO_REFUSAL: Final = ("RangeIgnored", "TransformedBody", "InvalidRange")
@@ -35,7 +35,7 @@ _NO_REFUSAL: Final = ("RangeIgnored", "TransformedBody", "InvalidRange")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class WriteRefusal:
     """Refusal of a write, as the storage states it."""
 
     code: str
@@ -45,7 +45,7 @@ class Refusal:
     """Source keys whose targets were probed."""
 
 
-def refusal(
+def find_write_refusal(
     engine: Engine,
     spec: ResolvedSpec,
     items: Sequence[CopyItem],
@@ -55,8 +55,8 @@ def refusal(
     since: float | None = None,
     epoch: int | None = None,
     check: Callable[[], None] = lambda: None,
-    tell: Callable[[Sequence[str]], None],
-) -> Refusal | None:
+    report_notes: Callable[[Sequence[str]], None],
+) -> WriteRefusal | None:
     """Refusal of all of up to ``PROBED`` items; None as soon as one can be written, or when nothing certain is known.
 
     Args:
@@ -64,22 +64,22 @@ def refusal(
         since: when the transfer was submitted, if an earlier probe of it may have been cut off: the uploads to the key
             that were opened since then are aborted first, as when an object is taken up again.
         check: raises when this process is to stop.
-        tell: takes notes of the engine, which makes each only once.
+        report_notes: gets notes of the engine, which makes each only once.
     """
-    if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
+    if isinstance(spec.target, LocalFolder):  # checked by ``paths.check_target``
         return None
     # Any object goes in parts then, and files are not read for their MD5.
     spec = spec.derive(parts=replace(spec.parts, copy_threshold=0), storage=replace(spec.storage, md5=False))
-    found: Refusal | None = None
+    found: WriteRefusal | None = None
     for item, key in zip(items[:PROBED], keys, strict=False):
-        why = _try(engine, spec, item, transfer, since, epoch, check, tell)
+        why = _try_upload(engine, spec, item, transfer, since, epoch, check, report_notes)
         if why is None:
             return None
-        found = Refusal(*why, keys=(*(found.keys if found is not None else ()), key))
+        found = WriteRefusal(*why, keys=(*(found.keys if found is not None else ()), key))
     return found
 
 
-def _try(
+def _try_upload(
     engine: Engine,
     spec: ResolvedSpec,
     item: CopyItem,
@@ -87,7 +87,7 @@ def _try(
     since: float | None,
     epoch: int | None,
     check: Callable[[], None],
-    tell: Callable[[Sequence[str]], None],
+    report_notes: Callable[[Sequence[str]], None],
 ) -> tuple[str, str, str] | None:
     """Code, operation and message of a refusal; None when the upload was created, or something else came first."""
     try:
@@ -120,7 +120,7 @@ def _try(
             why = failure.error_code, failure.operation, failure.message
     finally:
         abort(job, seconds=_SECONDS)
-        tell(job.notes())
+        report_notes(job.notes())
     return why
 
 
@@ -131,16 +131,16 @@ def _find_refusal(events: Events) -> tuple[str, str, str] | None:
     return ended[0]["error_code"], _CREATE, ended[0]["error_message"]
 
 
-def look_up(
+def check_readable(
     engine: Engine, spec: ResolvedSpec, key: str, version_id: str | None = None, *, size: int, etag: str
 ) -> PredictedFailure | None:
-    """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
+    """The failure of reading an object, found with one request; None if it can be read.
 
     Args:
         size, etag: as a listing shows them.
 
     Raises:
-        StorageError: the storage gave no certain answer.
+        StorageError: the answer of the storage is inconclusive.
     """
     place = spec.source
     if isinstance(place, LocalFolder):
@@ -154,7 +154,7 @@ def look_up(
         # What is in the disk cache is not fetched again, not even a byte of it.
         if size and etag and not engine.cached_source(spec):
             buckets.read_first_byte(engine, at, etag, version_id)
-        elif buckets.facts(engine, at, version_id).archived:
+        elif buckets.head_object(engine, at, version_id).archived:
             return _archived(place.at(key))
     except StorageError as why:
         if why.error_class == "not_found":
@@ -166,7 +166,7 @@ def look_up(
             return None
         if why.error_class != "person":
             raise
-        return failure(why)
+        return predict_failure(why)
     except UnicodeError:
         return None
     return None
@@ -176,7 +176,7 @@ def _archived(uri: str) -> PredictedFailure:
     return PredictedFailure(ARCHIVED, "GetObject", f"{uri} is archived, and has to be restored before it can be read.")
 
 
-def failure(why: StorageError) -> PredictedFailure:
+def predict_failure(why: StorageError) -> PredictedFailure:
     """An error of the storage as the failure that the transfer would have."""
     # An answer to HEAD has no body, and so no better code.
     code = "AccessDenied" if why.error_code in _DENIED else why.error_code or why.code

@@ -1,6 +1,6 @@
-"""Objects that a command reads by themselves, without a transfer: those that a wildcard selects, and errors for none.
+"""Objects that a command reads without a transfer: selection by a wildcard, HEAD, and errors for missing objects.
 
-What must stay true: an error about an object that is not there says what is nearest, or where to look.
+Invariant: an error about a missing object names the most similar keys, or the command that lists the objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, listing
 from seqferry.preflight import start
-from seqferry.preflight.suggestions import nearest
+from seqferry.preflight.suggestions import nearest_keys
 
 MOST: Final = 100_000
 """Objects that one wildcard may select here: their keys are held to be put in order."""
@@ -23,7 +23,7 @@ MOST: Final = 100_000
 _MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchVersion")
 
 
-def select(engine: Engine, spec: ResolvedSpec) -> list[str]:
+def select_keys(engine: Engine, spec: ResolvedSpec) -> list[str]:
     """Keys of the objects that the wildcard of ``spec`` selects, in the order of their bytes; no names of folders.
 
     Raises:
@@ -31,11 +31,11 @@ def select(engine: Engine, spec: ResolvedSpec) -> list[str]:
         UsageError: more than ``MOST`` objects match.
         StorageError: the source cannot be listed.
     """
-    # A listing of a bucket that is not there is tried again and again.
+    # The listing of a missing bucket would be retried.
     engine.check_bucket(spec.source)
     keys: list[str] = []
     written = spec.source.at(spec.pattern or spec.source.key)
-    for page in listing.objects(engine, spec):
+    for page in listing.list_objects(engine, spec):
         keys += [one.key for one in page if _is_readable(one.key) and decision.is_selected(spec, one)]
         if len(keys) > MOST:
             raise UsageError(f"{written} matches more than {MOST:,} objects; choose a narrower wildcard.").about(
@@ -46,21 +46,21 @@ def select(engine: Engine, spec: ResolvedSpec) -> list[str]:
     return sorted(keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
 
 
-def facts(engine: Engine, place: S3Location, version_id: str | None = None) -> ObjectFacts:
+def head_object(engine: Engine, place: S3Location, version_id: str | None = None) -> ObjectFacts:
     """Facts about one object, without its bytes.
 
     Raises:
-        StorageError: the object is not there, or cannot be looked at.
+        StorageError: the object is missing, or HEAD failed.
     """
     try:
-        found = buckets.facts(engine, place, version_id)
+        found = buckets.head_object(engine, place, version_id)
     except StorageError as why:
         if not is_missing(why):
             raise
-        raise missing(engine, place, version_id) from None
-    # SeaweedFS answers about the object, whatever version is asked for, where a bucket has none.
+        raise missing_error(engine, place, version_id) from None
+    # Without versioning, SeaweedFS ignores the requested version id.
     if version_id not in (None, "null", found.version_id):
-        raise missing(engine, place, version_id)
+        raise missing_error(engine, place, version_id)
     return found
 
 
@@ -69,7 +69,7 @@ def is_missing(why: StorageError) -> bool:
     return why.error_code in _MISSING
 
 
-def missing(engine: Engine, place: S3Location, version_id: str | None = None) -> StorageError:
+def missing_error(engine: Engine, place: S3Location, version_id: str | None = None) -> StorageError:
     """The error for an object that is not there, or for its bucket where that is missing."""
     try:
         engine.check_bucket(place)
@@ -85,7 +85,7 @@ def _is_readable(key: str) -> bool:
 
 
 def _no_match(engine: Engine, spec: ResolvedSpec, written: str) -> NoMatchError:
-    alike = nearest(engine, spec)
+    alike = nearest_keys(engine, spec)
     if alike:
         return NoMatchError(f"Nothing matches {written}; nearest: {', '.join(map(spec.source.at, alike))}.").about(
             "source"

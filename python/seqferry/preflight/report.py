@@ -1,7 +1,7 @@
-"""Report of a look at a transfer before a byte moves: what would fail, grouped by cause, and its words.
+"""Report of a preflight check: which objects of a transfer would fail, grouped by cause, and its text.
 
-The looks of a dry run and of ``--preflight`` (``preflight.inspection``) and the smaller one that each transfer begins
-with (``workflows.first_look``) report in this form.
+Dry runs and ``--preflight`` (``preflight.inspection``) report in this form, and so does the smaller check that each
+transfer begins with (``workflows.first_look``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from seqferry.model import advice
 
-LOOKED_AT: Final = 10_000
-"""Objects that are looked at unless all are wanted."""
+MAX_CHECKED: Final = 10_000
+"""Objects that are checked by default."""
 
 PREFLIGHT: Final = "preflight"
 """Kind of the event that holds a report."""
@@ -34,7 +34,7 @@ _WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:G
 
 
 class PredictedFailure(NamedTuple):
-    """A failure that an object would have: a code of the service or of ours, the operation that shows it, and words."""
+    """A failure that an object would have: the code of the service or of Seqferry, the S3 operation, and a message."""
 
     code: str
     operation: str
@@ -43,7 +43,7 @@ class PredictedFailure(NamedTuple):
 
 @dataclass(slots=True)
 class Cause:
-    """Objects that would fail alike."""
+    """Objects that would fail for the same reason."""
 
     code: str
     operation: str
@@ -55,18 +55,18 @@ class Cause:
 
     @property
     def advice(self) -> str | None:
-        """The next step; None where the message has it."""
+        """The next step; None if the message contains it."""
         return _WRITE_ADVICE if self.operation == "CreateMultipartUpload" else _ADVICE.get(self.code)
 
 
 @dataclass(slots=True)
-class Report:
-    """Findings of a look at a transfer.
+class PreflightReport:
+    """Findings of a preflight check.
 
     Attributes:
-        whole: all objects were looked at.
-        looked_up: how many were looked up one by one; None: all.
-        tried: how many of a dry run were read to see whether they can be.
+        whole: all objects were checked.
+        looked_up: number of objects that were checked with their own request; None: all.
+        tried: number of objects of which a dry run has read a byte.
         stopped: no object could arrive, so that the transfer was ended.
     """
 
@@ -79,54 +79,54 @@ class Report:
     tried: int = 0
 
     @property
-    def troubled(self) -> int:
+    def failing(self) -> int:
         """Objects that would fail."""
         return min(sum(cause.count for cause in self.causes), self.objects)
 
-    def add(self, trouble: PredictedFailure, key: str, size: int) -> None:
-        found = self._cause(trouble)
+    def add(self, failure: PredictedFailure, key: str, size: int) -> None:
+        found = self._cause(failure)
         found.count += 1
         found.bytes += size
         if len(found.keys) < _KEYS:
             found.keys.append(key)
 
-    def add_all(self, trouble: PredictedFailure, keys: list[str], count: int, size: int) -> None:
+    def add_all(self, failure: PredictedFailure, keys: list[str], count: int, size: int) -> None:
         """Add a cause that concerns ``count`` objects, of which ``keys`` are named."""
-        found = self._cause(trouble)
+        found = self._cause(failure)
         found.count, found.bytes, found.keys = count, size, keys
 
-    def _cause(self, trouble: PredictedFailure) -> Cause:
+    def _cause(self, failure: PredictedFailure) -> Cause:
         for one in self.causes:
-            if (one.code, one.operation) == (trouble.code, trouble.operation):
+            if (one.code, one.operation) == (failure.code, failure.operation):
                 return one
-        self.causes.append(Cause(*trouble))
+        self.causes.append(Cause(*failure))
         return self.causes[-1]
 
 
-def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> Iterator[str]:
-    """A report (``facts``) as text that can be sent to the owner of the source. ``source`` is its address."""
-    looked_up = told["looked_up"]
-    some = " (the first ones)" if looked_up is not None else " (the first ones; --preflight looks at all)"
-    seen = f"{_objects(told['objects'])}{'' if told['whole'] else some} looked at"
-    fail = f"{told['objects_failed']:,} would fail"
+def format_report(data: Mapping[str, Any], source: str, *, keys: int | None = None) -> Iterator[str]:
+    """The lines of a report (``event_data``), for the owner of the source. ``source`` is the address of the source."""
+    looked_up = data["looked_up"]
+    some = " (the first ones)" if looked_up is not None else " (the first ones; --preflight checks all)"
+    seen = f"{_objects(data['objects'])}{'' if data['whole'] else some} checked"
+    fail = f"{data['objects_failed']:,} would fail"
     if looked_up is not None:
-        seen += f" as listed, {looked_up:,} of {told['objects']:,} looked up" if looked_up else " as listed"
-        fail = f"at least {fail}" if looked_up < told["objects"] and not told["stopped"] else fail
+        seen += f" as listed, {looked_up:,} of {data['objects']:,} looked up" if looked_up else " as listed"
+        fail = f"at least {fail}" if looked_up < data["objects"] and not data["stopped"] else fail
     yield f"Preflight of {source}: {seen}, {fail}."
-    yield from cause_lines(told["causes"], keys=keys)
+    yield from format_causes(data["causes"], keys=keys)
 
 
-def headline(told: Mapping[str, Any]) -> str:
-    """A report (``facts``) in one line, for a transfer that goes on."""
-    failed, looked_up = told["objects_failed"], told["looked_up"]
-    is_part = not told["whole"] or (looked_up is not None and looked_up < told["objects"])
-    causes = ", ".join(f"{one['count']:,} by {one['error_code']} ({one['operation']})" for one in told["causes"])
+def format_headline(data: Mapping[str, Any]) -> str:
+    """A report (``event_data``) in one line, for a transfer that goes on."""
+    failed, looked_up = data["objects_failed"], data["looked_up"]
+    is_part = not data["whole"] or (looked_up is not None and looked_up < data["objects"])
+    causes = ", ".join(f"{one['count']:,} by {one['error_code']} ({one['operation']})" for one in data["causes"])
     some = "at least " if is_part else ""
-    return f"Preflight: {some}{failed:,} of {_objects(told['objects'])} would fail: {causes}. The others go on."
+    return f"Preflight: {some}{failed:,} of {_objects(data['objects'])} would fail: {causes}. The others go on."
 
 
-def cause_lines(causes: Sequence[Mapping[str, Any]], *, keys: int | None = None) -> Iterator[str]:
-    """Causes of a report (``facts``) as text, each with up to ``keys`` keys (None: all that it names)."""
+def format_causes(causes: Sequence[Mapping[str, Any]], *, keys: int | None = None) -> Iterator[str]:
+    """The lines of the causes of a report (``event_data``), each with up to ``keys`` keys (None: all that it names)."""
     for cause in causes:
         yield ""
         yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"
@@ -144,14 +144,14 @@ def _objects(count: int) -> str:
     return f"{count:,} object{'' if count == 1 else 's'}"
 
 
-def facts(report: Report, *, keys: int | None = None) -> dict[str, Any]:
-    """The ``preflight`` event, with up to ``keys`` keys of each cause (None: all that the report names)."""
+def event_data(report: PreflightReport, *, keys: int | None = None) -> dict[str, Any]:
+    """Data of the ``preflight`` event, with up to ``keys`` keys of each cause (None: all that the report names)."""
     return {
         "objects": report.objects,
         "bytes": report.bytes,
         "whole": report.whole,
         "looked_up": report.looked_up,
-        "objects_failed": report.troubled,
+        "objects_failed": report.failing,
         "stopped": report.stopped,
         "causes": [
             {

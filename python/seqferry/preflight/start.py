@@ -1,7 +1,7 @@
-"""The checks before a transfer starts: both buckets can be used, and the one object of a source is there.
+"""The checks before a transfer starts: both buckets can be used, and a source of one object exists.
 
-They change nothing. Their findings are kept, so that a transfer which begins at once repeats no request. The objects of
-a list are looked up when the transfer is planned: one that cannot be read is a failed object, and the others arrive.
+They change nothing. Their findings are kept, so that a transfer which begins immediately repeats no request. The
+objects of a list are looked up when the transfer is planned: one that cannot be read is a failed object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seqferry.model.errors import StorageError, UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import paths
-from seqferry.planning.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
+from seqferry.planning.listing import HEAD_PAGE, KnownObjects, list_objects
 from seqferry.spec import identity, source_ranges
 from seqferry.spec.build import draft_spec
 
@@ -24,7 +24,7 @@ log: Final = logging.getLogger("seqferry.preflight")
 
 
 def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
-    """See that both buckets can be used and that a source of one object is there.
+    """Check that both buckets can be used and that a source of one object exists.
 
     Raises:
         UsageError: the object is not there.
@@ -40,7 +40,7 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
         from seqferry.planning import inventory
 
         with errors_about("inventory"):
-            inventory.manifest(engine, spec)
+            inventory.read_manifest(engine, spec)
     return KnownObjects()
 
 
@@ -50,10 +50,7 @@ def _is_of_one(spec: ResolvedSpec) -> bool:
 
 
 def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
-    """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
-
-    The buckets are asked for only when something is wrong, to say what.
-    """
+    """Check with HEAD of the object and a listing of the target. The buckets are checked only to explain an error."""
     try:
         with errors_about("source"):
             found = _look_up(engine, spec)
@@ -79,7 +76,7 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
 def _look_up(engine: Engine, spec: ResolvedSpec) -> ObjectInfo | None:
     if not spec.versions:
         return engine.head(spec.source, [spec.source.key])[0]
-    found = next((info for page in objects(engine, spec) for info in page), None)
+    found = next((info for page in list_objects(engine, spec) for info in page), None)
     if isinstance(found, FailedLookup):
         if found.is_absent:
             return None
@@ -138,8 +135,8 @@ def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
     prefixes: set[int] = set()
     with errors_about("source"):
         for bucket, keys in named.items():
-            for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
-                prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
+            for start in range(0, len(keys), HEAD_PAGE):
+                prefixes |= _prefixes(engine, bucket, keys[start : start + HEAD_PAGE])
     return _with_slashes(given, prefixes)
 
 
@@ -150,7 +147,7 @@ def with_prefixes_of(earlier: TransferSpec, given: Mapping[str, Any]) -> str | l
 
 
 def _single(given: Mapping[str, Any]) -> Iterator[tuple[int, S3Location]]:
-    """Numbers and places of the sources that name one object of S3."""
+    """Numbers and locations of the sources that name one object of S3."""
     for at, source in enumerate(_sources(given)):
         one: dict[str, Any] = {**given, "source": source, "allow_local": True}
         spec = draft_spec(**one)
@@ -221,4 +218,4 @@ def missing_object(engine: Engine, source: Location) -> str:
 def _beside(engine: Engine, place: Location) -> list[str]:
     """Keys in the folder of a key, as one page shows them."""
     folder = replace(place, key=place.key[: place.key.rfind("/") + 1])
-    return [info.key for info in engine.list_after(folder, "", at_most=LOOKED_UP_AT_ONCE)[0]]
+    return [info.key for info in engine.list_after(folder, "", at_most=HEAD_PAGE)[0]]

@@ -1,6 +1,6 @@
-"""Names of existing objects that are nearest to a mistyped one.
+"""Names of existing objects that are most similar to a mistyped one.
 
-A few requests at most: one page of the folder that was meant, or of the nearest one above it that holds something.
+It needs a few requests at most: one page of the folder, or of the nearest folder above it that is not empty.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from seqferry.spec.source_ranges import parts
 
 log: Final = logging.getLogger("seqferry.nearest")
 
-NAMED_AT_MOST: Final = 3
-_LOOKED_AT: Final = 1000
+MAX_SUGGESTIONS: Final = 3
+_PAGE: Final = 1000
 _FOLDERS: Final = 4
 _COMPARED: Final = 20
 """Names that are compared letter by letter: those that hold most letters of the wanted one."""
@@ -31,8 +31,8 @@ _LETTERS: Final = 100
 """Letters of a name that are compared, from its end: the time grows with the square of them, or faster."""
 
 
-def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
-    """Keys of the source that are most like what the spec selects; none where nothing may be listed."""
+def nearest_keys(engine: Engine, spec: ResolvedSpec) -> list[str]:
+    """Keys of the source that are most similar to what the spec selects; none if listing is denied."""
     if spec.kind.unpacks:
         return []  # the archive is there; names of members are no keys
     part = parts(spec)[0]
@@ -41,9 +41,9 @@ def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
         for folder in _folders(literal_start(wanted)):
             found = _list(engine, replace(part.source, key=folder))
             if found:
-                return most_alike(wanted, found)
+                return most_similar(wanted, found)
     except StorageError as why:
-        log.info("what is nearest to %s is not known: %s", part.source.uri, why)
+        log.info("no similar keys for %s: %s", part.source.uri, why)
     return []
 
 
@@ -67,12 +67,12 @@ def _folders(start: str) -> Iterator[str]:
 
 
 def _list(engine: Engine, place: Location) -> list[str]:
-    pages = engine.list(place, limit=_LOOKED_AT)
+    pages = engine.list(place, limit=_PAGE)
     return [info.key for page in pages for info in page if info.refusal is None and not info.key.endswith("/")]
 
 
-def most_alike(wanted: str, keys: list[str]) -> list[str]:
-    """The keys that are most like what is wanted, best first; alike counts more at the end of the name."""
+def most_similar(wanted: str, keys: list[str]) -> list[str]:
+    """The keys that are most similar to ``wanted``, best first. An equal ending counts more."""
     name = _plain(wanted.rpartition("/")[2])[-_LETTERS:]
     ending = wanted.rpartition(".")[2] if "." in name else ""
     matcher = difflib.SequenceMatcher(autojunk=False)
@@ -87,7 +87,7 @@ def most_alike(wanted: str, keys: list[str]) -> list[str]:
         return likeness
 
     likely = heapq.nsmallest(_COMPARED, keys, key=by(matcher.quick_ratio))
-    return sorted(likely, key=by(matcher.ratio))[:NAMED_AT_MOST]
+    return sorted(likely, key=by(matcher.ratio))[:MAX_SUGGESTIONS]
 
 
 def _plain(pattern: str) -> str:

@@ -112,7 +112,7 @@ def overdue(database: Database, settings: Settings) -> PendingEntries | None:
 
 def _name(place: S3Location) -> str:
     """The place in the table of anchors."""
-    return f"{endpoints.of(place) or 'aws'} {place.uri}"
+    return f"{endpoints.resolve(place) or 'aws'} {place.uri}"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def _list_anchors(
     heads: dict[Head, ObjectVersion] = {}
     others: dict[str, int] = {}
     changed: dict[str, str] = {}
-    for page in buckets.versions(engine, place):
+    for page in buckets.list_versions(engine, place):
         for version in page:
             match = _NAME.fullmatch(version.key[len(place.key) :])
             if match is None:
@@ -342,7 +342,7 @@ def _entries(engine: Engine, place: S3Location, head: Head, version: ObjectVersi
         return {}
     version_id = None if number in ("", "null") else number
     try:
-        facts = buckets.facts(engine, at_key, version_id)
+        facts = buckets.head_object(engine, at_key, version_id)
         body: Any = json.loads(buckets.read_range(engine, at_key, facts, 0, facts.size - 1, version_id))
         entries = cast("list[dict[str, Any]]", body["entries"])
         return {

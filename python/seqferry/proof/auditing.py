@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from seqferry.db import schedule_rows, share_link_rows
 from seqferry.db.database import Database
-from seqferry.db.record import adoption, anchor_rows, audit, audit_ledger, ledger, receipts, signing
+from seqferry.db.record import adoption, anchor_rows, audit, audit_ledger, ledger, signing
 from seqferry.db.record.findings import AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.schedule_rows import ScheduleFault
@@ -199,7 +199,6 @@ def adopt(
 
 
 def _adopt(database: Database, transfer_id: str, actor: str) -> None:
-    receipts.seal_missing(database, transfer_id)  # of versions that had no seals
     with database.write() as connection:
         row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id).with_for_update()).one()
         # Of two adoptions at a time the second finds that the first has been made.

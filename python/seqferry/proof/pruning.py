@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db import charts, delivery_mail_rows, transfer_pages
+from seqferry.db import delivery_mail_rows, transfer_pages
 from seqferry.db.database import Database
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.db.queue import Queue
@@ -91,7 +91,6 @@ def _candidates(database: Database, ended_before: float, wanted: TransferFilter,
 
 
 def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, actor: str) -> PrunedTransfer:
-    receipts.seal_missing(database, one.id)  # of versions that had no seals
     with database.read() as connection:
         numbers = receipts.batch_numbers(connection, one.id)
     for number in numbers:
@@ -102,7 +101,6 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
         held = connection.execute(sa.select(transfer.c.pruned_at).where(transfer.c.id == one.id).with_for_update())
         if held.scalar() is None:
             archived = connection.execute(sa.select(size).where(seal.c.transfer_id == one.id)).scalar_one()
-            charts.keep(connection, one.id)  # of versions that kept none
             delivery_mail_rows.forget_transfer(connection, one.id)
             connection.execute(sample.delete().where(sample.c.transfer_id == one.id))
             connection.execute(transfer.update().where(transfer.c.id == one.id).values(pruned_at=now))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from seqferry.db.record import sealed_row
 from seqferry.model import advice, formatting
-from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, writer_of
+from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
 from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
@@ -170,7 +170,7 @@ def _sentence(known: TransferRecord) -> str:
     if facts["state"] not in ENDED_TRANSFER_STATES:
         words, css, when = f"has not ended ({facts['state']})", "half", ""
     else:
-        words, css = STATES.get(_state(known), (facts["state"], "half"))
+        words, css = STATES.get(facts["state"], (facts["state"], "half"))
         words, when = f"is {words}", f" It ended on {_when(facts['ended_at'])}."
     what = f"{kind.noun} of {formatting.count(totals['objects'], 'object')}"
     return (
@@ -179,11 +179,6 @@ def _sentence(known: TransferRecord) -> str:
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
         + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
     )
-
-
-def _state(known: TransferRecord) -> str:
-    has_failed = known.facts["state"] == "done" and known.facts["totals"]["failed"]
-    return WITH_FAILURES if has_failed else known.facts["state"]
 
 
 def _totals(known: TransferRecord) -> dict[str, str | None]:
@@ -306,8 +301,8 @@ def _row(one: dict[str, Any]) -> str:
     result = _text(one["state"])
     if failed:
         result += f": {_text(one['error_code'])}"
-    if (writer := writer_of(one["etag"])) is not None:
-        result += f"<br>written by {_text(writer)}"
+    if one["written_by"] is not None:
+        result += f"<br>written by {_text(one['written_by'])}"
     if one["not_carried"]:
         result += f"<br>without {_text(', '.join(json.loads(one['not_carried'])))}"
     ended = (one["ended_at"] or "")[:19].replace("T", " ")

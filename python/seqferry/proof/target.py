@@ -133,13 +133,9 @@ def _last_uploaded(rows: Iterator[Row]) -> Iterator[Row]:
     last: dict[str, Row] = {}
     for row in rows:
         before = last.get(row["target_key"])
-        if before is None or _upload_number(before) < _upload_number(row):
+        if before is None or before["upload_number"] < row["upload_number"]:
             last[row["target_key"]] = row
     yield from last.values()
-
-
-def _upload_number(row: Row) -> int:
-    return int(row["version_id"] or 0)
 
 
 def _of_lines(spec: TransferSpec, rows: Iterator[Row]) -> Iterator[Row]:

@@ -48,7 +48,7 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
             settings.policy.check_places(asked)
         else:
             settings.policy.check(asked)
-        endpoint = {endpoints.of(place) for place in (one.source, one.target) if isinstance(place, S3Location)}
+        endpoint = {endpoints.resolve(place) for place in (one.source, one.target) if isinstance(place, S3Location)}
         if addresses and not endpoint <= resolved:
             policy.check_addresses(one)
             resolved |= endpoint

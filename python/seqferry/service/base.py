@@ -15,7 +15,6 @@ from seqferry.db.queue import Queue
 from seqferry.db.record import signing
 from seqferry.model.errors import NotFoundError
 from seqferry.model.labels import Description, compose
-from seqferry.service import state_files
 from seqferry.settings.config import Settings
 from seqferry.spec import stored
 
@@ -65,7 +64,6 @@ class Base:
                 require_current(database)
             else:
                 migrate(settings, database)
-                state_files.take_over(settings, database)
         except BaseException:
             database.close()
             raise

@@ -12,6 +12,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self, cast
 
@@ -23,7 +24,6 @@ from seqferry.engine import crash_points
 from seqferry.model.errors import ConfigError, SeqferryError
 from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
-from seqferry.model.models import WRITTEN_BY
 from seqferry.service.base import Base
 from seqferry.settings.config import Settings
 from seqferry.spec import gateway
@@ -152,18 +152,17 @@ class EpochRecorder:
 
 
 def _objects(prefix: str, outcomes: Sequence[Mapping[str, Any]]) -> list[EndedObject]:
-    seen = set[str]()
+    uploads = Counter[str]()
     objects: list[EndedObject] = []
-    for number, one in enumerate(outcomes):
-        # A file that is written again before its epoch ends has a row for each version.
-        objects.append(_object(prefix, str(number) if one["path"] in seen else "", one))
-        seen.add(one["path"])
+    for one in outcomes:
+        # A file that is written again before its epoch ends has a row for each upload.
+        objects.append(_object(prefix, uploads[one["path"]], one))
+        uploads[one["path"]] += 1
     return objects
 
 
-def _object(prefix: str, version_id: str, one: Mapping[str, Any]) -> EndedObject:
+def _object(prefix: str, upload_number: int, one: Mapping[str, Any]) -> EndedObject:
     version, failure = one["version"], one["failure"]
-    writer = "" if one["uid"] is None else f"{WRITTEN_BY}uid {one['uid']} at {one['address']}"
     found: dict[str, Any] = {}
     if version is not None:
         found = {
@@ -180,10 +179,10 @@ def _object(prefix: str, version_id: str, one: Mapping[str, Any]) -> EndedObject
         found["failed"] = (failure["class"], failure["code"], failure["operation"], message)
     return EndedObject(
         key=prefix + one["path"],
-        version_id=version_id,
+        upload_number=upload_number,
         size=one["size"],
-        etag=writer,
         last_modified=one["modified"],
+        written_by=None if one["uid"] is None else f"uid {one['uid']} at {one['address']}",
         attempts=one["attempts"],
         started_at=one["started"],
         ended_at=one["ended"],

@@ -41,7 +41,7 @@ class Presence:
         self._settings = settings
         self._activity = activity
         host, pid = settings.host_name, os.getpid()
-        name = f"{host}-{pid}-{uuid.uuid4().hex[:8]}{processes.suffix()}"
+        name = f"{host}-{pid}-{uuid.uuid4().hex[:8]}{processes.name_suffix()}"
         self._process = Process(name, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self._database: Database | None = None
         self._is_told = False

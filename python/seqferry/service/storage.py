@@ -37,7 +37,7 @@ class Storage(Queries):
         """
         from seqferry.engine import buckets
 
-        buckets.delete(self.engine, place)
+        buckets.delete_bucket(self.engine, place)
 
     def abort_uploads(self, place: Location) -> None:
         """Abort all open uploads whose key starts with the place's.
@@ -47,8 +47,8 @@ class Storage(Queries):
         """
         from seqferry.engine import buckets
 
-        found = buckets.uploads(self.engine, place)
-        for why in buckets.abort(self.engine, place, [(one.key, one.upload_id) for one in found]):
+        found = buckets.list_uploads(self.engine, place)
+        for why in buckets.abort_uploads(self.engine, place, [(one.key, one.upload_id) for one in found]):
             if why is not None:
                 raise why
 
@@ -64,7 +64,7 @@ class Storage(Queries):
         return start.check(self.engine, identity.resolve(spec))
 
     def preview(
-        self, spec: TransferSpec, findings: report.Report | None = None, *, for_client: bool = False
+        self, spec: TransferSpec, findings: report.PreflightReport | None = None, *, for_client: bool = False
     ) -> Iterator[PlannedCopy]:
         """Planned copies of a transfer, object by object, in no order and bounded memory; nothing stays at the target.
 
@@ -77,7 +77,9 @@ class Storage(Queries):
         """
         from seqferry.preflight import dry_run
 
-        return dry_run.copies(self.engine, identity.resolve(spec), self._key_rules(for_client=for_client), findings)
+        return dry_run.plan_copies(
+            self.engine, identity.resolve(spec), self._key_rules(for_client=for_client), findings
+        )
 
     def _key_rules(self, *, for_client: bool = False) -> KeyRules:
         from seqferry.planning.decision import KeyRules
@@ -100,9 +102,9 @@ class Storage(Queries):
         """Keys of the source that are most like those which were asked for and are not there."""
         from seqferry.preflight import suggestions
 
-        return suggestions.nearest(self.engine, spec)
+        return suggestions.nearest_keys(self.engine, spec)
 
-    def inspect(self, spec: ResolvedSpec, *, at_most: int | None) -> report.Report:
+    def inspect(self, spec: ResolvedSpec, *, at_most: int | None) -> report.PreflightReport:
         """Inspect objects of a transfer, up to ``at_most``, for what would make them fail; nothing is written.
 
         Raises:
@@ -120,7 +122,7 @@ class Storage(Queries):
         from seqferry.preflight import dry_run
 
         own = str(self.settings.state_dir)
-        return dry_run.removals(self.engine, spec, own, objects=forecast.met, failed=forecast.refused)
+        return dry_run.plan_removals(self.engine, spec, own, objects=forecast.source_objects, failed=forecast.refused)
 
     def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.StaleUpload]]:
         """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
@@ -134,7 +136,7 @@ class Storage(Queries):
             with self.database.read() as connection:
                 return objects.uploads_in_use(connection, ids)
 
-        return cleanup.check_number(cleanup.stale(self.engine, spec, in_use), spec)
+        return cleanup.check_count(cleanup.find_stale(self.engine, spec, in_use), spec)
 
     def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
@@ -165,7 +167,7 @@ class Storage(Queries):
         """
         from seqferry.engine import buckets
 
-        return [name for name, _ in buckets.names(self.engine, account)]
+        return [name for name, _ in buckets.list_buckets(self.engine, account)]
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.

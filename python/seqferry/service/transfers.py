@@ -287,7 +287,7 @@ class Transfers(Queries):
                 and status.state != "cancelling"
                 and (status.planned or not is_target)
             ):
-                paths.check_there(place.path, is_target=is_target)
+                paths.check_exists(place.path, is_target=is_target)
 
     def check_access(self, status: Status) -> None:
         """See that this process may go on with a transfer that no worker is at.
@@ -360,8 +360,7 @@ def _add_hosts(spec: TransferSpec, settings: Settings) -> TransferSpec:
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
-    # An older version has recorded fewer fields, and resolved nothing.
-    if identity.submission(identity.with_resolved_places(stored.read(earlier))) != identity.submission(now):
+    if identity.submission(stored.read(earlier)) != identity.submission(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

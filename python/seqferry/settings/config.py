@@ -60,7 +60,7 @@ MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
 
 MOST_WORKERS: Final = 1000
-"""Workers that an autoscaler may be told: each has a row, reports and heartbeats in one database."""
+"""Largest number of workers for an autoscaler: each has a row, reports and heartbeats in one database."""
 
 MOST_DRAIN_MINUTES: Final = 7 * 24 * 60
 
@@ -107,9 +107,9 @@ class Settings:
         host_name: of this machine, in the record and for local folders; it stays when the machine is renamed.
         folders: of this machine that its workers serve, where several machines work (PostgreSQL); absolute.
         shared_folders: that many machines have mounted at the same path, and serve.
-        autoscale_min, autoscale_max: limits of the number of workers that an autoscaler is told; None: as the database
-            has them.
-        autoscale_drain_minutes: within which that number of workers is to do the work that is there; None: likewise.
+        autoscale_min, autoscale_max: limits of the number of workers that is reported to an autoscaler; None: as
+            stored in the database.
+        autoscale_drain_minutes: time in which these workers are to do the open work; None: as stored in the database.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
@@ -481,7 +481,7 @@ def _check(settings: Settings) -> None:
     if settings.tpslimit is not None and not 1 <= settings.tpslimit <= MOST_STARTS:
         raise UsageError(f"--tpslimit, or SEQFERRY_TPSLIMIT: from 1 to {MOST_STARTS} requests can start per second.")
     if settings.attempts is not None and not 1 <= settings.attempts <= MOST_ATTEMPTS:
-        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
+        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: choose 1 to {MOST_ATTEMPTS} attempts of each request.")
     if settings.memory < 16 * _MIB:
         raise UsageError(
             f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."

@@ -266,7 +266,7 @@ def _public_url(value: object) -> str:
     """The address without its last slash, as it stands before the paths of the server."""
     example = 'write for example "https://ferry.example.org" or "https://example.org/ferry"'
     if not isinstance(value, str):
-        raise ValueError(f"it is a text; {example}")  # noqa: TRY004 - told with its line
+        raise ValueError(f"it must be a text; {example}")  # noqa: TRY004 - reported with its line
     parts = urlsplit(value)
     plain = parts.hostname and not (parts.query or parts.fragment or parts.username or parts.password)
     if parts.scheme not in ("http", "https") or not plain or parts.port == 0 or not value.isprintable() or " " in value:

@@ -9,9 +9,9 @@ import sys
 def prepare() -> None:
     """Prepare the process of a command. Each entry point calls this first, before a thread starts."""
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
-        # Names of files are bytes, and keys are UTF-8, whatever the locale says. Python reads its arguments before
-        # anything can be told to it, so it starts anew. (In the locales C and POSIX it takes UTF-8 by itself.) Not all
-        # encodings give back the bytes that they were given: those of the system count.
+        # Names of files are bytes, and keys are UTF-8, in every locale. Python decodes its arguments before any setting
+        # can be made, so it is started again. (In the locales C and POSIX it uses UTF-8 anyway.) The arguments are read
+        # as bytes, since not all encodings restore the bytes that they decoded.
         try:
             with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123 - pathlib takes time to import
                 given = file.read().split(b"\0")[1:-1]
@@ -19,6 +19,6 @@ def prepare() -> None:
             given = [os.fsencode(word) for word in sys.orig_argv[1:]]
         os.execv(sys.executable, [os.fsencode(sys.executable), b"-X", b"utf8", *given])  # noqa: S606
 
-    # Set to nothing is not set: the AWS CLI has it so, and the SDK not everywhere (a region of no letters for roles).
+    # An empty variable counts as unset, as in the AWS CLI. The SDK does not always do this (an empty region for roles).
     for name in [name for name, value in os.environ.items() if not value and name.startswith("AWS_")]:
         del os.environ[name]

@@ -33,7 +33,7 @@ LEAST_REQUESTS: Final = 16
 _STACK: Final = 2 * _MIB
 """Stack of a thread of Python: a quarter of the usual one, and sixteen times that of musl."""
 _ENGINE_ARENA: Final = 32 * _MIB
-"""Addresses that the engine's allocator reserves at once; it reserves more when they are used."""
+"""Addresses that the engine's allocator reserves in one step; it reserves more when they are used."""
 _PURGE_MS: Final = "10"
 """Milliseconds. Reading 256 MiB by a mount peaks at 133 to 137 MiB then, and at 139 to 172 by default, as fast."""
 _M_ARENA_MAX: Final = -8
@@ -48,8 +48,8 @@ _NO_LIMIT: Final = 1 << 60
 """cgroup v1 writes a number near 2^63 for no limit."""
 
 
-class Room(NamedTuple):
-    """Bytes that this process may still take, and what limits them."""
+class AvailableMemory(NamedTuple):
+    """Bytes that this process can still allocate, and the cause of the limit."""
 
     free: int
     limit: int
@@ -57,17 +57,17 @@ class Room(NamedTuple):
     counts_addresses: bool = False
 
 
-class Fit(NamedTuple):
+class MemoryPlan(NamedTuple):
     """Bytes of buffers and requests in flight that fit."""
 
     memory: int
     requests: int
     most_requests: int
-    """Requests that would fit if more were asked for."""
+    """Largest number of requests that would fit."""
 
 
-def fit(room: Room | None, *, resident: int, memory: int, requests: int) -> Fit:
-    """Buffers and requests that fit into ``room``, neither more than asked for.
+def plan_memory(room: AvailableMemory | None, *, resident: int, memory: int, requests: int) -> MemoryPlan:
+    """Buffers and requests that fit into ``room``, neither more than requested.
 
     What the process will take without them comes off first. Buffers get a third of the rest, requests what is left:
     a copy inside the storage needs connections alone, and a transfer that needs buffers needs few connections.
@@ -75,19 +75,19 @@ def fit(room: Room | None, *, resident: int, memory: int, requests: int) -> Fit:
     Args:
         room: of the process as it is now; None: nothing limits it.
         resident: bytes that the process has now.
-        memory: bytes of buffers asked for.
-        requests: requests in flight asked for.
+        memory: requested bytes of buffers.
+        requests: requested limit of requests in flight.
     """
     if room is None:
-        return Fit(memory, requests, _ANY)
+        return MemoryPlan(memory, requests, _ANY)
     still_to_come = max(PROCESS - resident, PROCESS // 4) + (ADDRESSES if room.counts_addresses else 0)
     left = max(room.free - still_to_come, 0)
     buffers = min(memory, max(left // 3, left - requests * REQUEST, LEAST_BUFFERS))
     most = max((left - buffers) // REQUEST, LEAST_REQUESTS)
-    return Fit(buffers, min(requests, most), most)
+    return MemoryPlan(buffers, min(requests, most), most)
 
 
-def room(root: Path = Path("/")) -> Room | None:
+def find_available(root: Path = Path("/")) -> AvailableMemory | None:
     """The least room that this process has; None where nothing says it.
 
     Args:
@@ -128,13 +128,13 @@ def resident(root: Path = Path("/")) -> int:
     return _status(root).get("VmRSS", 0)
 
 
-def _machine(root: Path) -> Iterator[Room]:
+def _machine(root: Path) -> Iterator[AvailableMemory]:
     facts = _kibibytes(root / "proc/meminfo")
     if "MemAvailable" in facts and "MemTotal" in facts:
-        yield Room(facts["MemAvailable"], facts["MemTotal"], "the memory of this machine")
+        yield AvailableMemory(facts["MemAvailable"], facts["MemTotal"], "the memory of this machine")
 
 
-def _resource_limits(root: Path) -> Iterator[Room]:
+def _resource_limits(root: Path) -> Iterator[AvailableMemory]:
     status = _status(root)
     for number, option, used in (
         (_ADDRESSES, "ulimit -v", "VmSize"),
@@ -142,10 +142,10 @@ def _resource_limits(root: Path) -> Iterator[Room]:
     ):
         soft, _ = resource.getrlimit(number)
         if soft != resource.RLIM_INFINITY and used in status:
-            yield Room(max(soft - status[used], 0), soft, option, counts_addresses=True)
+            yield AvailableMemory(max(soft - status[used], 0), soft, option, counts_addresses=True)
 
 
-def _control_groups(root: Path) -> Iterator[Room]:
+def _control_groups(root: Path) -> Iterator[AvailableMemory]:
     for mount, version, below in memory_mounts(root):
         # A group that is not shown here (in a container) has its limit at the mount.
         folder = mount.joinpath(*below.parts)
@@ -185,7 +185,7 @@ def _unescape(path: str) -> str:
     return path
 
 
-def _group_of_version_2(folder: Path) -> Iterator[Room]:
+def _group_of_version_2(folder: Path) -> Iterator[AvailableMemory]:
     # Beyond memory.high the kernel slows a process down until it hardly moves.
     limits = [found for name in ("memory.max", "memory.high") if (found := _number(folder / name)) is not None]
     used = _number(folder / "memory.current")
@@ -193,7 +193,7 @@ def _group_of_version_2(folder: Path) -> Iterator[Room]:
         yield _group(folder, min(limits), used, _facts(folder / "memory.stat"), "")
 
 
-def _group_of_version_1(folder: Path) -> Iterator[Room]:
+def _group_of_version_1(folder: Path) -> Iterator[AvailableMemory]:
     facts = _facts(folder / "memory.stat")
     limit = _number(folder / "memory.limit_in_bytes")
     used = _number(folder / "memory.usage_in_bytes")
@@ -205,10 +205,10 @@ def _group_of_version_1(folder: Path) -> Iterator[Room]:
         yield _group(folder, limit, used, facts, "total_")
 
 
-def _group(folder: Path, limit: int, used: int, facts: dict[str, int], prefix: str) -> Room:
+def _group(folder: Path, limit: int, used: int, facts: dict[str, int], prefix: str) -> AvailableMemory:
     # The kernel gives up pages of files before it kills.
     pages = facts.get(f"{prefix}inactive_file", 0) + facts.get(f"{prefix}active_file", 0)
-    return Room(max(limit - max(used - pages, 0), 0), limit, f"the control group {folder}")
+    return AvailableMemory(max(limit - max(used - pages, 0), 0), limit, f"the control group {folder}")
 
 
 def _status(root: Path) -> dict[str, int]:

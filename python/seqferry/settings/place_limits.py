@@ -61,7 +61,7 @@ def _bandwidth(value: object) -> Bandwidth:
 
 def _endpoint_url(value: object) -> str:
     text = table_list.text(value)
-    if (fault := endpoints.fault(text)) is not None:
+    if (fault := endpoints.find_fault(text)) is not None:
         shown = "it" if fault == "credentials" else f"'{text}'"
         raise ValueError(f"{shown} is no endpoint URL; write for example https://s3.example.org, without credentials")
     return text

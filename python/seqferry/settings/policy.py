@@ -100,13 +100,13 @@ class Policy:
             )
 
     def interval_fault(self, seconds: float) -> str | None:
-        """Reason why a schedule of a client may not have so many seconds between two times; None when it may."""
+        """Reason why ``seconds`` between two runs of a client's schedule are too few; None if they are not."""
         if seconds >= self.schedule_interval:
             return None
         return f"two of its times are {seconds:g} s apart, and {self.schedule_interval:g} s are the least for clients"
 
     def check_paths(self, source: str | Sequence[str], target: str) -> None:
-        """Refuse paths that a client may not name, before they are looked at.
+        """Refuse paths that a client may not name, before they are read.
 
         Raises:
             PolicyError: the policy does not allow one.
@@ -132,8 +132,8 @@ class Policy:
                 with errors_about(side):
                     _check_folder(act, allowed, place.uri)
 
-    def check_look(self, place: S3Location) -> None:
-        """Refuse a look at a place that a client may not read from, or not with this endpoint or profile.
+    def check_browse(self, place: S3Location) -> None:
+        """Refuse to list a location that a client may not read, or not with this endpoint or profile.
 
         Raises:
             PolicyError: the policy does not allow it.
@@ -144,11 +144,11 @@ class Policy:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Places that clients may look at, where they are named; empty where any bucket may be read."""
+        """Locations that clients may read, if the policy names them; empty if it allows all buckets."""
         return () if _ANYWHERE in self.read else tuple(one for one in self.read if one.startswith(_ANYWHERE))
 
     def may_list(self, bucket: str) -> bool:
-        """True where the name of the bucket may be told to clients: all below it may be read."""
+        """True if clients may see the name of the bucket: they may read all objects in it."""
         return any(f"s3://{bucket}/".startswith(start) for start in self.read)
 
     def check_access(self, place: S3Location, side: str = "source") -> None:
@@ -199,12 +199,12 @@ class Policy:
 
     def _check_endpoint(self, url: str) -> None:
         refuse_address(_host(url), url)
-        own = endpoints.of(S3Location(bucket=""))
-        asked = endpoints.of(S3Location(bucket="", endpoint_url=url))
+        own = endpoints.resolve(S3Location(bucket=""))
+        asked = endpoints.resolve(S3Location(bucket="", endpoint_url=url))
         # All hosts of AWS have one spelling, and some belong to other customers: those are compared as written.
         if asked is not None and "://" in asked:
             allowed = asked == own or asked in {
-                endpoints.of(S3Location("", endpoint_url=one)) for one in self.endpoints
+                endpoints.resolve(S3Location("", endpoint_url=one)) for one in self.endpoints
             }
         else:
             allowed = url.lower().rstrip("/") in {one.lower().rstrip("/") for one in self.endpoints}
@@ -235,7 +235,7 @@ def check_addresses(spec: TransferSpec) -> None:
         PolicyError: an endpoint leads to such an address.
     """
     for side, place in (("source", spec.source), ("target", spec.target)):
-        url = endpoints.of(place) if isinstance(place, S3Location) else None
+        url = endpoints.resolve(place) if isinstance(place, S3Location) else None
         if url is None or "://" not in url:
             continue
         host = _host(url)

@@ -17,7 +17,7 @@ Squash = Literal["root", "all", "none"]
 _NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
 _MOST_CLIENTS: Final = 100
 _ANONYMOUS: Final = 65534
-"""The user that Linux calls nobody."""
+"""The overflow user id of Linux."""
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _LONGEST_LIFETIME: Final = 10**9
 MOST_FREE: Final = 1 << 60

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
-import math
 import os
 import re
 import secrets
@@ -18,7 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.places import private_files
@@ -38,7 +36,8 @@ MIN_LENGTH: Final = 16
 """Characters of SEQFERRY_TOKEN: 16 random letters and digits have 95 bits."""
 
 MAX_FILE: Final = 1024 * 1024
-"""Bytes of a file of tokens: 1,000 named ones and 5,000 names of removed ones, as there were at most."""
+"""Bytes of the file that are read."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -119,27 +118,6 @@ def check_name(name: str, role: str) -> None:
         raise UsageError(f"'{role}' is not a role; choose one of {', '.join(ROLES)}.")
 
 
-def names_file(state_dir: Path) -> Path:
-    """The file that held named tokens before the database did."""
-    return state_dir / "tokens.json"
-
-
-def of_file(text: str, path: Path) -> tuple[list[NamedToken], list[str]]:
-    """Tokens of that file, and the names of removed ones.
-
-    Raises:
-        ConfigError: the file is damaged.
-    """
-    try:
-        data = json.loads(text)
-        removed = cast("list[Any]", data.get("removed", []))
-        return [_parse(one) for one in data["tokens"]], [one for one in removed if _is_name(one)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigError(
-            f"The tokens in {path} cannot be read: the file is damaged. Remove it and add them anew."
-        ) from None
-
-
 def read_owner(state_dir: Path) -> str:
     """The owner's token, as a server reads it anew.
 
@@ -155,20 +133,6 @@ def new() -> str:
 
 def digest(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
-
-
-def _parse(data: Any) -> NamedToken:
-    name, role, sha256 = data["name"], data["role"], data["sha256"]
-    created_at, expires_at = data["created_at"], data["expires_at"]
-    texts = _is_name(name) and isinstance(sha256, str) and re.fullmatch(r"[0-9a-f]{64}", sha256)
-    times = all(isinstance(one, (int, float)) and math.isfinite(one) for one in (created_at, expires_at or 0))
-    if not texts or not times or role not in ROLES:
-        raise ValueError(name)
-    return NamedToken(name, role, sha256, created_at, expires_at)
 
 
 def _read(path: Path) -> str:

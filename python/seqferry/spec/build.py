@@ -101,7 +101,7 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
             )
     spec = source_ranges.combine(specs, sources)
     if isinstance(spec.target, LocalFolder):
-        place = replace(spec.target, path=paths.target(below, None)[0], key="")
+        place = replace(spec.target, path=paths.parse_target(below, None)[0], key="")
     else:
         place = replace(spec.target, key=parse_uri(below)[1])
     return replace(spec, target=place)
@@ -168,7 +168,7 @@ def build_one(
         )
     if is_local[1]:
         with errors_about("target"):
-            path, target_key = paths.target(target, name)
+            path, target_key = paths.parse_target(target, name)
         place: Location = replace(folder, path=path, key=target_key)
     else:
         place = _written_bucket(target, buckets.target, name)
@@ -282,7 +282,7 @@ def _read_folder(source: str, folder: LocalFolder, *, selects: bool, below: bool
     if selects:
         source, pattern = _split_pattern(source)
     with errors_about("source"):
-        path, key = paths.source(source)
+        path, key = paths.parse_source(source)
     if below and key:
         raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.").about(
             "source"

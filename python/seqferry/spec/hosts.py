@@ -127,7 +127,7 @@ def _add_hosts_to_lines(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
 def _add_host(place: Location, settings: Settings) -> Location:
     if not isinstance(place, LocalFolder) or place.host is not None:
         return place
-    if place.path.rpartition("/")[0] == os.path.realpath(paths.spool(settings.state_dir)):
+    if place.path.rpartition("/")[0] == os.path.realpath(paths.spool_folder(settings.state_dir)):
         raise UsageError(
             "Standard input and output are not spooled with PostgreSQL: the work may be another process's. Leave "
             "--spool out, or unset SEQFERRY_DATABASE_URL for this command."

@@ -71,7 +71,7 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
 
 
 def with_resolved_places(spec: TransferSpec) -> TransferSpec:
-    """The same without a check: for a spec that is only compared with another, as one of an older version."""
+    """The same without a check: for a spec that is only compared with another."""
     with errors_about("sse_c_copy_source_key", "sse_c_key"):
         source = resolve_place(spec.source)
     with errors_about("sse_c_key"):
@@ -158,7 +158,7 @@ def require(spec: TransferSpec) -> None:
         if (missing := _missing(access)) is not None:
             raise AccessError(f"The transfer waits for a worker with {missing}.")
     for name, proof in customer_keys.needs(spec):
-        if (missing := customer_keys.lacking(name, proof)) is not None:
+        if (missing := customer_keys.find_missing(name, proof)) is not None:
             raise AccessError(f"The transfer waits for a worker with {missing}.")
 
 
@@ -214,7 +214,7 @@ def missing(needs: str | None) -> str | None:
         if "features" in one:
             found = stored.lacking(one["features"])
         elif "sse_c" in one:
-            found = customer_keys.lacking(*one["sse_c"])
+            found = customer_keys.find_missing(*one["sse_c"])
         elif "folder" in one:
             found = None
         else:

@@ -24,7 +24,7 @@ def place(spec: TransferSpec) -> str:
         return _NOWHERE
     if isinstance(spec.target, LocalFolder):
         return _DISK if spec.target.host is None else f"{_DISK}@{spec.target.host}"
-    return f"{endpoints.of(spec.target) or 'aws'} {spec.target.bucket}"
+    return f"{endpoints.resolve(spec.target) or 'aws'} {spec.target.bucket}"
 
 
 def prefix(spec: TransferSpec) -> str:

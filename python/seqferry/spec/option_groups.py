@@ -2,7 +2,7 @@
 
 ``cli.options`` makes Typer's options of them, ``api.fields`` the fields of request bodies. The name of a field is the
 option's name at each door, and that of the argument of ``build_spec``. A group of the command line alone is in
-``cli.groups``.
+``cli.option_groups``.
 
 What must stay true: nothing here knows Typer or pydantic; names of fields are unique among the groups of a command.
 """
@@ -32,14 +32,14 @@ from seqferry.settings.sizes import Bandwidth
 ListFormat = Literal["auto", "lines", "csv", "inventory"]
 """Form of a list of keys; ``auto`` goes by its name."""
 
-_ENDPOINT_URL: Final = Option("S3 endpoint other than AWS.", "URL")
-_PROFILE: Final = Option("AWS profile to use.", "NAME")
-_REGION: Final = Option("AWS region.", "NAME")
+_ENDPOINT_URL: Final = Option("S3 endpoint, if not AWS.", "URL", common=True)
+_PROFILE: Final = Option("Profile of the AWS configuration.", "NAME", common=True)
+_REGION: Final = Option("AWS region. Default: detected.", "NAME")
 
 
 def _of_side(side: Literal["source", "target"], name: str, metavar: str) -> Option:
     option = name.replace("_", "-")
-    return Option(f"--{option} for the {side} only.", metavar, http=Http(text=f"`{name}` for the {side} only."))
+    return Option(f"--{option} of the {side} only.", metavar, http=Http(text=f"`{name}` of the {side} only."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +49,33 @@ class SelectionOptions(Selection):
     symlinks: Annotated[
         Symlinks,
         Option(
-            "Links in a local folder: follow = copy what they lead to; skip = leave them out; keep = copy the "
-            "links themselves, which a download with it makes again.",
+            "Symbolic links in a local folder. follow: copy the files they point to. skip: ignore links. "
+            "keep: copy the links themselves; a download with keep recreates them.",
             http=None,
         ),
     ] = "follow"
     recursive: Annotated[
         bool,
         Option(
-            "A name in SRC that no object has is a prefix: all below it is meant. A last slash says the same.",
+            "Copy everything below SRC if no object has that key. A trailing slash does the same.",
             words=("--recursive", "-r", "-R"),
             http=Http(
-                text="A name in `source` that no object has is a prefix: all below it is meant. A last slash says the "
-                "same. `pack` and `unpack` are as without."
+                text="Copy everything below `source` if no object has that key. A trailing slash does the same. "
+                "Ignored by `pack` and `unpack`."
             ),
             of_door=True,
+            common=True,
         ),
     ] = False
     raw: Annotated[
         bool,
         Option(
-            "Take * and ? in SRC as they are, not as wildcards.",
-            http=Http(text="Take * and ? in the source as they are, not as wildcards."),
+            "Treat * and ? in SRC literally.",
+            http=Http(text="Treat * and ? in the source literally."),
         ),
     ] = False
     empty_directories: Annotated[
-        bool, Option("Keep the empty folders of a local folder as empty objects with a last slash.", http=None)
+        bool, Option("Store empty local folders as empty objects with a trailing slash.", http=None)
     ] = False
 
 
@@ -87,57 +88,60 @@ class Versions:
     version_id: Annotated[
         str | None,
         Option(
-            "Copy this version of the object SRC; of several objects see --files-from FILE.csv.",
+            "Copy this version of SRC. For several objects use --files-from FILE.csv.",
             "ID",
             http=Http(
-                text="This version of the object that `source` names; of several objects see `objects`.",
+                text="Copy this version of the object `source`. For several objects use `objects`.",
                 characters=1024,
             ),
         ),
     ] = None
-    all_versions: Annotated[
-        bool, Option("Copy all versions of each object, oldest first, to a bucket that keeps versions.")
-    ] = False
+    all_versions: Annotated[bool, Option("Copy all versions of each object, oldest first, to a versioned bucket.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class NameOptions(Names):
     """Options that select and rename objects by their keys.
 
-    On the command line ``cli.selecting`` makes ``rules`` of ``include`` and ``exclude``, and keys of ``files_from``.
+    ``cli.spec_arguments`` makes ``rules`` of ``include`` and ``exclude``, and keys of ``files_from``.
     """
 
-    include: Annotated[
-        list[str] | None,
-        Option(
-            "Copy what matches after all. The last of --include and --exclude that matches decides.",
-            "PATTERN",
-            http=None,
-            of_door=True,
-        ),
-    ] = None
     exclude: Annotated[
         list[str] | None,
         Option(
-            "Leave out what matches: *, ? and [...] against the name below SRC; * crosses slashes.",
+            "Exclude keys below SRC that match PATTERN: *, ?, [...]. * also matches slashes.",
             "PATTERN",
             http=None,
             of_door=True,
+            common=True,
+        ),
+    ] = None
+    include: Annotated[
+        list[str] | None,
+        Option(
+            "Re-include keys that match PATTERN. The last --include or --exclude that matches decides.",
+            "PATTERN",
+            http=None,
+            of_door=True,
+            common=True,
         ),
     ] = None
     files_from: Annotated[
         str | None,
         Option(
-            "Only what FILE names, one key below SRC (or member of an archive) on a line; in FILE.csv "
-            "key[,version_id[,target_key]]; in s3://.../manifest.json an S3 Inventory; - for standard input.",
+            "Only copy keys listed in FILE, one per line. FILE.csv: key[,version_id[,target_key]]. "
+            "s3://.../manifest.json: S3 Inventory. -: standard input.",
             "FILE",
             http=None,
             of_door=True,
+            common=True,
         ),
     ] = None
-    files_format: Annotated[ListFormat, Option("What FILE holds; auto goes by its name.", http=None, of_door=True)] = (
-        "auto"
-    )
+    files_format: Annotated[
+        ListFormat, Option("Format of --files-from. auto: by file name.", http=None, of_door=True)
+    ] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class SpeedOptions(Speed):
     max_requests: Annotated[
         int | None,
         Option(
-            "Requests in flight at most, when this process does the work.",
+            "Maximum concurrent requests of this process.",
             "N",
             least=1,
             most=MOST_REQUESTS,
@@ -158,32 +162,32 @@ class SpeedOptions(Speed):
     max_bandwidth: Annotated[
         Bandwidth | None,
         Option(
-            "Bytes per second that pass through this process at most, as 200MiB; or a timetable, as "
-            "'08:00,50MB/s 18:00,off'. Copies inside the storage do not count.",
+            "Bandwidth limit of this process, as 200MiB, or a timetable: '08:00,50MB/s 18:00,off'. "
+            "Server-side copies are not limited.",
             "RATE",
             "bandwidth",
             http=None,
             of_door=True,
+            common=True,
         ),
     ] = None
     attempts: Annotated[
         int | None,
         Option(
-            "Tries of each request at most, on record with the transfer. Default: AWS_MAX_ATTEMPTS, or 11.",
+            "Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS, else 11.",
             "N",
             least=1,
             most=MOST_ATTEMPTS,
             http=Http(
-                text="Tries of each request at most, on record with the transfer. Default: AWS_MAX_ATTEMPTS of the "
-                "worker, or 11."
+                text="Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS of the worker, "
+                "else 11."
             ),
         ),
     ] = None
     memory: Annotated[
         int | None,
         Option(
-            "Bytes of buffers at most, when this process does the work. Default: 48MiB for each core, "
-            "at least 96MiB and at most 256MiB.",
+            "Buffer memory of this process. Default: 48MiB per core, from 96MiB to 256MiB.",
             "SIZE",
             "size",
             http=None,
@@ -193,8 +197,7 @@ class SpeedOptions(Speed):
     cache: Annotated[
         str | None,
         Option(
-            "Read downloads through the disk cache of mounts in this folder: what is there is not fetched again, the "
-            "rest is kept.",
+            "Read downloads through the disk cache of mounts in DIR, and add them to it.",
             "DIR",
             http=None,
             of_door=True,
@@ -203,7 +206,7 @@ class SpeedOptions(Speed):
     max_cache_size: Annotated[
         int | None,
         Option(
-            "Bytes of the cache at most. Default: all but 1GiB of the disk.", "SIZE", "size", http=None, of_door=True
+            "Size limit of the cache. Default: the whole disk except 1GiB.", "SIZE", "size", http=None, of_door=True
         ),
     ] = None
 
@@ -215,8 +218,8 @@ class PartOptions(Parts):
     page_cache: Annotated[
         bool,
         Option(
-            "Leave downloads in the system's page cache, for a program that reads them next. Otherwise large ones "
-            "pass it, which takes less CPU and leaves it to others.",
+            "Keep downloads in the page cache for a program that reads them next. By default large "
+            "downloads bypass it.",
             http=None,
         ),
     ] = False
@@ -229,8 +232,9 @@ class StorageOptions(Storage):
     preserve_permissions: Annotated[
         bool,
         Option(
-            "Give downloads the permissions that are kept with their objects, whatever the umask says. Otherwise "
-            "those only narrow what a new file gets. Setuid, setgid and sticky bits are never set.",
+            "Restore the file permissions stored with the objects and ignore the umask. By default they "
+            "can only remove permissions from new files. Setuid, setgid and sticky bits are never "
+            "restored.",
             http=None,
         ),
     ] = False
@@ -262,7 +266,9 @@ class Endpoints:
     region: Annotated[str | None, _REGION] = None
     source_region: Annotated[str | None, _of_side("source", "region", "NAME")] = None
     target_region: Annotated[str | None, _of_side("target", "region", "NAME")] = None
-    no_sign_request: Annotated[bool, Option("Read the source anonymously (public buckets).")] = False
+    no_sign_request: Annotated[bool, Option("Read the source without credentials (public buckets).", common=True)] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +280,12 @@ class AccessOptions:
     sse_c_key: Annotated[
         str | None,
         Option(
-            "Customer's key (SSE-C) of the target, of the source in a download: a file of 32 bytes or their Base64, or "
-            "env:NAME. Never recorded.",
+            "Customer-provided key (SSE-C) of the target; in a download, of the source. A file with 32 "
+            "bytes or their Base64, or env:NAME. Never recorded.",
             "FILE",
             http=Http(
-                text="Customer's key (SSE-C) of the target: a variable of the server, whose name starts with "
-                "SEQFERRY_SSE_C_. The key itself is never recorded.",
+                text="Customer-provided key (SSE-C) of the target: a variable of the server whose name starts with"
+                " SEQFERRY_SSE_C_. The key is never recorded.",
                 characters=HEADER,
                 example="env:SEQFERRY_SSE_C_LAB",
             ),
@@ -288,12 +294,12 @@ class AccessOptions:
     sse_c_copy_source_key: Annotated[
         str | None,
         Option(
-            "Customer's key of the source of a copy between S3 places.",
+            "Customer-provided key (SSE-C) of the source of an S3 to S3 copy.",
             "FILE",
-            http=Http(text="Customer's key of the source, as for `sse_c_key`.", characters=HEADER),
+            http=Http(text="Customer-provided key (SSE-C) of the source, as for `sse_c_key`.", characters=HEADER),
         ),
     ] = None
-    request_payer: Annotated[Literal["requester"] | None, Option("Pay for requests to buckets of others.")] = None
+    request_payer: Annotated[Literal["requester"] | None, Option("Pay for requests to Requester Pays buckets.")] = None
 
 
 OF_REQUESTS: Final = (

@@ -105,7 +105,7 @@ def first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
             if isinstance(region.place, LocalFolder):
                 on_disk.append(region)
             else:
-                at = f"{endpoints.of(region.place) or 'aws'} {region.place.bucket}"
+                at = f"{endpoints.resolve(region.place) or 'aws'} {region.place.bucket}"
                 in_buckets[at].append(region)
     found = [one for regions in in_buckets.values() if (one := _in_bucket(regions)) is not None]
     if (one := _on_disk(on_disk)) is not None:
@@ -140,7 +140,7 @@ def address(place: Location, key: str) -> str:
     if isinstance(place, LocalFolder):
         path = place.at(key)
         return os.path.realpath(path) + ("/" if path.endswith("/") else "")
-    return f"{endpoints.of(place) or 'aws'} {place.bucket}/{key}"
+    return f"{endpoints.resolve(place) or 'aws'} {place.bucket}/{key}"
 
 
 def _regions(line: int, spec: TransferSpec) -> Iterator[_Region]:

@@ -76,7 +76,7 @@ def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> 
     # A placeholder for the target: no bucket can have the name "-".
     spec = draft_spec(source, "s3://-/", below=True, **given)
     with errors_about("target"):
-        to, _ = paths.target(folder, None)
+        to, _ = paths.parse_target(folder, None)
     assert isinstance(spec.source, LocalFolder)
     if os.path.join(to, "").startswith(os.path.join(spec.source.path, "")):
         raise UsageError(

@@ -14,7 +14,7 @@ from seqferry.spec.validation import data_path
 
 def is_on_aws(place: Location) -> bool:
     """True for a local place as well, which has no price of its own."""
-    return isinstance(place, LocalFolder) or endpoints.of(place) is None
+    return isinstance(place, LocalFolder) or endpoints.resolve(place) is None
 
 
 def has_prices(spec: TransferSpec, region: str | None = None) -> bool:

@@ -75,7 +75,7 @@ def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSp
 
 def _bucket(spec: TransferSpec) -> tuple[str, str | None]:
     assert isinstance(spec.source, S3Location)
-    return spec.source.bucket, endpoints.of(spec.source)
+    return spec.source.bucket, endpoints.resolve(spec.source)
 
 
 def _below(above: str, folder: str) -> str:

@@ -3,8 +3,6 @@
 What must stay true: a reader refuses with words (``UnsupportedError``) what it does not know (a version, a field, a
 value), and never passes over it. A writer leaves out fields that hold their default, so that older readers refuse only
 what they cannot do. ``VERSION`` is raised when a field changes its meaning or goes; a new field needs no new version.
-
-Version 1 has neither version nor tags: places are told apart by ``disk``. Migration 0006 rewrites it.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "symlinks": ("follow", "skip", "keep"),
     "identity.source": ("anonymous", "environment", "session", "profile", "web_identity", "container", "instance"),
 }
-"""Values that the first version with tags knows. These lists stay: later additions are features, see ``features``."""
+"""Values that the first version knows. These lists stay: later additions are features, see ``features``."""
 
 _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "transfer": frozenset(),
@@ -116,8 +114,8 @@ def read(text: str) -> ResolvedSpec:
         data: Any = json.loads(text)
     except ValueError:
         raise UnsupportedError.of("a spec that is no JSON") from None
-    data = _upgrade(_mapping(data, "spec"))
-    if (version := data.pop("version")) != VERSION:
+    data = _mapping(data, "spec")
+    if (version := data.pop("version", None)) != VERSION:
         raise UnsupportedError.of(f"version {version} of the spec")
     for side in ("source", "target"):
         if side in data:
@@ -149,7 +147,7 @@ def read_legible(text: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
 
 
 def features(spec: TransferSpec) -> list[str]:
-    """Features of the spec that workers of the first version of tagged specs do not know: ``operation pack``."""
+    """Features of the spec that workers of the first version do not know: ``operation pack``."""
     found = [] if spec.operation in _FIRST_OPERATIONS else [f"operation {spec.operation}"]
     found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
     tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
@@ -241,7 +239,7 @@ class UnknownPlace:
 def _legible(text: str) -> TransferSpec:
     try:
         data: Any = json.loads(text)
-        data = _upgrade(_mapping(data, "spec"))
+        data = _mapping(data, "spec")
     except (ValueError, UnsupportedError):
         data = {}
     known = _keep_known(TransferSpec, data)
@@ -400,27 +398,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], KeyRange):
         return [_non_defaults(cast("KeyRange", one)) for one in cast("tuple[Any, ...]", value)]
     return cast("Any", value)
-
-
-# --- version 1 --------------------------------------------------------------------------------------------------------
-
-_OF_DISKS: Final = ("symlinks", "empty_directories", "page_cache", "preserve_permissions")
-_OF_S3: Final = ("endpoint_url", "region", "profile", "anonymous", "access")
-
-
-def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
-    """The spec in the form of version 2 or later."""
-    if "version" in data:
-        return data
-    return {"version": 2, **data, **{side: _tag(data[side]) for side in ("source", "target") if side in data}}
-
-
-def _tag(data: Any) -> Any:
-    """A place of version 1, which has the fields of both kinds of places."""
-    if not isinstance(data, dict):
-        return data
-    place = cast("dict[str, Any]", data)
-    if place.get("disk"):
-        rest = {name: value for name, value in place.items() if name not in ("disk", "bucket", *_OF_S3)}
-        return {"type": "folder", "path": place.get("bucket"), **rest}
-    return {"type": "s3", **{name: value for name, value in place.items() if name not in ("disk", *_OF_DISKS)}}

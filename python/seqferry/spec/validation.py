@@ -247,7 +247,7 @@ def why_streamed(spec: TransferSpec) -> str | None:
 
 
 def _on_one_endpoint(spec: TransferSpec) -> bool:
-    return len({endpoints.of(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
+    return len({endpoints.resolve(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
 
 
 def takes_all(spec: TransferSpec) -> bool:
@@ -373,7 +373,7 @@ def check_endpoint(url: str | None, side: str) -> None:
     if url is None:
         return
     options = of_side(side, "endpoint_url")
-    fault = endpoints.fault(url)
+    fault = endpoints.find_fault(url)
     if fault == "credentials":
         raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.").about(
             *options

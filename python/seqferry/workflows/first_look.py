@@ -4,7 +4,7 @@ It costs no request for each object: what the listing of the plan shows is enoug
 a sample is looked up, and one upload is created at the target and aborted. Trouble that it finds is an event of the
 transfer, which goes on with all other objects. Only where nothing could arrive it ends at once.
 
-What must stay true: no more than ``LOOKED_AT`` objects are held back, for no longer than ``_HELD_SECONDS`` and the few
+What must stay true: no more than ``MAX_CHECKED`` objects wait, for no longer than ``_HELD_SECONDS`` and the few
 requests of the look. A sample that could not be looked up (time-outs, throttling) says nothing.
 """
 
@@ -26,7 +26,7 @@ from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import probes, report
-from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
+from seqferry.preflight.report import MAX_CHECKED, PREFLIGHT, PredictedFailure, PreflightReport
 from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
 
@@ -79,7 +79,7 @@ def look_at(
         yield from pages
         return
     # Objects of a list are looked up page by page, which takes as long as it takes.
-    most = LOOKED_AT if spec.keys is None else 1
+    most = MAX_CHECKED if spec.keys is None else 1
     held: list[list[PlannedObject]] = []
     count, whole, until = 0, False, 0.0
     while count < most and (not count or time.monotonic() < until):
@@ -93,7 +93,7 @@ def look_at(
             held.append(page)
             count += len(page)
         yield []
-    first = [one for page in held for one in page][:LOOKED_AT]
+    first = [one for page in held for one in page][:MAX_CHECKED]
     if len(first) > 1:
         _FirstLook(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
     yield from held
@@ -114,7 +114,7 @@ class _FirstLook:
         Raises:
             StorageError: no object could arrive.
         """
-        findings = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
+        findings = PreflightReport(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
         if self.spec.keys is not None:  # each was looked up as it was planned
             findings.looked_up = findings.objects
         for one in found:
@@ -140,13 +140,13 @@ class _FirstLook:
             message = f"Preflight: {cause}. Nothing was moved; --no-preflight tries nevertheless."
             raise StorageError(message, "person", why.code, why.operation, True)
 
-    def _record(self, findings: Report) -> None:
-        data = report.facts(findings, keys=_KEYS)
+    def _record(self, findings: PreflightReport) -> None:
+        data = report.event_data(findings, keys=_KEYS)
         with self.runtime.database.write(durable=False) as connection:
             events.append(connection, self.transfer_id, time.time(), PREFLIGHT, self.runtime.actor, data)
 
     def _ask(
-        self, findings: Report, wanted: list[PlannedObject], archived: list[PlannedObject]
+        self, findings: PreflightReport, wanted: list[PlannedObject], archived: list[PlannedObject]
     ) -> PredictedFailure | None:
         """Look up a sample, and probe the target. Why nothing could arrive, if so."""
         of_archive = {id(one) for one in archived}
@@ -187,7 +187,9 @@ class _FirstLook:
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
-            pool.submit(probes.look_up, engine, spec, one.source_key, one.version_id, size=one.size, etag=one.etag): one
+            pool.submit(
+                probes.check_readable, engine, spec, one.source_key, one.version_id, size=one.size, etag=one.etag
+            ): one
             for one in sample
         }
         wait(asked, timeout=_LOOK_SECONDS)
@@ -196,10 +198,10 @@ class _FirstLook:
         ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
         return [(one, future.result()) for one, future in ended if future.exception() is None]
 
-    def _probe(self, findings: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
+    def _probe(self, findings: PreflightReport, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
         filled = take_sample([one for one in readable if one.size], probes.PROBED)
-        found = probes.refusal(
+        found = probes.find_write_refusal(
             self.runtime.engine,
             self.spec,
             [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(filled)],
@@ -208,7 +210,7 @@ class _FirstLook:
             since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
-            tell=partial(notes.tell, self.runtime, self.transfer_id, self.spec),
+            report_notes=partial(notes.tell, self.runtime, self.transfer_id, self.spec),
         )
         if found is None:
             return None
@@ -216,7 +218,7 @@ class _FirstLook:
         findings.add_all(trouble, list(found.keys), wanted, findings.bytes)
         return PredictedFailure(found.code, found.operation, "the target refuses writing")
 
-    def _add_archived(self, findings: Report, archived: list[PlannedObject]) -> None:
+    def _add_archived(self, findings: PreflightReport, archived: list[PlannedObject]) -> None:
         for one in archived:
             what = f"{self.spec.source.at(one.source_key)} is in the storage class {one.storage_class}."
             findings.add(PredictedFailure(report.ARCHIVED, "GetObject", what), one.source_key, one.size)

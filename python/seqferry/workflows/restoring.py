@@ -82,7 +82,7 @@ def _wait(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
 def _find_archived(runtime: Runtime, spec: ResolvedSpec) -> Iterator[list[str]]:
     """Keys of selected objects in an archive, some at a time."""
     kept: list[str] = []
-    for page in listing.objects(runtime.engine, spec):
+    for page in listing.list_objects(runtime.engine, spec):
         runtime.check()
         kept += [found.key for found in page if found.storage_class in _ARCHIVES and decision.is_selected(spec, found)]
         if len(kept) >= _ASKED_AT_ONCE:

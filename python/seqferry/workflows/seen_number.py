@@ -34,8 +34,8 @@ def limit_to_seen(
         seen = objects.count_wanted(connection, transfer_id)
     for page in pages:
         with runtime.database.read() as connection:
-            known = bulk.known_versions(connection, transfer_id, {one.source_key for one in page})
-        seen += sum(not one.left_out and (one.source_key, one.version_id or "") not in known for one in page)
+            known = bulk.known_sources(connection, transfer_id, {one.source_key for one in page})
+        seen += sum(not one.left_out and one.source not in known for one in page)
         if seen > expected:
             why = f"More than the {count(expected, noun)} that were expected would be removed by now."
             advice = "What was planned before is removed, and nothing else; look again with --dry-run."

@@ -118,7 +118,7 @@ class Worker:
         self._database = service.database
         host, pid = service.settings.host_name, os.getpid()
         worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"
-        process_id = f"{worker_session}{processes.suffix()}"
+        process_id = f"{worker_session}{processes.name_suffix()}"
         self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else process_id
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)

@@ -378,7 +378,7 @@ def test_what_is_kept_is_told(versitygw: S3Server, make_bench: BenchFactory) -> 
     code, _, err = bench.run(*SMALL, "--methods", "rclone", "--direction", "download", "--keep")
 
     assert code == 0, err
-    assert f"kept, as asked for: s3://{bench.bucket}/some/where/seqferry-bench-" in err
+    assert f"kept, as requested: s3://{bench.bucket}/some/where/seqferry-bench-" in err
     assert versitygw.client().list_objects_v2(Bucket=bench.bucket)["KeyCount"] == 3
 
 

@@ -77,7 +77,7 @@ def test_a_preflight_groups_what_would_fail_by_cause_and_moves_nothing(cli: Cli,
     told = cli.run("preflight", *places.uris, "--json").events[-1]
 
     assert shown.code == 1
-    assert "12 objects looked at, 10 would fail." in shown.out
+    assert "12 objects checked, 10 would fail." in shown.out
     assert "10 objects: AccessDenied (GetObject)" in shown.out
     assert "run42/lane07" in shown.out
     assert (told["objects"], told["objects_failed"]) == (12, 10)
@@ -133,7 +133,7 @@ def test_doctor_asks_once_what_an_endpoint_can_do_and_again_on_demand(cli: Cli, 
         assert first[f"source: {topic}"]["age_seconds"] == third[f"source: {topic}"]["age_seconds"] == 0.0
         assert second[f"source: {topic}"]["age_seconds"] > 0.0
         assert second[f"source: {topic}"]["text"].startswith(first[f"source: {topic}"]["text"])
-    assert shown.count("--refresh looks again") == len(_TOPICS)
+    assert shown.count("--refresh checks again") == len(_TOPICS)
     assert first["source: versions"]["text"] == "can be listed; the first page shows that none are kept"
     assert first["source: ranges"]["text"] == "one byte of an object can be read"
     assert first["source: object"]["text"].startswith("HeadObject shows ")
@@ -191,7 +191,7 @@ def test_what_the_service_lacks_is_kept(cli: Cli, places: Places, proxy: Proxy) 
     later, asked = _doctor(cli, proxy, places.uris[1])
 
     assert lacking["source: versions"]["text"] == "not offered (ListObjectVersions NotImplemented)"
-    assert later["source: versions"]["text"].startswith("not offered (ListObjectVersions NotImplemented) (as looked at")
+    assert later["source: versions"]["text"].startswith("not offered (ListObjectVersions NotImplemented) (checked")
     assert asked["ListObjectVersions"] == 0
 
 

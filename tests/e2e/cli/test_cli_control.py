@@ -34,7 +34,7 @@ def test_a_running_cp_is_paused_changed_and_goes_on_by_orders_of_others(
 
         assert paused.code == 0, paused.err
         assert f"seqferry resume {transfer_id}" in paused.err
-        eventually(lambda: "Paused. Go on with" in process.stderr, what="the note of the pause")
+        eventually(lambda: "Paused. Continue with" in process.stderr, what="the note of the pause")
     assert cli.status(transfer_id)["state"] == "paused"
     assert "It is paused." in cli.run("status", transfer_id).out
     changed = cli.run(

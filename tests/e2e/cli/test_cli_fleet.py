@@ -88,7 +88,7 @@ def test_cp_works_where_no_worker_can_be_what_the_transfer_needs(
 
     assert ran.code == 0, ran.err
     assert seaweedfs_places.content() == content
-    assert "No worker at the database can do the transfer; this command does the work." in ran.err
+    assert "No connected worker can run the transfer; this command runs it." in ran.err
 
 
 def test_cp_works_beside_workers_when_it_is_asked_to(
@@ -135,4 +135,4 @@ def test_ctrl_c_says_that_the_work_goes_on(
 
     assert code in (0, 130)
     if code == 130:
-        assert "goes on in another process" in running.stderr
+        assert "continues in another process" in running.stderr

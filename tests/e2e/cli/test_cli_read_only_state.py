@@ -116,13 +116,13 @@ def test_last_changes_beside_the_database_are_read(place: Place) -> None:
     assert "Copy the folder" in refused
 
 
-def test_a_database_of_an_earlier_version_is_named(place: Place) -> None:
+def test_a_database_of_an_earlier_build_is_named(place: Place) -> None:
     with closing(sqlite3.connect(place.state / "seqferry.sqlite")) as writer:
         writer.execute("update seqferry_schema set version_num = '0013'")
         writer.commit()
     place.shut()
 
-    assert "made by an earlier version of seqferry" in place.run("status", expect=1).stderr
+    assert "made by a build of seqferry before its first release" in place.run("status", expect=1).stderr
 
 
 def test_a_link_in_place_of_the_database_is_refused(place: Place) -> None:

@@ -54,7 +54,7 @@ def test_mistakes_are_one_line_with_the_remedy(cli: Cli, places: Places) -> None
         "never fires": cli.run(*add, "0 2 31 2 *", "sync", *places.uris),
         "no time zone": cli.run(*add, "0 2 * * *", "sync", *places.uris, "--timezone", "Mars/Olympus"),
         "seqferry schedule rm nightly": cli.run(*add, "0 2 * * *", "cp", *places.uris, "--name", "nightly"),
-        "cp and sync can": cli.run(*add, "0 2 * * *", "rm", places.uris[0]),
+        "use cp or sync": cli.run(*add, "0 2 * * *", "rm", places.uris[0]),
         "--no-such": cli.run(*add, "0 2 * * *", "sync", *places.uris, "--no-such"),
         "seqferry schedule list": cli.run("schedule", "pause", "other"),
         "give --cron or --timezone": cli.run("schedule", "edit", "nightly"),

@@ -111,7 +111,7 @@ def test_the_same_command_after_a_kill_goes_on_with_the_transfer(cli: Cli, place
 
     assert again.code == 0, again.err
     assert f"transfer {transfer_id}\n" in again.err
-    assert re.search(rf"Going on with transfer {transfer_id}, \d+ % done; --new starts another\.\n", again.err)
+    assert re.search(rf"Continuing transfer {transfer_id}, \d+ % done; --new starts another\.\n", again.err)
     assert len(cli.run("status", "--json").events) == 1
     after = places.arrived()
     assert len(after) == 8

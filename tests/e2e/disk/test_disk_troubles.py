@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_looked_into_is_told_when_others_are_removed(
         planned = mover.start("sync", f"s3://{bucket}/in/", f"{tmp_path}/target", "--delete", "--dry-run")
         assert planned.wait() == 1, planned.stderr
         assert "remove " in planned.stdout
-        assert "could not be looked at" in planned.stdout + planned.stderr
+        assert "could not be listed" in planned.stdout + planned.stderr
         code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target", "--delete", verb="sync")
     finally:
         closed.chmod(0o755)

@@ -191,7 +191,7 @@ def test_a_drain_that_cannot_end_says_why_and_goes_on(
     drained = shares.ask("drain", expect=1)
 
     assert "/runs/denied: " in drained.stderr
-    assert "The gateway drains" in shares.ask("status").stdout
+    assert "The gateway is draining" in shares.ask("status").stdout
     s3server.deny(bucket, "elsewhere/*")
     assert shares.process.wait() == 0
     assert keys(s3server, bucket) == {"runs/denied"}
@@ -271,7 +271,7 @@ def test_metrics_and_health_are_offered_at_an_address_of_their_own(
     assert 'seqferry_gateway_dirty_files{share="runs"} 0.0' in found
     assert 'seqferry_gateway_uploaded_bytes_total{share="runs"} 5.0' in found
     wrong = run([seqferry(), "gateway", "serve", "--metrics", "nowhere"], environment=shares.environment, expect=2)
-    assert "--metrics: 'nowhere' is no address" in wrong.stderr
+    assert "--metrics-listen: 'nowhere' is not an address" in wrong.stderr
 
 
 def test_a_gateway_whose_address_of_metrics_is_taken_is_refused_before_it_claims_its_prefix(
@@ -290,6 +290,8 @@ def test_a_gateway_whose_address_of_metrics_is_taken_is_refused_before_it_claims
         command = [seqferry(), "gateway", "serve", "--port", "0", "--cache", tmp_path / "cache", "--metrics", place]
         refused = run(command, environment=environment, expect=1)
 
-    assert f"Cannot offer metrics on {place}: Address already in use. Choose another --metrics." in refused.stderr
+    assert (
+        f"Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen." in refused.stderr
+    )
     assert "Contents" not in seaweedfs.client().list_objects_v2(Bucket=bucket)
     assert not (tmp_path / "cache").exists(), "it never was a gateway"

@@ -275,10 +275,12 @@ def test_a_link_that_asks_too_often_is_told_when_to_ask_again(service: Service, 
     with http_of(service) as client:
         [shown] = one.page(client)["deliveries"]
         body, headers = {"key": shown["key"], "address": BOB}, bearer(one.token)
-        answers = [client.post("/api/v1/delivery/mail", json=body, headers=headers) for _ in range(link_rate.MOST + 1)]
+        answers = [
+            client.post("/api/v1/delivery/mail", json=body, headers=headers) for _ in range(link_rate.MAX_REQUESTS + 1)
+        ]
         other = share_links.create(service, actor="ada", transfer_id=one.id)[1]
         assert one.ask(client, token=other).status_code == 204
-    assert [answer.status_code for answer in answers] == [204] * link_rate.MOST + [429]
+    assert [answer.status_code for answer in answers] == [204] * link_rate.MAX_REQUESTS + [429]
     assert answers[-1].json()["code"] == "too_many_requests"
     assert 0 < int(answers[-1].headers["retry-after"]) <= link_rate.WINDOW_SECONDS
     assert one.rows() == 2

@@ -16,7 +16,7 @@ from http_client import http, http_of
 from test_streams import NOBODY, Stream
 
 from seqferry.api import create_app
-from seqferry.api.streams import Hub
+from seqferry.api.streams import EventHub
 from seqferry.db.feed import Position
 from seqferry.db.record import events
 from seqferry.db.tables import event
@@ -154,7 +154,7 @@ def test_wrong_positions_and_unknown_transfers_are_problems(service: Service) ->
 
 
 def test_closing_the_hub_ends_the_stream(service: Service) -> None:
-    hub = Hub(service)
+    hub = EventHub(service)
     with http(create_app(service.settings, service, None, hub=hub)) as client, _stream(client) as stream:
         stream.until("position")
         hub.close()

@@ -94,11 +94,11 @@ def test_every_metric_that_is_named_is_scraped_and_no_label_is_a_key(service: Se
         found = _scraped(client)
         text = client.get("/metrics").text
 
-    wanted = {one.name for one in metrics.NAMES} | {one.name for one in service.engine.stats().metrics}
+    wanted = {one.name for one in metrics.METRICS} | {one.name for one in service.engine.stats().metrics}
     assert {name.removesuffix("_total") for name in wanted} <= {*found}
     assert "secret-patient-name" not in text
-    assert {one.name: one.kind for one in metrics.NAMES} == {
-        one.name: found[one.name.removesuffix("_total")].type for one in metrics.NAMES
+    assert {one.name: one.kind for one in metrics.METRICS} == {
+        one.name: found[one.name.removesuffix("_total")].type for one in metrics.METRICS
     }
 
 

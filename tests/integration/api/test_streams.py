@@ -15,8 +15,8 @@ import pytest
 from control import spec_number
 from http_client import http, http_of, plain_client
 
-from seqferry.api import create_app, guard
-from seqferry.api.streams import Hub
+from seqferry.api import authentication, create_app
+from seqferry.api.streams import EventHub
 from seqferry.db.record import events
 from seqferry.service import tokens
 from seqferry.service.service import Service
@@ -122,7 +122,7 @@ def test_a_stream_of_nothing_is_a_problem(service: Service) -> None:
 
 
 def test_more_streams_than_the_server_holds_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MAX_STREAMS", 1)
+    monkeypatch.setattr(authentication, "MAX_STREAMS", 1)
     transfer_id = service.submit(spec_number(0), actor="ada")
     with http_of(service) as client, _stream(client, transfer_id) as stream:
         stream.until("progress")
@@ -134,7 +134,7 @@ def test_more_streams_than_the_server_holds_are_refused(service: Service, monkey
 
 
 def test_one_token_does_not_take_all_streams_and_requests(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MAX_STREAMS", 4)
+    monkeypatch.setattr(authentication, "MAX_STREAMS", 4)
     transfer_id = service.submit(spec_number(0), actor="ada")
     other = tokens.add(service, "lab", "read")
     with http_of(service) as client, ExitStack() as stack:
@@ -154,7 +154,7 @@ def test_one_token_does_not_take_all_streams_and_requests(service: Service, monk
 def test_requests_that_are_sent_by_half_leave_room_for_other_tokens(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "MAX_AT_ONCE", 6)
+    monkeypatch.setattr(authentication, "MAX_REQUESTS", 6)
     other = tokens.add(service, "lab", "read")
     with http_of(service) as client, ExitStack() as stack:
         address = (client.base_url.host, client.base_url.port)
@@ -177,7 +177,7 @@ def test_requests_that_are_sent_by_half_leave_room_for_other_tokens(
 
 def test_closing_the_hub_ends_its_streams(service: Service) -> None:
     transfer_id = service.submit(spec_number(0), actor="ada")
-    hub = Hub(service)
+    hub = EventHub(service)
     with http(create_app(service.settings, service, None, hub=hub)) as client, _stream(client, transfer_id) as stream:
         stream.until("progress")
         hub.close()

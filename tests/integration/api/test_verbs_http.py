@@ -30,7 +30,7 @@ def test_each_verb_has_a_route_and_is_followed_as_a_transfer(
     client = versitygw.client()
     for name in ("run/a", "run/b"):
         client.put_object(Bucket=source, Key=name, Body=name.encode())
-    client.create_multipart_upload(Bucket=target, Key="in/left")
+    left = client.create_multipart_upload(Bucket=target, Key="in/left")["UploadId"]
     url = {"endpoint_url": versitygw.endpoint_url}
     places = {"source": f"s3://{source}/run/", "target": f"s3://{target}/in/"}
     with Service.open(sqlite_settings) as own, http_of(own) as http:
@@ -61,6 +61,8 @@ def test_each_verb_has_a_route_and_is_followed_as_a_transfer(
         assert http.post("/api/v1/removals", json=negative).status_code == 422
         aborted = ended("cleanups", place=f"s3://{target}/", older_than="0s", expected=1)
         assert (aborted["totals"]["done"], open_uploads(versitygw, target)) == (1, [])
+        [row] = http.get(f"/api/v1/transfers/{aborted['id']}/objects").json()["objects"]
+        assert (row["source_key"], row["source_upload_id"], row["version_id"]) == ("in/left", left, None)
         removed = ended("removals", sources=[f"s3://{target}/in/"], recursive=True)
         assert (removed["state"], removed["totals"]["done"]) == ("done", 2)
         assert list(keys(versitygw, target)) == []

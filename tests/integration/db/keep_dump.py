@@ -2,7 +2,7 @@
 
 Run by hand, once for each release; ``test_kept_dump.py`` lets each later version go on from there:
 
-    .venv/bin/python -m pytest -n0 tests/integration/db/keep_dump.py
+    SEQFERRY_TEST_PAIRS=all .venv/bin/python -m pytest -n0 -s tests/integration/db/keep_dump.py
 
 One is of SQLite, one of PostgreSQL (``pg_dump``). Endpoint, buckets and host get fixed names in the dumps, for which
 the test puts its own.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from seqferry.doctor.capabilities import MEASURED
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 
 _URL = "http://storage.example:9000"
 _COMPATIBILITY = (Path(__file__).parents[3] / "docs/guarantees/compatibility.md").read_text()
@@ -99,45 +97,6 @@ def test_an_address_with_a_password_is_not_kept(database: Database) -> None:
 @pytest.mark.parametrize(("age", "believed"), [(0.0, True), (LIFETIME, True), (LIFETIME + 1, False), (-1.0, False)])
 def test_an_answer_is_believed_for_a_week(age: float, believed: bool) -> None:
     assert (Answer("x", 1e9).age(1e9 + age) is not None) is believed
-
-
-def _file(settings: Settings, text: str) -> None:
-    settings.prepare_state_dir()
-    (settings.state_dir / "endpoints.json").write_text(text)
-
-
-def test_facts_of_a_file_are_taken_over_beside_newer_ones(settings: Settings) -> None:
-    answers = {"versions": {"text": "of the file", "at": 2.0}}
-    entries = [
-        {
-            "endpoint": _URL,
-            "bucket": bucket,
-            "identity": "proof",
-            "answers": answers,
-            "learned": [{"text": "x", "at": 3.0}],
-        }
-        for bucket in ("one", "two")
-    ]
-    with Service.open(settings) as service:
-        endpoint_facts.write_answers(service.database, _place("one"), "", {"versions": Answer("newer", 4.0)})
-    _file(settings, json.dumps({"format": 1, "endpoints": [*entries, 7, {"endpoint": 1}]}))
-
-    for _ in range(2):
-        with Service.open(settings) as service:
-            texts = [
-                endpoint_facts.read(service.database, _place(bucket)).answers["versions"].text
-                for bucket in ("one", "two")
-            ]
-            assert texts == ["newer", "of the file"]
-            assert _learned(service.database, _place("two")) == ["x"]
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 2, "endpoints": 7}', "[" * 100_000, "\x00"])
-def test_a_damaged_file_of_facts_has_none(settings: Settings, text: str) -> None:
-    _file(settings, text)
-
-    with Service.open(settings) as service, service.database.read() as connection:
-        assert connection.execute(sa.select(endpoint_fact)).all() == []
 
 
 @pytest.mark.parametrize("text", ["{", '{"versions": 7}', "[" * 100_000, '{"versions": {"text": "x", "at": NaN}}'])

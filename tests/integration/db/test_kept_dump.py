@@ -1,10 +1,8 @@
 """Databases of earlier versions: unfinished transfers, paused ones and schedules go on under this one.
 
-``kept`` has one of each release on SQLite and PostgreSQL, written by ``keep_dump.py``, and ``before-packages``, written
-by the version before modules lay in packages. Each with its audit key; its worker was killed at 29 of 30 objects.
-
-A rollback ends them as well: a newer version has brought the tables up to date, has added to them, and is gone. That
-one is played by changes of the tables that a version within the rule of expand and contract may make.
+``kept`` has one of each release on SQLite and PostgreSQL with its audit key, written by ``keep_dump.py``. Its worker
+was killed at 29 of 30 objects. They also go on under a later version (``later``), which upgrades them, and under this
+one after such a version has added to the tables and is gone.
 """
 
 from __future__ import annotations
@@ -12,16 +10,18 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
+import later
 import pytest
 import sqlalchemy as sa
 from control import settings_for, until_ended
 from keep_dump import ENDPOINT, KEPT, SOURCE, TARGET, contents
 from mirror import digests
 
-from seqferry.db.database import Database
 from seqferry.db.migrate import VERSION_TABLE
 from seqferry.engine.engine import version
 from seqferry.model.errors import ConfigError
@@ -45,22 +45,16 @@ class _Dump:
 
 _DUMPS = (
     _Dump(
-        "before-packages",
-        killed="5ae25d53-926f-41a6-8ac1-08bd16edaa0c",
-        paused="64d71938-a449-412f-9e2e-f9a59aaa8d5c",
-        queued="c5dec610-2606-47a4-9873-5d92eccf2b24",
-    ),
-    _Dump(
         "release-0.1.0",
-        killed="4104701f-77a5-4eb1-a384-a0730c261614",
-        paused="c9a6f021-11bc-438e-82ea-80b7b46ace4e",
-        queued="df9ecbb9-b02e-44e0-849e-d0ddd50815bc",
+        killed="40f136bf-c981-4e9d-aab3-4de4b05d38a5",
+        paused="fcc28b0c-921f-4aa8-9c29-673ae3ebe18c",
+        queued="796c536a-3207-4178-bf22-441922abcff2",
     ),
     _Dump(
         "release-0.1.0-postgres",
-        killed="b070faec-9f03-4734-bd4e-90911109369e",
-        paused="9facdc9e-b38b-44ff-9c84-c0d05a4010fe",
-        queued="2fa48845-29b1-4b42-8b59-f3eb5e6dd632",
+        killed="19952fcc-8981-4859-aeb2-e2f381057a98",
+        paused="caf1b3f3-7713-454f-8e64-33b8b20d50ec",
+        queued="25cb61b9-93f2-4b13-bab0-4b3441393ae9",
         is_postgres=True,
     ),
 )
@@ -72,17 +66,14 @@ def s3server(seaweedfs: S3Server) -> S3Server:
     return seaweedfs
 
 
-_ROLLED_BACK = tuple(dump for dump in _DUMPS if dump.name.startswith("release-"))
-_CASES = [
-    *(pytest.param(dump, False, id=dump.name) for dump in _DUMPS),
-    *(pytest.param(dump, True, id=f"{dump.name}, rolled back") for dump in _ROLLED_BACK),
-]
+_History = Literal["opened", "upgraded", "rolled back"]
 
 
-@pytest.mark.parametrize(("dump", "rolled_back"), _CASES)
+@pytest.mark.parametrize("dump", _DUMPS, ids=lambda dump: dump.name)
+@pytest.mark.parametrize("history", get_args(_History))
 def test_all_that_is_unfinished_goes_on(
     dump: _Dump,
-    rolled_back: bool,
+    history: _History,
     request: pytest.FixtureRequest,
     s3server: S3Server,
     make_bucket: Callable[..., str],
@@ -100,8 +91,20 @@ def test_all_that_is_unfinished_goes_on(
     text = (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url)
     _restore(settings, text.replace(SOURCE, source).replace(TARGET, target))
 
-    if rolled_back:
-        _use_by_a_newer_version(settings)
+    if history != "opened":
+        _upgrade(settings)
+    with later.version() if history == "upgraded" else nullcontext():
+        _go_on(settings, dump, s3server, source, target, start_worker)
+
+
+def _go_on(
+    settings: Settings,
+    dump: _Dump,
+    s3server: S3Server,
+    source: str,
+    target: str,
+    start_worker: Callable[[Service], Worker],
+) -> None:
     with Service.open(settings) as service, start_worker(service):  # it stops before service and database close
         killed = until_ended(service, dump.killed)
         assert (killed.state, killed.totals.done) == ("done", 30)
@@ -119,34 +122,27 @@ def test_all_that_is_unfinished_goes_on(
             assert digests(s3server, target, prefix) == digests(s3server, source, prefix)
 
 
-def _use_by_a_newer_version(settings: Settings) -> None:
-    """Bring the tables up to date, and add to them what this version knows nothing of."""
-    Service.open(settings).close()
-    database = Database(settings)
-    with database.write() as connection:
-        for statement in (
-            f"update {VERSION_TABLE} set version_num = '9999'",
-            "alter table transfer add column added text",
-            "alter table batch add column added integer not null default 0",
-            "create table added (id integer primary key)",
-        ):
-            connection.execute(sa.text(statement))
-    database.close()
+def _upgrade(settings: Settings) -> None:
+    """Open the database with a later version, which fills what it adds from rows that are there."""
+    with later.version(), Service.open(settings) as service, service.database.read() as connection:
+        added = connection.execute(sa.text("select later from transfer")).scalars().all()
+        assert added == ["ada"] * 3
+        assert connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar() == later.HEAD
 
 
 def test_a_newer_version_that_has_taken_something_away_is_refused_and_nothing_is_changed(
     s3server: S3Server, tmp_path: Path
 ) -> None:
-    dump = _ROLLED_BACK[0]
+    dump = _DUMPS[0]
     settings = settings_for(tmp_path, None)
     settings.prepare_state_dir()
     _restore(settings, (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url))
-    _use_by_a_newer_version(settings)
+    _upgrade(settings)
     with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as file:
         file.execute("update schema_note set comment = '9999' where about = 'oldest reader'")
         before = "\n".join(file.iterdump())
 
-    with pytest.raises(ConfigError, match=r"newer version of seqferry\. Upgrade seqferry"):
+    with pytest.raises(ConfigError, match="newer version of seqferry: upgrade seqferry"):
         Service.open(settings)
 
     with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as file:

@@ -6,29 +6,19 @@ import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import later
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from control import ANY_SPEC
 
 import seqferry.db
-from seqferry.db import notice_rows, object_pages
+from seqferry.cli.app import run
 from seqferry.db.database import Database
-from seqferry.db.migrate import (
-    FIRST_TOLERANT,
-    HEAD,
-    VERSION_TABLE,
-    migrate,
-    oldest_reader,
-    require_current,
-    upgrade_to,
-)
-from seqferry.db.notice_rows import Subject
-from seqferry.db.paging import ObjectFilter
-from seqferry.db.tables import complete, notice, object_, tally
+from seqferry.db.migrate import HEAD, INITIAL, VERSION_TABLE, migrate, oldest_reader, require_current
+from seqferry.db.tables import complete
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -46,25 +36,42 @@ def _opened(empty_settings: Settings) -> Database:
 
 def test_the_migrations_make_the_tables_that_the_code_knows(empty_settings: Settings) -> None:
     database = _opened(empty_settings)
+    tables = complete()
 
-    with database.read() as connection:
-        context = MigrationContext.configure(
-            connection,
-            opts={
-                "version_table": VERSION_TABLE,
-                "compare_type": True,
-                "include_name": lambda name, kind, _: not (kind == "table" and _is_of_dbos(connection, name)),
-            },
-        )
-        differences = compare_metadata(context, complete())
+    with database.write() as connection:
+        made = _describe(connection)
+        connection.exec_driver_sql("drop view seqferry_autoscale")
+        tables.drop_all(connection)
+        tables.create_all(connection)
+        known = _describe(connection)
     database.close()
 
-    assert differences == []
+    assert made == known
+    assert set(made) == set(tables.tables)
 
 
-def _is_of_dbos(connection: sa.Connection, table: str | None) -> bool:
-    # On SQLite the tables of DBOS live beside ours.
-    return table not in complete().tables
+def _describe(connection: sa.Connection) -> dict[str, Any]:
+    """Our tables as the database has them: columns with types, collations and defaults, keys, references, indexes."""
+    found = sa.inspect(connection)
+    return {name: _describe_table(found, name) for name in found.get_table_names() if name in complete().tables}
+
+
+def _describe_table(found: sa.Inspector, name: str) -> dict[str, Any]:
+    columns = {one["name"]: (repr(one["type"]), one["nullable"], one["default"]) for one in found.get_columns(name)}
+    indexes = {
+        one["name"]: (
+            one["column_names"],
+            {option: str(value) for option, value in one.get("dialect_options", {}).items()},
+        )
+        for one in found.get_indexes(name)
+    }
+    return {
+        "columns": columns,
+        "key": found.get_pk_constraint(name)["constrained_columns"],
+        "references": [(one["constrained_columns"], one["referred_table"]) for one in found.get_foreign_keys(name)],
+        "unique": sorted(one["column_names"] for one in found.get_unique_constraints(name)),
+        "indexes": indexes,
+    }
 
 
 def test_keys_are_compared_byte_by_byte(empty_settings: Settings) -> None:
@@ -150,6 +157,41 @@ def test_a_newer_database_is_used_as_long_as_it_was_only_added_to(
     database.close()
 
 
+@pytest.mark.parametrize("revision", ["0001", "0027"])
+def test_a_database_of_a_build_before_the_first_release_is_refused_in_one_line(
+    empty_settings: Settings, revision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = _opened(empty_settings)
+    with database.write() as connection:
+        connection.execute(sa.text(f"update {VERSION_TABLE} set version_num = '{revision}'"))
+        connection.execute(sa.text("delete from schema_note where about = 'oldest reader'"))
+    other = "state folder" if database.is_sqlite else "database"
+    refusal = f"before its first release, which this version cannot upgrade: give another {other}, and read this one"
+
+    with pytest.raises(ConfigError, match=refusal):
+        require_current(database)
+    environment = {} if empty_settings.database_url is None else {"SEQFERRY_DATABASE_URL": empty_settings.database_url}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        assert run(["status", "--state-dir", str(empty_settings.state_dir)]) == 1
+    said = capsys.readouterr()
+
+    assert refusal in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    with database.read() as connection:
+        assert connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar() == revision
+    database.close()
+
+
+def test_a_database_of_an_earlier_version_that_cannot_be_written_is_not_upgraded(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
+
+    with later.version(), pytest.raises(ConfigError, match="made by an earlier version of seqferry, and its folder"):
+        require_current(database)
+    database.close()
+
+
 def test_an_upgrade_notes_the_oldest_program_that_can_use_the_database(empty_settings: Settings) -> None:
     database = _opened(empty_settings)
 
@@ -166,90 +208,12 @@ _CONTRACTING = re.compile(r"op\.(drop_|alter_column|rename_|execute|batch_alter)
 def test_each_migration_says_whether_it_contracts() -> None:
     """One that only adds has no statement that takes something from older programs, or that their writes fail at."""
     for file in sorted((Path(seqferry.db.__file__).parent / "migrations" / "versions").glob("m*.py")):
-        if file.name[1:5] <= FIRST_TOLERANT:
+        if file.name[1:5] == INITIAL:
             continue
         text = file.read_text()
         assert re.search(r"^contracts = (True|False)$", text, re.MULTILINE), file.name
         added = "\n".join(line for line in text.splitlines() if "op.add_column" in line or "op." in line)
         assert "contracts = True" in text or not _CONTRACTING.search(added), file.name
-
-
-def test_a_database_of_the_first_version_keeps_what_it_holds(empty_settings: Settings) -> None:
-    empty_settings.prepare_state_dir()
-    database = Database(empty_settings)
-    with database.write() as connection:
-        upgrade_to(connection, "0001")
-        for transfer_id in ("a", "empty"):
-            connection.execute(
-                sa.text(
-                    "insert into transfer (id, state, spec, created_at, created_by) "
-                    "values (:id, 'running', '{}', 1, 'ada')"
-                ),
-                {"id": transfer_id},
-            )
-        for number, (done, failed) in enumerate([(2, 1), (0, 0)]):
-            connection.execute(
-                sa.text(
-                    "insert into batch (transfer_id, number, state, objects, bytes, done, skipped, failed, cancelled, "
-                    "bytes_done, runs, barren_runs) "
-                    "values ('a', :number, 'active', 3, 12, :done, 0, :failed, 0, :bytes_done, 1, 0)"
-                ),
-                {"number": number, "done": done, "failed": failed, "bytes_done": 4 * done},
-            )
-        states = [("done", None), ("done", "retry"), ("failed", None), *[("pending", None)] * 3]
-        for row, (state, error_class) in enumerate(states):
-            connection.execute(
-                sa.text(
-                    "insert into object (transfer_id, batch_number, source_key, version_id, target_key, size, etag, "
-                    "last_modified, state, attempts, retries, error_class) "
-                    "values ('a', :number, :key, '', :key, 4, 'etag', 1, :state, 1, 0, :error_class)"
-                ),
-                {"number": row // 3, "key": f"k{row}", "state": state, "error_class": error_class},
-            )
-    with database.write() as connection:
-        upgrade_to(connection)
-
-    with database.read() as connection:
-        kept = {row.transfer_id: tuple(row)[1:] for row in connection.execute(sa.select(tally))}
-        classes = list(connection.execute(sa.select(object_.c.error_class).order_by(object_.c.id)).scalars())
-        failed = object_pages.read(connection, "a", ObjectFilter(state="failed"), None, 10).entries
-        version = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()
-    database.close()
-
-    assert version == HEAD
-    assert kept == {"a": (6, 24, 2, 0, 1, 0, 8), "empty": (0, 0, 0, 0, 0, 0, 0)}
-    assert classes == [None, None, "object", None, None, None]
-    assert [record.source_key for record in failed] == ["k2"]
-
-
-def test_notices_that_were_there_are_about_transfers(empty_settings: Settings) -> None:
-    empty_settings.prepare_state_dir()
-    database = Database(empty_settings)
-    with database.write() as connection:
-        upgrade_to(connection, "0015")
-        for number, state in enumerate(("pending", "sent")):
-            connection.execute(
-                sa.text(
-                    "insert into notice (transfer_id, kind, episode, channel, state, attempts, created_at, next_at, "
-                    "sent_at, error) values ('a', 'stalled', :number, 'lims', :state, 3, 1.5, 2.5, :number, 'refused')"
-                ),
-                {"number": number, "state": state},
-            )
-    with database.write() as connection:
-        upgrade_to(connection)
-        # What is there is not recorded again.
-        notice_rows.record(connection, Subject("transfer", "a"), "stalled", ["lims"], at=9.0, episode=1)
-
-    with database.read() as connection:
-        kept = [tuple(row) for row in connection.execute(sa.select(notice).order_by(notice.c.episode))]
-        due = notice_rows.due(connection, ["lims"], 3.0, 10)
-    database.close()
-
-    assert kept == [
-        ("transfer", "a", "stalled", 0, "lims", "pending", 3, 1.5, 2.5, 0.0, "refused"),
-        ("transfer", "a", "stalled", 1, "lims", "sent", 3, 1.5, 2.5, 1.0, "refused"),
-    ]
-    assert [notice_rows.subject_of(row) for row in due] == [Subject("transfer", "a")]
 
 
 def test_the_newest_migration_is_the_one_written_down() -> None:

@@ -1,4 +1,4 @@
-"""Rows of older and newer versions: what can be done is done, the rest stays and says what it needs."""
+"""Rows of newer versions: what can be done is done, the rest stays and says what it needs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import sqlalchemy as sa
 from ferry import Ferry
 
 from seqferry.cli.app import run
-from seqferry.db.database import Database
-from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
 from seqferry.db.tables import transfer
 from seqferry.model.errors import UnsupportedError
-from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -28,78 +26,6 @@ from support.servers import S3Server
 from support.waiting import eventually
 
 BucketFactory = Callable[..., str]
-
-FIRST_PLACE: dict[str, Any] = {
-    "access": None, "anonymous": False, "bucket": "from", "disk": False, "empty_directories": False,
-    "endpoint_url": None, "key": "run/", "page_cache": False, "preserve_permissions": False, "profile": None,
-    "region": None, "symlinks": "follow",
-}  # fmt: skip
-
-
-def _first(source: dict[str, Any], target: dict[str, Any], **more: Any) -> str:
-    """A spec as versions without tags wrote it."""
-    spec = {
-        "copy_threshold": None, "delete": False, "if_exists": "same", "keys": None, "max_delete": None, "md5": False,
-        "part_size": None, "single": False, "storage_class": None, "strip": source["key"], "verify": "auto",
-        "source": {**FIRST_PLACE, **source}, "target": {**FIRST_PLACE, **target}, **more,
-    }  # fmt: skip
-    return json.dumps(spec, ensure_ascii=False, sort_keys=True)
-
-
-def _untagged(spec: TransferSpec) -> str:
-    """A spec of S3 places as versions without tags wrote it."""
-    data: dict[str, Any] = json.loads(stored.write(spec))
-    places = {side: {**FIRST_PLACE, **data.pop(side)} for side in ("source", "target")}
-    for place in places.values():
-        del place["type"]
-    del data["version"], data["operation"]
-    return _first(places["source"], places["target"], **data)
-
-
-@pytest.mark.every_database
-def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
-    empty_settings.prepare_state_dir()
-    database = Database(empty_settings)
-    s3 = _first({"key": "run/ü%"}, {"bucket": "to", "key": ""}, keys=["a"])
-    disk = _first({"bucket": "/data/run", "key": "", "disk": True, "symlinks": "skip"}, {"bucket": "to"}, md5=True)
-    newer = '{"version": 9, "operation": "rewind"}'
-    specs = {"s3": s3, "disk": disk, "odd": "{}", "torn": "{", "newer": newer}
-    specs |= {f"many{number:04d}": s3 for number in range(1200)}
-    with database.write() as connection:
-        upgrade_to(connection, "0005")
-        connection.execute(
-            sa.text(
-                "insert into transfer (id, state, spec, created_at, created_by, ended_at) "
-                "values (:id, 'done', :spec, 1, 'ada', 2)"
-            ),
-            [{"id": transfer_id, "spec": spec} for transfer_id, spec in specs.items()],
-        )
-        connection.execute(
-            sa.text(
-                "insert into transfer (id, state, spec, created_at, created_by) values ('begun', 'running', :s, 1, 'a')"
-            ),
-            {"s": s3},
-        )
-        connection.execute(sa.text("insert into tally select id, 0, 0, 0, 0, 0, 0, 0 from transfer"))
-
-    migrate(empty_settings, database)
-
-    with database.read() as connection:
-        kept = {row.id: row.spec for row in connection.execute(sa.select(transfer.c.id, transfer.c.spec))}
-        version = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()
-    assert version == HEAD
-    tagged = json.loads(kept["s3"])
-    assert (tagged["version"], tagged["operation"], tagged["source"]["type"]) == (2, "transfer", "s3")
-    source = S3Location("from", "run/ü%")
-    assert stored.read(kept["s3"]) == TransferSpec(source, S3Location("to"), strip="run/ü%", keys=("a",))
-    assert json.loads(kept["disk"])["source"]["type"] == "folder"
-    assert stored.read(kept["disk"]).source == LocalFolder("/data/run", symlinks="skip")
-    left = {"odd": "{}", "torn": "{", "newer": newer, "begun": s3}
-    assert {name: kept[name] for name in left} == left
-    assert {kept[name] for name in kept if name.startswith("many")} == {kept["s3"]}
-    database.close()
-    with Service.open(empty_settings) as service:
-        assert len(service.transfers(10_000)) == len(specs) + 1
 
 
 @pytest.fixture
@@ -117,20 +43,6 @@ def ferry(
 def _rewrite(service: Service, transfer_id: str, spec: str, **values: Any) -> None:
     with service.database.write() as connection:
         connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(spec=spec, **values))
-
-
-def test_a_transfer_of_an_older_version_is_done_and_taken_up_by_its_submission(ferry: Ferry) -> None:
-    ferry.fill({"run/a": 10, "run/b": 20})
-    service, spec = ferry.service, ferry.spec()
-    transfer_id = service.submit(spec, actor="ada")
-    _rewrite(service, transfer_id, _untagged(identity.resolve(spec)))
-
-    again = service.submission(spec, actor="bob")
-    ferry.work()
-
-    assert (again.id, again.goes_on) == (transfer_id, True)
-    assert ferry.until_ended(transfer_id).totals.done == 2
-    assert ferry.arrived() == ferry.sent()
 
 
 UNKNOWN = [

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from seqferry.db.tables import notice
 from seqferry.model.errors import ConfigError, SeqferryError, UsageError
 from seqferry.model.locations import S3Location
+from seqferry.proof import target
 from seqferry.service import control
 from seqferry.service.epochs import EpochRecorder
 from seqferry.service.service import Service
@@ -121,6 +122,8 @@ def test_an_epoch_is_an_ended_transfer_with_a_row_for_each_version(settings: Set
     ]
     assert (rows[0].target_etag, rows[0].target_version_id, rows[0].etag) == ("etag-a", "version-a", "")
     assert (rows[3].state, rows[3].error_code) == ("failed", "Conflict")
+    last = target.read_arrived(service.database, status.id, status.spec)
+    assert [(row["target_key"], row["size"]) for row in last] == [("runs/a", 20), ("runs/d/b", 10)]
     [cause] = service.failures(status.id)
     assert (cause.error_code, cause.keys) == ("Conflict", ("runs/c",))
     assert list(service.audit(transfer_id=status.id).findings) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from control import ANY_SPEC, settings_for
+from control import ANY_SPEC
 from http_client import bearer, http_of
 
 from seqferry.db import token_rows
@@ -21,7 +21,7 @@ from seqferry.model.errors import ConfigError, ConflictError
 from seqferry.service import tokens
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.settings.tokens import NamedToken, digest, owner_file, owner_token
+from seqferry.settings.tokens import NamedToken, owner_file, owner_token
 from support.waiting import eventually
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
@@ -259,102 +259,6 @@ def test_a_database_that_is_away_is_no_wrong_token(
         assert _status(client, {}) == 200, "the owner's token is in the state folder"
 
     _eventually_known(client, guest)
-
-
-# --- tokens of earlier versions, in a file ----------------------------------------------------------------------------
-
-
-def _file(settings: Settings, *names: str, removed: Sequence[str] = ()) -> Path:
-    """``tokens.json`` as earlier versions wrote it; the token of ``name`` is ``sfy_name``."""
-    entries = [
-        {
-            "name": name,
-            "role": "submit",
-            "sha256": digest(f"sfy_{name}".encode()),
-            "created_at": 1.5,
-            "expires_at": None,
-        }
-        for name in names
-    ]
-    settings.prepare_state_dir()
-    file = settings.state_dir / "tokens.json"
-    file.write_text(json.dumps({"tokens": entries, "removed": list(removed)}))
-    file.chmod(0o600)
-    return file
-
-
-@pytest.mark.every_database
-def test_tokens_of_a_file_are_taken_over_once_by_processes_at_the_same_time(settings: Settings) -> None:
-    file = _file(settings, "lab", "core", removed=["eve"])
-    before = file.read_bytes()
-
-    def opened(_: int) -> None:
-        Service.open(settings).close()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(opened, range(8)))
-
-    with Service.open(settings) as service, http_of(service) as client:
-        assert [(one.name, one.role, one.created_at) for one in tokens.list_tokens(service)] == [
-            ("core", "submit", 1.5),
-            ("lab", "submit", 1.5),
-        ]
-        assert (tokens.standing(service, "eve"), tokens.standing(service, "ada")) == ("removed", "unknown")
-        assert _status(client, bearer("sfy_lab")) == 200
-        assert file.read_bytes() == before
-
-
-def test_a_token_that_was_removed_since_does_not_come_back_with_its_file(settings: Settings) -> None:
-    _file(settings, "lab")
-    with Service.open(settings) as service:
-        tokens.remove(service, "lab")
-
-    _file(settings, "lab", "core")  # as an earlier version does that still runs
-    with Service.open(settings) as service:
-        assert [one.name for one in tokens.list_tokens(service)] == ["core"]
-        assert tokens.standing(service, "lab") == "removed"
-
-
-@pytest.mark.postgres
-def test_two_folders_may_have_given_one_name(migrated_url: str, tmp_path: Path) -> None:
-    first, second = (settings_for(tmp_path / name, migrated_url) for name in ("one", "two"))
-    _file(first, "lab")
-    second_file = _file(second, "lab")
-    second_file.write_text(second_file.read_text().replace(digest(b"sfy_lab"), digest(b"sfy_other")))
-
-    with Service.open(first) as one, Service.open(second), http_of(one) as client:
-        for token in ("sfy_lab", "sfy_other"):
-            assert _status(client, bearer(token)) == 200
-        tokens.remove(one, "lab")
-        assert tokens.list_tokens(one) == []
-
-
-_ENTRY = {"name": "a", "role": "read", "sha256": "0" * 64, "created_at": 1, "expires_at": None}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"tokens": [{"name": "guest"',
-        "[]",
-        "null",
-        json.dumps({"tokens": [{**_ENTRY, "name": "a\0"}]}),
-        json.dumps({"tokens": [{**_ENTRY, "created_at": float("nan")}]}),
-        json.dumps({"tokens": [{**_ENTRY, "role": "owner"}]}),
-        "[" * 100_000,
-    ],
-)
-def test_a_damaged_file_of_tokens_is_told_and_stops_nothing(
-    settings: Settings, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
-    file = _file(settings)
-    file.write_text(text)
-
-    with Service.open(settings) as service:
-        assert tokens.list_tokens(service) == []
-
-    assert f"The tokens in {file} cannot be read: the file is damaged." in caplog.text
-    assert file.read_text() == text
 
 
 def test_at_most_20_mistakes_are_told_and_none_is_repeated_at_length(client: httpx.Client) -> None:

@@ -271,7 +271,7 @@ def test_a_command_does_itself_what_no_worker_serves(
     state = ["--state-dir", str(tmp_path / "cp")]
 
     ran = run([seqferry(), "cp", *words, *state], environment=environment, is_preloaded=True)
-    assert "No worker at the database can do the transfer; this command does the work." in ran.stderr
+    assert "No connected worker can run the transfer; this command runs it." in ran.stderr
     assert _keys(versitygw, bucket) == {"a", "b"}
 
     (folder / "c").write_text("c")

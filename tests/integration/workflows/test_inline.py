@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 import sqlalchemy as sa
-from control import counters_fit_rows, spec_on, until_ended
+from control import counters_fit_rows, settings_for, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
 from seqferry.db.tables import object_
@@ -19,7 +20,9 @@ from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import stored
 from seqferry.workflows import batch_steps, inline, transfer_steps
+from seqferry.workflows.lease import Lease
 from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import StepSuspension
 from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
 from support.proxy import Proxy, held
@@ -356,6 +359,20 @@ def test_uploads_that_an_outage_has_left_are_aborted_once_the_storage_is_back(
     batch_steps.abort_cut_off(runtime, transfer_id)
 
     assert open_uploads(s3server, buckets[1]) == []
+
+
+def test_uploads_that_an_outage_has_left_are_left_to_the_worker_that_took_the_transfer_over(
+    migrated_url: str, tmp_path: Path, s3server: S3Server, buckets: tuple[str, str]
+) -> None:
+    with Service.open(settings_for(tmp_path, migrated_url)) as shared:
+        transfer_id = shared.submit(_spec(s3server, buckets), actor="ada")
+        lease = Lease(shared.engine, 60)
+        runtime = Runtime(
+            shared.database, shared.queue, shared.engine, tmp_path / "state", "other", "session", lease=lease
+        )
+
+        with pytest.raises(StepSuspension):
+            batch_steps.abort_cut_off(runtime, transfer_id)
 
 
 def test_a_transfer_that_cannot_be_planned_fails_as_with_the_queue(own: Service, s3server: S3Server) -> None:

@@ -270,7 +270,7 @@ def test_a_killed_verify_command_is_resumed(service: Service, proxy: Proxy, arri
     _each_was_read_once(service, proxy, verification, but="in/040")
     ran = command(service, "verify", arrived)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
-    assert "Looked at 150 objects" in ran.stderr
+    assert "Checked 150 objects" in ran.stderr
     assert "150 as received, 0 changed, 0 missing." in ran.stderr
 
 

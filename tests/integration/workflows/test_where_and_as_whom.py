@@ -266,7 +266,7 @@ def test_cp_does_its_own_transfer_though_another_worker_cannot(
     if shells.shared:
         assert copying.wait() == 0, copying
     else:
-        copying.wait_for_output("this command does the transfer once that has ended")
+        copying.wait_for_output("This command runs the transfer after it has ended")
         worker.kill()
         assert copying.wait() == 0, copying
     assert _exists(versitygw, source, "copy/")
@@ -399,7 +399,7 @@ def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_wor
     assert "Renew the credentials" in shells.run(new, "resume", transfer_id, code=1).stderr
 
 
-_NAME = "import time; from seqferry.places import processes; print(processes.suffix(), flush=True); time.sleep(60)"
+_NAME = "import time; from seqferry.places import processes; print(processes.name_suffix(), flush=True); time.sleep(60)"
 
 
 @pytest.fixture
@@ -469,7 +469,7 @@ def test_a_wait_for_a_key_that_no_worker_has_ends_with_a_code_of_its_own(
         connection.execute(worker_live.delete())
     shells.run({}, "cancel", lost, "--abandon")
     again = shells.run(versitygw.environment(MOVER), "cp", *places)
-    assert f"Going on with transfer {told['id']}" in again.stderr
+    assert f"Continuing transfer {told['id']}" in again.stderr
     assert _exists(versitygw, source, "copy/")
 
 
@@ -508,8 +508,8 @@ def test_a_wait_for_a_worker_of_another_machine_says_at_once_until_when(
 
     assert time.monotonic() - began < 5, "the first look must say it"
     assert re.fullmatch(
-        r"Process 77 on far-away is at the transfer, with another key, last heard of \d+ s ago. Unless it is heard of "
-        r"again, its work is taken over by \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ.",
+        r"Process 77 on far-away is at the transfer, with another key, last heartbeat \d+ s ago. Without another "
+        r"heartbeat its work is taken over by \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ.",
         show.notes[0],
     )
     assert "key_renewed" not in postgres_shells.events(transfer_id)

@@ -11,7 +11,7 @@ from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
 from seqferry import Client, ClientError
-from seqferry.db import gauges, transfers
+from seqferry.db import gauges
 from seqferry.db.notice_rows import Subject
 from seqferry.db.paging import TransferFilter
 from seqferry.db.record.audit import AuditCounts
@@ -35,14 +35,10 @@ def _ended(service: Service, *, number: int, failed: int) -> str:
     return transfer_id
 
 
-@pytest.fixture(params=["now", "before migration 0014"])
-def both(request: pytest.FixtureRequest, service: Service, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """Transfers that ended without and with failures, the latter also as older versions have recorded it."""
-    whole = _ended(service, number=1, failed=0)
-    with monkeypatch.context() as patch:
-        if request.param != "now":
-            patch.setattr(transfers, "WITH_FAILURES", "done")
-        return whole, _ended(service, number=2, failed=3)
+@pytest.fixture
+def both(service: Service) -> tuple[str, str]:
+    """Transfers that ended without and with failures."""
+    return _ended(service, number=1, failed=0), _ended(service, number=2, failed=3)
 
 
 @pytest.mark.every_database
@@ -81,16 +77,13 @@ def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Servic
     assert asdict(service.status(whole).adjustment) == asdict(status.adjustment)
 
 
-def test_notices_events_and_http_say_it(
-    service: Service, both: tuple[str, str], request: pytest.FixtureRequest
-) -> None:
+def test_notices_events_and_http_say_it(service: Service, both: tuple[str, str]) -> None:
     _, partly = both
     notice = notices.notice_of(service, Subject("transfer", partly), "finished", "n")
     assert notice.payload["data"]["state"] == WITH_FAILURES
     assert notice.payload["data"]["next"] == f"seqferry retry {partly}"
     assert "3 of 5 objects failed" in notice.title
-    if "now" in request.node.name:
-        assert service.events(partly)[-1].kind == WITH_FAILURES
+    assert service.events(partly)[-1].kind == WITH_FAILURES
 
     with http_of(service) as http:
         shown = http.get(f"/api/v1/transfers/{partly}").json()

@@ -105,7 +105,7 @@ def _request(body: object = None, query: str = "") -> Request:
     ],
 )
 def test_a_refusal_names_the_field_that_it_is_about(request_: Request, options: tuple[str, ...], place: Any) -> None:
-    assert wrong_field.place_of(request_, UsageError("no").about(*options)) == place
+    assert wrong_field.find_field(request_, UsageError("no").about(*options)) == place
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ def test_data_that_are_too_long_for_a_frame_are_left_out_and_said_to_be() -> Non
 def test_a_stream_is_told_only_what_has_changed_for_it() -> None:
     progress, sent = ProgressFeed(None, lambda: None), dict[str, bytes]()
     progress._publish({"a": b"1", "b": b"1"})
-    assert sorted(progress.news(sent, None)) == [b"1", b"1"]
-    assert progress.news(sent, None) == []
+    assert sorted(progress.changed_frames(sent, None)) == [b"1", b"1"]
+    assert progress.changed_frames(sent, None) == []
 
     progress._publish({"a": b"2", "b": b"1"})
-    assert progress.news(sent, None) == [b"2"]
+    assert progress.changed_frames(sent, None) == [b"2"]
 
     progress._publish({"b": b"1"})
-    progress.news(sent, None)
+    progress.changed_frames(sent, None)
     progress._publish({"a": b"2", "b": b"1"})
-    assert progress.news(sent, None) == [b"2"]
-    assert progress.news({}, {"b"}) == [b"1"]
+    assert progress.changed_frames(sent, None) == [b"2"]
+    assert progress.changed_frames({}, {"b"}) == [b"1"]

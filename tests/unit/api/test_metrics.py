@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "operate" / "metrics.md"
 def test_each_metric_is_on_the_page_with_its_kind_and_labels() -> None:
     rows = re.findall(r"^\| `(seqferry_\w+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
 
-    named = [*Engine(max_requests=10).stats().metrics, *metrics.NAMES, *gateway_metrics.NAMES]
+    named = [*Engine(max_requests=10).stats().metrics, *metrics.METRICS, *gateway_metrics.METRICS]
 
     assert [(name, kind, labels.strip()) for name, kind, labels in rows] == [
         (metric.name, metric.kind, ", ".join(metric.labels)) for metric in named
@@ -38,7 +38,7 @@ def test_histograms_have_a_count_for_each_bound_and_one_beyond() -> None:
 
 
 def test_health_of_a_gateway_is_told_beside_many_requests_that_are_sent_by_half() -> None:
-    port = gateway_metrics.offer("127.0.0.1", 0, lambda: json.dumps({"is_healthy": True, "shares": []}))
+    port = gateway_metrics.serve("127.0.0.1", 0, lambda: json.dumps({"is_healthy": True, "shares": []}))
     with ExitStack() as stack:
         half = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(200)]
         for connection in half:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seqferry.bench import against, compare, page, table, uses
+from seqferry.bench import baselines, compare, page, table, uses
 from seqferry.cli.app import run
 from seqferry.model.errors import UsageError
 
@@ -63,7 +63,7 @@ def written(folder: Path, value: Any) -> Path:
 def test_each_method_is_set_against_the_library_as_it_is() -> None:
     rows = [row("boto3", [7.0] * 3), row("boto3-tuned", [35.42] * 3), row("crt", [6.38] * 3), row("s5cmd", [])]
 
-    against.compare(rows, None)
+    baselines.compare(rows, None)
 
     assert [each["against_standard_percent"] for each in rows] == [
         pytest.approx(0),
@@ -78,7 +78,7 @@ def test_each_method_is_set_against_the_library_as_it_is() -> None:
 def test_without_the_library_there_is_no_percentage_and_one_run_is_ahead_of_nothing() -> None:
     rows = [row("s5cmd", [90]), row("crt", [10])]
 
-    against.compare(rows, None)
+    baselines.compare(rows, None)
 
     assert [(each["against_standard_percent"], each["ahead_of"]) for each in rows] == [(None, []), (None, [])]
 
@@ -86,7 +86,7 @@ def test_without_the_library_there_is_no_percentage_and_one_run_is_ahead_of_noth
 def test_the_increase_by_number_of_streams_is_against_the_least() -> None:
     rows = [row("s5cmd", [speed], threads=threads) for threads, speed in ((4, 250.0), (1, 100.0), (2, 90.0))]
 
-    found = against.streams([*rows, row("s5cmd", [500]), row("rclone", [100], threads=8)])
+    found = baselines.streams([*rows, row("s5cmd", [500]), row("rclone", [100], threads=8)])
 
     assert [(each["threads"], each["against_threads"], each["increase_percent"]) for each in found] == [
         (1, 1, pytest.approx(0)),
@@ -98,9 +98,9 @@ def test_the_increase_by_number_of_streams_is_against_the_least() -> None:
 def test_the_best_of_an_earlier_report_stands_beside_the_figures(tmp_path: Path) -> None:
     file = written(tmp_path, report([row("a", [8.0]), row("b", [8.63]), row("c", []), row("a", [9], workload="2x1B")]))
 
-    found = against.read_baseline(file, [("1x3GiB", "upload"), ("1x3GiB", "download")])
+    found = baselines.read_baseline(file, [("1x3GiB", "upload"), ("1x3GiB", "download")])
     rows = [row("boto3", [17.26] * 3)]
-    against.compare(rows, found)
+    baselines.compare(rows, found)
 
     assert found.best == {("1x3GiB", "upload"): ("b", 8.63 * MIB)}
     assert rows[0]["against_baseline_percent"] == pytest.approx(100)
@@ -130,7 +130,7 @@ def test_an_earlier_report_that_is_none_is_one_line_before_anything_is_touched(
     file.write_text(content)
 
     with pytest.raises(UsageError, match=why):
-        against.read_baseline(file, [("1x3GiB", "upload")])
+        baselines.read_baseline(file, [("1x3GiB", "upload")])
     # The endpoint is no server: it is not asked.
     options = ("--workload", "3GiB", "--endpoint-url", "http://127.0.0.1:1", "--baseline", str(file))
     code = run(["bench", "transfer", "s3://b/p/", *options])
@@ -199,9 +199,9 @@ def test_an_older_report_counts_downloads_until_they_were_on_the_disk(tmp_path: 
     old["on_disk_s"] = {name: 2 * value for name, value in old["wall_s"].items()}
     case = ("1x3GiB", "download")
 
-    assert against.read_baseline(written(tmp_path, report([old])), [case]).best[case] == ("a", 50 * MIB)
+    assert baselines.read_baseline(written(tmp_path, report([old])), [case]).best[case] == ("a", 50 * MIB)
     new = report([old], schema=2)
-    assert against.read_baseline(written(tmp_path, new), [case]).best[case] == ("a", 100 * MIB)
+    assert baselines.read_baseline(written(tmp_path, new), [case]).best[case] == ("a", 100 * MIB)
 
 
 def test_one_direction_alone_has_no_mix_and_no_success_no_advice() -> None:
@@ -266,10 +266,10 @@ def test_without_acceleration_its_methods_are_not_asked_for() -> None:
 def test_the_page_begins_with_what_to_take_and_marks_our_rows() -> None:
     rows = [row("seqferry", [100, 101]), row("boto3", [7, 8]), row("seqferry", [50, 51], threads=4)]
     rows.append(row("seqferry", [25, 26], threads=1))
-    baseline = against.Baseline(
+    baseline = baselines.Baseline(
         "earlier.json", "2026-11-20T12:00:00+00:00", {("1x3GiB", "upload"): ("old", 8.63 * MIB)}
     )
-    against.compare(rows, baseline)
+    baselines.compare(rows, baseline)
     modelled = {
         "mode": "AWS DataSync, Basic mode",
         "workload": "1x3GiB",
@@ -288,7 +288,7 @@ def test_the_page_begins_with_what_to_take_and_marks_our_rows() -> None:
         recommendations=[{"sentence": "One file of 3.0 GiB up: Seqferry, <b>."}],
         by_use=[{"text": "all workloads: Seqferry"}],
         rule="a rule",
-        streams=against.streams(rows),
+        streams=baselines.streams(rows),
         baseline=baseline.facts(),
         modelled=[modelled],
         methods=[],

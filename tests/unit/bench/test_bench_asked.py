@@ -9,7 +9,7 @@ import pytest
 
 from seqferry.bench import compare, methods
 from seqferry.bench.methods import METHODS, InstalledMethod, Job, Variant
-from seqferry.bench.storage import Acceleration, Place, Storage
+from seqferry.bench.storage import Acceleration, BenchPrefix, Storage
 from seqferry.bench.transfer import make_plan
 from seqferry.bench.workload import Workload, parse
 from seqferry.cli.app import run
@@ -157,7 +157,7 @@ def test_all_bytes_are_counted_beforehand_those_for_preparing_and_verifying_too(
 @pytest.mark.parametrize(("endpoint", "told"), [(None, True), ("http://127.0.0.1:9000", False)])
 def test_dollars_are_told_on_aws_only(endpoint: str | None, told: bool) -> None:
     asked = compare.ask(**{**NOTHING, "workloads": ("1x1GiB",)})
-    storage = Storage(Place("b", "p/", endpoint, "eu-west-1"), None, None)
+    storage = Storage(BenchPrefix("b", "p/", endpoint, "eu-west-1"), None, None)
     acceleration = Acceleration(available=False, why="Transfer Acceleration is left out.")
     lines = compare.PreparedComparison(
         make_plan(asked, found("boto3")), storage, acceleration, ("rclone is left out",)
@@ -177,7 +177,7 @@ def test_a_copy_is_made_by_methods_that_copy_and_moves_no_byte_through_the_clien
     assert (plan.traffic.bytes_up, plan.traffic.bytes_down) == (64 * MIB, 64 * MIB * 2 * 3)
     with pytest.raises(UsageError, match="--direction copy: none of the methods does that"):
         make_plan(asked, found("boto3", "crt"))
-    place = Place("ours", "p/", None, "us-east-1")
+    place = BenchPrefix("ours", "p/", None, "us-east-1")
     copy = Job(place, "p/0/", "copy", tmp_path, 2, Variant("x"), tmp_path, ("theirs", "q/"))
     words = {
         each.name: [word for word in each.words(copy) if "theirs" in word]
@@ -194,7 +194,7 @@ def test_a_copy_is_made_by_methods_that_copy_and_moves_no_byte_through_the_clien
 
 
 def job(name: str, tmp_path: Path, *, threads: int | None, files: int, direction: methods.Direction = "upload") -> Job:
-    place = Place("bucket", "p/", "http://127.0.0.1:9000", "us-east-1")
+    place = BenchPrefix("bucket", "p/", "http://127.0.0.1:9000", "us-east-1")
     return Job(place, "p/0/", direction, tmp_path, files, Variant(name, threads), tmp_path)
 
 
@@ -255,7 +255,7 @@ class Bucket:
 def test_acceleration_is_used_only_where_the_bucket_has_it(
     bucket: str, endpoint: str | None, answer: dict[str, str], available: bool
 ) -> None:
-    storage = Storage(Place(bucket, "p/", endpoint, "us-east-1"), Bucket(answer), None)
+    storage = Storage(BenchPrefix(bucket, "p/", endpoint, "us-east-1"), Bucket(answer), None)
 
     acceleration = storage.acceleration()
 
@@ -269,6 +269,14 @@ def test_methods_of_acceleration_are_left_out_without_it() -> None:
 
     assert [each.method.name for each in with_it] == ["seqferry-accelerated"]
     assert "https://s3-accelerate.amazonaws.com" in with_it[0].call(
-        Job(Place("b", "p/", None, "us-east-1"), "p/", "upload", Path(), 1, Variant("seqferry-accelerated"), Path())
+        Job(
+            BenchPrefix("b", "p/", None, "us-east-1"),
+            "p/",
+            "upload",
+            Path(),
+            1,
+            Variant("seqferry-accelerated"),
+            Path(),
+        )
     )
     assert (without, missing) == ([], [])

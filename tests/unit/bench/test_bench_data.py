@@ -50,7 +50,7 @@ def _spoil(path: Path) -> None:
     [
         (lambda folder: _spoil(folder / "000001.bin"), "000001.bin differs"),
         (lambda folder: (folder / "000002.bin").unlink(), "1 missing, first 000002.bin"),
-        (lambda folder: (folder / "more").write_bytes(b""), "nobody sent, first more"),
+        (lambda folder: (folder / "more").write_bytes(b""), "unexpected, first more"),
         (lambda folder: os.truncate(folder / "000000.bin", 999), "of another size, first 000000.bin"),
     ],
 )

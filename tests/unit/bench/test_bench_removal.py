@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from seqferry.bench.storage import Place, Storage
+from seqferry.bench.storage import BenchPrefix, Storage
 
 OURS = "data/seqferry-bench-1/"
 
@@ -49,7 +49,7 @@ class Pages:
 def test_only_what_is_below_the_prefix_is_removed() -> None:
     theirs = ["data/reads.fastq.gz", "data/seqferry-bench-2/a", "other/unfinished"]
     client = PrefixBlindStorage(*theirs, OURS + "a", OURS + "b/c", OURS + "unfinished")
-    place = Place(bucket="b", prefix=OURS, endpoint_url="http://127.0.0.1:1", region="us-east-1")
+    place = BenchPrefix(bucket="b", prefix=OURS, endpoint_url="http://127.0.0.1:1", region="us-east-1")
     storage = Storage(place, client, None)
 
     assert storage.listing(OURS) == {OURS + "a": 1, OURS + "b/c": 1}

@@ -13,9 +13,9 @@ from seqferry.bench.measure import Cost
 from seqferry.bench.stage import comparison, data, page, report
 from seqferry.bench.stage.comparison import StageOutcome, StageParameters, StagePlan, StageRun
 from seqferry.bench.stage.data import Dataset
-from seqferry.bench.stage.way import Staging
-from seqferry.bench.stage.ways import WAYS, InstalledWays
-from seqferry.bench.storage import Place, Storage
+from seqferry.bench.stage.staging import Staging
+from seqferry.bench.stage.staging_methods import STAGING_METHODS, InstalledStagingMethods
+from seqferry.bench.storage import BenchPrefix, Storage
 from seqferry.cli.app import run
 from seqferry.model.errors import ConfigError, UsageError
 
@@ -26,7 +26,7 @@ class Listed(Storage):
     """A bucket as it is listed."""
 
     def __init__(self, keys: dict[str, int]) -> None:
-        super().__init__(Place("b", "in/", None, "us-east-1"), None, None)
+        super().__init__(BenchPrefix("b", "in/", None, "us-east-1"), None, None)
         self._keys = keys
 
     def listing(self, below: str, most: int | None = None) -> dict[str, int]:
@@ -40,7 +40,7 @@ class Listed(Storage):
 def plan(files: dict[str, int], **more: Any) -> StagePlan:
     parameters = StageParameters(**more)
     storage, found = Listed({}), Dataset("s3://b/in/", files)
-    installed = InstalledWays(WAYS, {}, {"tar": "tar 1"}, ())
+    installed = InstalledStagingMethods(STAGING_METHODS, {}, {"tar": "tar 1"}, ())
     return StagePlan(parameters, storage, "in/", storage, found, installed, tuple(found.share(parameters.read)))
 
 
@@ -108,9 +108,9 @@ def test_the_ways_of_a_pipeline_are_compared_among_themselves() -> None:
     assert kept["nextflow-tar"] == 2 * kept["nextflow-unpack"], "the tar stays beside its files"
 
 
-@pytest.mark.parametrize("name", [way.name for way in WAYS if way.delivers == "task"])
+@pytest.mark.parametrize("name", [way.name for way in STAGING_METHODS if way.delivers == "task"])
 def test_no_name_leaves_the_texts_of_a_pipeline(name: str, tmp_path: Path) -> None:
-    way = next(way for way in WAYS if way.name == name)
+    way = next(way for way in STAGING_METHODS if way.name == name)
     odd = "s3://b/it's \\ $HOME/"
     commands = {"aws": "aws", "seqferry": "python -m seqferry"}
     staging = Staging(odd, odd, tmp_path / "it's", tmp_path, tmp_path, "https://s3", "eu-central-1", commands, tmp_path)

@@ -28,11 +28,11 @@ def test_a_range_is_cut_to_the_object(written: str, size: int, expected: tuple[i
 
 @pytest.mark.parametrize(("written", "size"), [("10-", 10), ("11-20", 10), ("1-", 0)])
 def test_a_range_behind_the_end_is_refused_with_the_size(written: str, size: int) -> None:
-    with pytest.raises(UsageError, match=rf"--range {written} begins behind the end: the object has {size} bytes"):
+    with pytest.raises(UsageError, match=rf"--range {written} begins after the end: the object has {size} bytes"):
         _within(_parse(written), size, written)
 
 
 @pytest.mark.parametrize("written", ["", "-", "x", "3-1", "1", "1-2-3", "1,2"])
 def test_what_is_no_range_is_refused(written: str) -> None:
-    with pytest.raises(UsageError, match="is no range; write 0-99, 100- or -100"):
+    with pytest.raises(UsageError, match="is not a range; write 0-99, 100- or -100"):
         _parse(written)

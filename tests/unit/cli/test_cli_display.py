@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from statuses import status
 
-from seqferry.cli.output import display, figures
-from seqferry.cli.output.terminal import LiveDisplay, picture
+from seqferry.cli.output import display, progress_text
+from seqferry.cli.output.progress_bar import LiveDisplay, picture
 from seqferry.model.models import ActiveObject, LiveActivity
 from seqferry.model.progress import eta
 
@@ -75,7 +75,7 @@ def test_growing_totals_are_marked_while_listing() -> None:
 
     assert "0 of 1,000+ objects (still listing)" in drawn(110, listing)
     assert "ETA" not in drawn(110, listing)
-    assert "0 of 1,000+ objects, 0 B of 5.0 MiB+" in figures.progress_line(listing)
+    assert "0 of 1,000+ objects, 0 B of 5.0 MiB+" in progress_text.progress_line(listing)
 
 
 def test_a_transfer_without_a_worker_says_so_after_a_while() -> None:
@@ -89,15 +89,17 @@ def test_a_transfer_without_a_worker_says_so_after_a_while() -> None:
 
 
 def test_no_trouble_is_not_mentioned() -> None:
-    line = figures.progress_line(status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=LiveActivity(workers=1)))
+    line = progress_text.progress_line(
+        status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=LiveActivity(workers=1))
+    )
 
     assert line == "running: 1 of 2 objects, 1.0 MiB of 4.0 MiB (25 %)"
 
 
 def test_a_hundred_percent_only_when_all_is_there() -> None:
-    assert figures.percent(status(bytes=10**12, bytes_done=10**12 - 1).totals) == 99
-    assert figures.percent(status(bytes=10**12, bytes_done=10**12).totals) == 100
-    assert figures.percent(status().totals) is None
+    assert progress_text.percent(status(bytes=10**12, bytes_done=10**12 - 1).totals) == 99
+    assert progress_text.percent(status(bytes=10**12, bytes_done=10**12).totals) == 100
+    assert progress_text.percent(status().totals) is None
 
 
 def test_plain_lines_come_on_state_changes_not_on_every_look(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from inspect import signature
 
 import pytest
 
-from seqferry.cli import group_commands
+from seqferry.cli import grouped_options
 from seqferry.cli.app import run
 from seqferry.cli.commands import cancel, cp, pack, resume, sync
 
@@ -39,7 +39,8 @@ def test_the_help_shows_options_in_panels(
     shown = _help(command, monkeypatch, capsys, 100)
 
     panels = re.findall(r"^(\w+):$", shown, flags=re.MULTILINE)
-    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Protection", "Metadata", "Output", "Examples"]
+    of_objects = ["Arguments", "Selection", "Speed", "Storage", "Protection", "Metadata"]
+    assert panels == [*of_objects, "Transfer", "Output", "Examples"]
     of_panel = {panel: shown.split(f"\n{panel}:\n")[1].split("\n\n")[0] for panel in panels}
     assert ("--delete" in of_panel["Selection"]) == (command == "sync")
     assert "--if-exists" in of_panel["Selection"]
@@ -47,13 +48,14 @@ def test_the_help_shows_options_in_panels(
     assert "--endpoint-url" in of_panel["Storage"]
     assert "--sse-kms-key-id" in of_panel["Protection"]
     assert "--content-type" in of_panel["Metadata"]
+    assert "--dry-run" in of_panel["Transfer"]
     assert "--json" in of_panel["Output"]
     assert "--help" in of_panel["Output"]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
 def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
-    kinds = group_commands.of_command(command)  # type: ignore[arg-type]
+    kinds = grouped_options.of_command(command)  # type: ignore[arg-type]
     names = [one.name for kind in kinds.values() for one in fields(kind)]
 
     assert kinds
@@ -67,7 +69,7 @@ def test_the_commands_of_a_group_are_made_of_groups_of_options_each_time(
     module = import_module(f"seqferry.cli.commands.{name}")
     commands = getattr(module, name).registered_commands
 
-    kinds = [group_commands.of_command(one.callback) for one in commands]
+    kinds = [grouped_options.of_command(one.callback) for one in commands]
     assert all(kinds[at] or not signature(one.callback).parameters for at, one in enumerate(commands))
     for _ in range(2):
         monkeypatch.setenv("COLUMNS", "100")

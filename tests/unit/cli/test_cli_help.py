@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli import errors, examples, tree
-from seqferry.cli.app import run
+from seqferry.cli import command_tree, errors, examples, help_text
+from seqferry.cli.app import GROUPS, run
 from seqferry.cli.commands import completion, man
 from seqferry.model.errors import UsageError
 
-TREE = tree.tree()
-COMMANDS = dict(tree.walk(TREE))
+TREE = command_tree.tree()
+COMMANDS = dict(command_tree.walk(TREE))
 NAMES = sorted(" ".join(path) for path in COMMANDS)
 _LEAVES = [" ".join(path) for path, command in COMMANDS.items() if not hasattr(command, "commands")]
 _WITHOUT = {"aws s3 cp", "aws s3 ls", "s5cmd cp", "s5cmd ls"}
@@ -35,6 +35,78 @@ def test_help_fits_its_columns(
     out = capsys.readouterr().out
     assert out
     assert max(map(len, out.splitlines())) <= 100
+
+
+def _help(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(arguments) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", ["-h", "--help"])
+def test_commands_are_listed_by_group_with_a_line_each(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = _help([name], monkeypatch, capsys)
+
+    assert [line[:-1] for line in lines if line.endswith(":") and line[0] != " "] == ["Options", *GROUPS]
+    assert len(lines) <= 80
+    for group, names in GROUPS.items():
+        start = lines.index(f"{group}:")
+        listed = lines[start + 1 : lines.index("", start)]
+        assert sorted(line.split()[0] for line in listed) == sorted(names)
+
+
+_LONG = [name for name in _LEAVES if help_text.has_short_view(COMMANDS[tuple(name.split())])]
+
+
+def test_commands_with_many_options_have_a_short_help() -> None:
+    assert {"cp", "sync", "mv", "mount", "pack", "unpack", "check"} <= set(_LONG)
+
+
+@pytest.mark.parametrize("name", _LONG)
+def test_the_short_help_shows_common_options_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [one for one in COMMANDS[tuple(name.split())].params if one.param_type_name == "option"]
+    common = {one.opts[0] for one in options if help_text.is_common(one)}
+
+    lines = _help([*name.split(), "-h"], monkeypatch, capsys)
+
+    shown = {word.rstrip(",") for line in lines if re.match(r"  -", line) for word in line.split()[:2]}
+    assert common <= shown | {"-r"}
+    assert not {one.opts[0] for one in options} - common & shown
+    assert 8 <= len(common) <= 20
+    assert len(lines) <= 80
+    assert f"  All options: seqferry {name} --help" in lines
+
+
+@pytest.mark.parametrize("name", _LEAVES)
+def test_variables_are_in_a_help_of_their_own(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = set(help_text.variables(COMMANDS[tuple(name.split())]).values())
+
+    assert not [line for line in _help([*name.split(), "--help"], monkeypatch, capsys) if "[env" in line]
+    shown = "\n".join(_help([*name.split(), "--help-env"], monkeypatch, capsys))
+    assert set(re.findall(r"\b(?:SEQFERRY|NXF)_[A-Z0-9_]+$", shown, re.MULTILINE)) == variables
+
+
+def test_the_state_folder_has_a_variable() -> None:
+    assert help_text.variables(COMMANDS["cp",])["--state-dir"] == "SEQFERRY_STATE_DIR"
+
+
+_DIALECT = re.compile(
+    r"\b(told|at once|looks? at|looked at|nobody|whoever|evidence|mend|proven?|side by side|doors?|so many|"
+    r"taken? in again|what matches)\b"
+)
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+def test_help_uses_the_terms_of_the_field(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _DIALECT.findall("\n".join(_help([*name.split(), "--help"], monkeypatch, capsys))) == []
 
 
 @pytest.mark.parametrize("name", _LEAVES)

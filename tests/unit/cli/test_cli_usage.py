@@ -80,8 +80,8 @@ from seqferry.model.errors import SeqferryError, StorageError
         (("token", "add", "x", "--role", "king"), "king"),
         (("token", "add", "x", "--expires", "soon"), "soon"),
         # Bytes of an object.
-        (("cat", "s3://b/x", "--range", "3-1"), "--range 3-1 is no range"),
-        (("cat", "s3://b/x", "--range", "x"), "--range x is no range"),
+        (("cat", "s3://b/x", "--range", "3-1"), "--range 3-1 is not a range"),
+        (("cat", "s3://b/x", "--range", "x"), "--range x is not a range"),
         (("cat", "s3://b/", "--range", "0-1"), "name a key"),
         (("presign", "s3://b"), "s3://b"),
         (("presign", "s3://b/x", "--expires-in", "8d"), "--expires-in 8d"),

@@ -13,7 +13,7 @@ from seqferry.cli.app import run
     ("lines", "said"),
     [
         (["cp SRCa DSTa", "cp 'SRCb DSTb"], "line 2"),
-        (["cp SRCa DSTa", "ls SRC"], "line 2: 'ls' cannot stand in a list"),
+        (["cp SRCa DSTa", "ls SRC"], "line 2: 'ls' is not allowed in a list"),
         (["cp SRCa DSTa", "cp SRCb DSTa"], "lines 1 and 2 both change"),
         (["cp SRCa DSTa --nonsense"], "line 1: No such option: --nonsense"),
         (["cp SRCa DSTa --backup-dir x"], "line 1: --backup-dir:"),

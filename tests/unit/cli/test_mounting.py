@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import typer
 
-from seqferry.cli import mount_writes, options
+from seqferry.cli import mount_write_options, options
 from seqferry.cli.app import application, run
-from seqferry.cli.fingers import translate
-from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
+from seqferry.cli.foreign_commands import translate
+from seqferry.cli.foreign_mount_options import MEANINGS, REFUSALS, helper_arguments
 from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
 from seqferry.model.errors import UsageError
@@ -141,7 +141,7 @@ def test_every_key_of_a_share_that_is_written_is_an_option_of_a_mount_and_of_fst
     assert set(_KEYS) == set(share_writes.PARSERS), "give each key of a share its option of mount"
     command: Any = typer.main.get_command(application(["mount"]))
     for key, value in {**_KEYS, "free_space": "1TiB"}.items():
-        option = mount_writes.option_of(key)
+        option = mount_write_options.option_of(key)
         command.commands["mount"].make_context("mount", ["s3://b", "/mnt", "--read-write", option, value])
         listed = f"{option.removeprefix('--').replace('-', '_')}={value}"
         assert translate(["mount", "s3://b", "/mnt", "-o", listed]) == ["mount", "s3://b", "/mnt", option, value]
@@ -154,7 +154,7 @@ def test_keys_of_a_share_that_is_read_are_options_of_a_mount_or_for_clients_over
     options = {name for parameter in command.commands["mount"].params for name in parameter.opts}
     for key in shares.PARSERS:
         if key not in for_clients | set(_KEYS) | {"source"}:
-            assert others.get(key, mount_writes.option_of(key)) in options, key
+            assert others.get(key, mount_write_options.option_of(key)) in options, key
 
 
 def test_options_of_writing_are_those_of_a_share() -> None:
@@ -167,7 +167,7 @@ def test_options_of_writing_are_those_of_a_share() -> None:
         "max_bandwidth": 50_000_000,
     }
 
-    written = mount_writes.parse(given)
+    written = mount_write_options.parse(given)
 
     assert written == share_writes.Writes(
         settle=60.0, ignore=(), markers=("Run.txt", "End*"), upload_window=((1320, 360),), max_bandwidth=50_000_000
@@ -182,8 +182,8 @@ def test_options_of_writing_are_those_of_a_share() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_the_name_of_the_option(key: str, value: Any) -> None:
-    with pytest.raises(UsageError, match=f"^{mount_writes.option_of(key)}: "):
-        mount_writes.parse({key: value})
+    with pytest.raises(UsageError, match=f"^{mount_write_options.option_of(key)}: "):
+        mount_write_options.parse({key: value})
 
 
 @pytest.mark.parametrize("option", ["--settle", "--markers", "--max-upload-bandwidth", "--free-space"])
@@ -203,12 +203,12 @@ def test_a_rate_is_written_as_in_a_share(text: str) -> None:
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
 
-@pytest.mark.parametrize("word", [*MEANINGS, *ANSWERS])
+@pytest.mark.parametrize("word", [*MEANINGS, *REFUSALS])
 def test_each_word_of_other_mounts_is_documented(word: str) -> None:
     assert f"`{word}`" in PAGE or f"`{word} " in PAGE
 
 
-@pytest.mark.parametrize("word", sorted(ANSWERS))
+@pytest.mark.parametrize("word", sorted(REFUSALS))
 def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
     with pytest.raises(UsageError, match=rf"^{word}: "):
         translate(["mount", "bucket", "/mnt", word, "x"])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.cli import exits, listening, listings, many, selecting
+from seqferry.cli import bulk_control, exits, listings, metrics_address, spec_arguments
 from seqferry.cli.commands import head, ls, presign, report, workers
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.workers import WAITING, Activity, Process, ProcessStatus
@@ -32,7 +32,7 @@ from seqferry.model.workers import WAITING, Activity, Process, ProcessStatus
     ],
 )
 def test_includes_and_excludes_keep_their_order(words: list[str], found: list[str]) -> None:
-    assert selecting.in_order(words) == found
+    assert spec_arguments.with_rules(words) == found
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_several_sources_are_names_in_one_folder(
         (tmp_path / name).write_text("")
     monkeypatch.chdir(tmp_path)
 
-    assert selecting._together(sources) == found
+    assert spec_arguments._names_in_folder(sources) == found
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_sources_that_are_not_together_are_refused(
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(UsageError, match=said):
-        selecting._together(sources)
+        spec_arguments._names_in_folder(sources)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_listing_is_in_the_order_of_bytes_as_far_as_it_is_held(names: list[str
     "written", ["", "9464", ":9464", "host:", "host:x", "host:0", "host:65536", "host:000001", "host:-1", "host:²"]
 )
 def test_an_address_of_metrics_that_is_none_is_refused(written: str) -> None:
-    with pytest.raises(UsageError, match=r"^--metrics: .* is no address"):
-        listening.place(written, "--metrics")
+    with pytest.raises(UsageError, match=r"^--metrics: .* is not an address"):
+        metrics_address.place(written, "--metrics")
 
 
 def test_an_address_that_another_process_listens_at_is_told_before_anything_begins() -> None:
@@ -136,9 +136,9 @@ def test_an_address_that_another_process_listens_at_is_told_before_anything_begi
         port = taken.getsockname()[1]
 
         with pytest.raises(ConfigError, match=f"Cannot offer metrics on 127.0.0.1:{port}: .*Choose another --metrics"):
-            listening.place(f"127.0.0.1:{port}", "--metrics")
+            metrics_address.place(f"127.0.0.1:{port}", "--metrics")
 
-    assert listening.place(f"127.0.0.1:{port}", "--metrics") == ("127.0.0.1", port)
+    assert metrics_address.place(f"127.0.0.1:{port}", "--metrics") == ("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_report_can_be_written_whatever_names_are_in_it(text: str) -> None:
     ],
 )
 def test_the_exit_code_of_many_tells_whether_one_failed(results: list[Any], code: int) -> None:
-    assert many.code_of([SimpleNamespace(error=error) for error in results]) == code
+    assert bulk_control.exit_code([SimpleNamespace(error=error) for error in results]) == code
 
 
 _NOTHING = {"dirty_files": 0, "dirty_bytes": 0, "failing_files": 0, "conflicts": 0, "oldest_dirty_seconds": None}

@@ -8,7 +8,7 @@ import pytest
 
 from seqferry.cli.commands import iam_policy, schedule
 from seqferry.cli.output import preview
-from seqferry.cli.record_groups import TransferFilters
+from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
@@ -77,14 +77,14 @@ def test_an_estimate_is_a_sentence_with_the_prices_that_there_are(estimate: Esti
     ],
 )
 def test_an_object_of_a_dry_run_is_one_line(planned: PlannedCopy, said: str) -> None:
-    assert preview._foretold(_SPEC, planned) == said
+    assert preview._describe_action(_SPEC, planned) == said
 
 
 @pytest.mark.parametrize(
     ("nearest", "said"), [([], ""), (["run/a", "run/b"], "; nearest: s3://from/run/a, s3://from/run/b")]
 )
 def test_the_nearest_keys_end_the_sentence(nearest: list[str], said: str) -> None:
-    assert preview.nearest_words(_SPEC, nearest) == said
+    assert preview.describe_nearest(_SPEC, nearest) == said
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from typer._click.exceptions import NoSuchOption
 from typer._click.exceptions import UsageError as CommandLineError
 
 from seqferry.cli.app import application
-from seqferry.cli.fingers import translate
+from seqferry.cli.foreign_commands import translate
 from seqferry.model.errors import UsageError
 from seqferry.nextflow import aws
 from seqferry.nextflow.arguments import RefusedError

@@ -29,7 +29,7 @@ _MIB = 1024 * 1024
     ],
 )
 def test_an_object_above_the_threshold_goes_in_parts(size: int, inside: bool, parts: int) -> None:
-    assert requests.parts_of(size, inside=inside) == parts
+    assert requests.count_parts(size, inside=inside) == parts
 
 
 @given(
@@ -41,7 +41,7 @@ def test_an_object_above_the_threshold_goes_in_parts(size: int, inside: bool, pa
 def test_parts_hold_all_bytes_and_are_never_too_many(
     size: int, inside: bool, part_size: int | None, threshold: int | None
 ) -> None:
-    parts = requests.parts_of(size, inside=inside, part_size=part_size, threshold=threshold)
+    parts = requests.count_parts(size, inside=inside, part_size=part_size, threshold=threshold)
 
     assert 1 <= parts <= MOST_PARTS
     if parts > 1:
@@ -59,7 +59,7 @@ def test_parts_hold_all_bytes_and_are_never_too_many(
     ],
 )
 def test_an_upload_asks_for_its_parts_and_what_is_around_them(parts: int, inside: bool, asked: dict[str, int]) -> None:
-    assert requests.of_upload(parts, inside=inside) == asked
+    assert requests.upload_requests(parts, inside=inside) == asked
 
 
 @pytest.mark.parametrize(

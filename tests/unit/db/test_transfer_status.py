@@ -38,20 +38,6 @@ def _of(row: Any, totals: Totals = _NOTHING, live: LiveActivity = _IDLE, seen: i
 
 
 @pytest.mark.parametrize(
-    ("state", "failed", "shown"),
-    [
-        ("done", 0, "done"),
-        ("done", 1, "done_with_failures"),
-        ("running", 1, "running"),
-        ("failed", 1, "failed"),
-        ("cancelled", 3, "cancelled"),
-    ],
-)
-def test_a_transfer_that_is_done_with_failures_says_so(state: str, failed: int, shown: str) -> None:
-    assert _of(_row(state=state), Totals(objects=5, failed=failed)).state == shown
-
-
-@pytest.mark.parametrize(
     ("recorded", "seen", "shown"),
     [
         (40, None, 40),

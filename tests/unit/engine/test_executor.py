@@ -120,7 +120,7 @@ def _ids(job: Job) -> list[int]:
 def test_all_objects_of_all_jobs_end_once() -> None:
     plan = _Plan([[1, 2], None, [3], None, None, [4, 5], [6]])
 
-    sequence = JobSequence(plan, at_once=2)
+    sequence = JobSequence(plan, max_running=2)
 
     assert sorted(_ids(sequence)) == [1, 2, 3, 4, 5, 6]
     assert sequence.finished()
@@ -132,7 +132,7 @@ def test_all_objects_of_all_jobs_end_once() -> None:
 def test_no_more_jobs_run_at_once_than_may() -> None:
     gate = threading.Event()
     plan = _Plan([[1], [2], [3]], gate)
-    sequence = JobSequence(plan, at_once=2)
+    sequence = JobSequence(plan, max_running=2)
 
     sequence.wait(0.0)
 
@@ -149,13 +149,13 @@ def test_jobs_that_have_begun_are_one() -> None:
 
 def test_an_empty_sequence_has_finished() -> None:
     assert JobSequence.of([]).finished()
-    assert JobSequence(_Plan([]), at_once=4).finished()
+    assert JobSequence(_Plan([]), max_running=4).finished()
 
 
 def test_after_a_failure_of_a_whole_job_no_other_begins() -> None:
     failing = _Failure("person", "NoSuchBucket", "CopyObject", "No such bucket.")
     plan = _Plan([[1], [2]], failing=failing)
-    sequence = JobSequence(plan, at_once=1)
+    sequence = JobSequence(plan, max_running=1)
 
     _ids(sequence)
 
@@ -168,7 +168,7 @@ def test_after_a_failure_of_a_whole_job_no_other_begins() -> None:
 def test_a_stopped_sequence_begins_no_other_job_and_ends() -> None:
     gate = threading.Event()
     plan = _Plan([[1], [2]], gate)
-    sequence = JobSequence(plan, at_once=1)
+    sequence = JobSequence(plan, max_running=1)
 
     sequence.cancel(False)
     gate.set()
@@ -180,7 +180,7 @@ def test_a_stopped_sequence_begins_no_other_job_and_ends() -> None:
 
 def test_execution_ends_early_when_it_is_told_to() -> None:
     gate = threading.Event()
-    sequence = JobSequence(_Plan([[1]], gate), at_once=1)
+    sequence = JobSequence(_Plan([[1]], gate), max_running=1)
     looks: list[float] = []
 
     execute(sequence, lambda: looks.append(0.0) or 0.0, until=lambda: len(looks) == 3)

@@ -55,7 +55,7 @@ def test_one_of_several_is_named_and_none_is_said(monkeypatch: pytest.MonkeyPatc
         commands._cache_of(None)
 
     monkeypatch.setattr(gateway_control, "find_running", list)
-    with pytest.raises(ConfigError, match="No gateway of yours runs"):
+    with pytest.raises(ConfigError, match="No gateway of this user runs"):
         commands._cache_of(None)
 
 
@@ -94,10 +94,10 @@ def test_the_record_is_not_waited_for_when_its_process_has_ended(tmp_path: Path)
 def test_the_process_that_serves_is_watched_until_its_end(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     reading, writing = os.pipe()
-    with _served(cache), gateway_control.watching(cache) as process:
+    with _served(cache), gateway_control.open_process(cache) as process:
         assert process is not None
         assert not gateway_control.wait_for_end(process, seconds=0)
-    with gateway_control.watching(cache) as process:
+    with gateway_control.open_process(cache) as process:
         assert process is None
     child = os.fork()
     if child == 0:

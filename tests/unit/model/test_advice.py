@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from seqferry.cli import tree
+from seqferry.cli import command_tree
 from seqferry.engine.rules import path_refusal
 from seqferry.model.advice import ADVICE, SERVING
 
-_COMMANDS = dict(tree.walk(tree.tree()))
+_COMMANDS = dict(command_tree.walk(command_tree.tree()))
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Options of other programs.
 _FOREIGN = {"narrow_window"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.nextflow import arguments, aws, level, s5cmd
+from seqferry.nextflow import arguments, aws, s5cmd, shim_listing
 from seqferry.nextflow.arguments import RefusedError
 
 _OPTIONS = {
@@ -215,7 +215,7 @@ def test_patterns_of_paths_are_those_of_go(
 
 @given(st.text())
 def test_a_line_of_a_listing_is_one_line(text: str) -> None:
-    shown = level.printable(text)
+    shown = shim_listing.printable(text)
 
     assert shown.isprintable()
     assert shown == text or not text.isprintable()
@@ -232,4 +232,4 @@ def test_a_line_of_a_listing_is_one_line(text: str) -> None:
     ],
 )
 def test_a_name_in_a_listing_is_what_follows_the_last_slash(key: str, prefix: str, recursive: bool, name: str) -> None:
-    assert level.name_in_listing(key, prefix, recursive=recursive) == name
+    assert shim_listing.name_in_listing(key, prefix, recursive=recursive) == name

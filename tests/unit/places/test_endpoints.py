@@ -57,7 +57,9 @@ def aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_spellings_of_one_endpoint(one: str, other: str | None) -> None:
-    assert endpoints.of(S3Location("b", endpoint_url=one)) == endpoints.of(S3Location("b", endpoint_url=other))
+    assert endpoints.resolve(S3Location("b", endpoint_url=one)) == endpoints.resolve(
+        S3Location("b", endpoint_url=other)
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,31 +76,33 @@ def test_spellings_of_one_endpoint(one: str, other: str | None) -> None:
     ],
 )
 def test_different_endpoints(one: str, other: str | None) -> None:
-    assert endpoints.of(S3Location("b", endpoint_url=one)) != endpoints.of(S3Location("b", endpoint_url=other))
+    assert endpoints.resolve(S3Location("b", endpoint_url=one)) != endpoints.resolve(
+        S3Location("b", endpoint_url=other)
+    )
 
 
 def test_an_option_comes_before_the_environment_and_that_before_the_profile(
     aws_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws_files.write_text(_CONFIG)
-    assert endpoints.of(S3Location("b")) == "https://default.example"
-    assert endpoints.of(S3Location("b", profile="plain")) == "https://plain.example"
-    assert endpoints.of(S3Location("b", profile="nested")) == "https://nested.example"
-    assert endpoints.of(S3Location("b", profile="none")) is None
-    assert endpoints.of(S3Location("b", profile="absent")) is None
+    assert endpoints.resolve(S3Location("b")) == "https://default.example"
+    assert endpoints.resolve(S3Location("b", profile="plain")) == "https://plain.example"
+    assert endpoints.resolve(S3Location("b", profile="nested")) == "https://nested.example"
+    assert endpoints.resolve(S3Location("b", profile="none")) is None
+    assert endpoints.resolve(S3Location("b", profile="absent")) is None
     monkeypatch.setenv("AWS_PROFILE", "plain")
-    assert endpoints.of(S3Location("b")) == "https://plain.example"
+    assert endpoints.resolve(S3Location("b")) == "https://plain.example"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://environment.example")
-    assert endpoints.of(S3Location("b", profile="nested")) == "https://environment.example"
+    assert endpoints.resolve(S3Location("b", profile="nested")) == "https://environment.example"
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://s3.example")
-    assert endpoints.of(S3Location("b")) == "https://s3.example"
-    assert endpoints.of(S3Location("b", endpoint_url="https://option.example")) == "https://option.example"
+    assert endpoints.resolve(S3Location("b")) == "https://s3.example"
+    assert endpoints.resolve(S3Location("b", endpoint_url="https://option.example")) == "https://option.example"
 
 
 def test_files_that_cannot_be_read_name_no_endpoint(aws_files: Path) -> None:
     aws_files.write_bytes(b"\xff\xfe no section\n[[[")
 
-    assert endpoints.of(S3Location("b")) is None
+    assert endpoints.resolve(S3Location("b")) is None
 
 
 def test_a_source_inside_its_target_is_not_removed_by_another_spelling_of_the_endpoint(

@@ -44,7 +44,7 @@ def _folder(at: Path, _victim: Path) -> None:
 
 
 PLANTS: list[Callable[[Path, Path], None]] = [_symlink, _dangling, _hard_link, _fifo, _folder]
-NAMES = ["seqferry.sqlite", "seqferry.sqlite-wal", "worker.lock", "migrate.lock", "endpoints.lock", "tokens.lock"]
+NAMES = ["seqferry.sqlite", "seqferry.sqlite-wal", "worker.lock", "migrate.lock", "tokens.lock"]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-@pytest.mark.parametrize("name", [*NAMES, "mount.log", "endpoints.json", "token", "tokens.json"])
+@pytest.mark.parametrize("name", [*NAMES, "mount.log", "token"])
 def test_a_state_folder_with_something_planted_is_refused(
     tmp_path: Path, victim: Path, plant: Callable[[Path, Path], None], name: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_state_folder_with_something_planted_is_refused(
     assert not victim.with_name("made").exists()
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mount.log", "endpoints.json", "token", "tokens.json"])
+@pytest.mark.parametrize("name", [*NAMES, "mount.log", "token"])
 def test_what_is_planted_after_the_check_keeps_its_permissions(tmp_path: Path, victim: Path, name: str) -> None:
     (tmp_path / name).hardlink_to(victim)
 

@@ -12,7 +12,9 @@ import pytest
 
 from seqferry.places import processes
 
-_NAME = "import sys; from seqferry.places import processes; print(processes.suffix(), flush=True); sys.stdin.read()"
+_NAME = (
+    "import sys; from seqferry.places import processes; print(processes.name_suffix(), flush=True); sys.stdin.read()"
+)
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def test_a_killed_process_has_ended_before_and_after_its_parent_took_notice(chil
 
 
 def test_a_process_id_that_is_used_again_is_another_process() -> None:
-    own = processes.suffix()
+    own = processes.name_suffix()
     assert not processes.has_ended(own)
     assert processes.has_ended(re.sub(r"[0-9]+$", "1", own))
 
@@ -66,6 +68,6 @@ def test_a_name_that_tells_nothing_stands_for_a_process_that_may_live(name: str)
 
 
 def test_a_name_with_more_behind_it_tells_nothing() -> None:
-    gone = re.sub(r"[0-9]+$", "1", processes.suffix())
+    gone = re.sub(r"[0-9]+$", "1", processes.name_suffix())
     assert not processes.has_ended(f"{gone}-more")
     assert not processes.has_ended(gone.replace(str(os.getpid()), "9999999999") + "x")

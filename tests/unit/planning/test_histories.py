@@ -35,7 +35,7 @@ def _version(key: str, number: int, *, deleted: bool = False, etag: str | None =
 
 def _listed(patch: pytest.MonkeyPatch, source: list[list[Any]], target: list[Any] = []) -> None:  # noqa: B006
     """Pages of the source as S3 lists them, the newest version of a key first; and those of the target."""
-    patch.setattr(buckets, "versions", lambda _engine, place: iter(source if place.bucket == "from" else [target]))
+    patch.setattr(buckets, "list_versions", lambda _engine, place: iter(source if place.bucket == "from" else [target]))
 
 
 @given(
@@ -89,7 +89,7 @@ def test_versions_go_on_where_the_history_of_the_target_ends(
 
     _listed(monkeypatch, [listed("run/a", source)], [*listed("in/a", target), *listed("in/ab", [7])])
 
-    [[[*found]]] = [page for page in versions.fates(_ENGINE, _SPEC, NO_RULES) if page]
+    [[[*found]]] = [page for page in versions.decide_histories(_ENGINE, _SPEC, NO_RULES) if page]
 
     assert [fate.decision.action for fate in found] == fates
     assert [fate.version.version_id for fate in found] == [f"v{abs(number)}" for number in reversed(source)]
@@ -100,15 +100,15 @@ def test_more_versions_of_one_object_than_a_batch_takes_are_refused(monkeypatch:
     group = [_version("run/a", number) for number in range(4)]
     _listed(monkeypatch, [group])
 
-    found = versions._of_object(_ENGINE, _SPEC, group, NO_RULES)
+    found = versions._decide_object(_ENGINE, _SPEC, group, NO_RULES)
 
     assert {fate.decision.code for fate in found} == {"TooManyVersions"}
-    assert {fate.decision.action for fate in versions._of_object(_ENGINE, _SPEC, group[1:], NO_RULES)} == {"copy"}
+    assert {fate.decision.action for fate in versions._decide_object(_ENGINE, _SPEC, group[1:], NO_RULES)} == {"copy"}
 
 
 def test_more_versions_than_one_transfer_plans_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "MOST_IN_ALL", 3)
+    monkeypatch.setattr(versions, "MAX_TOTAL_VERSIONS", 3)
     _listed(monkeypatch, [[_version("run/a", 2), _version("run/a", 1)], [_version("run/b", 2), _version("run/b", 1)]])
 
     with pytest.raises(StorageError, match="more than 3 versions"):
-        list(versions.fates(_ENGINE, _SPEC, NO_RULES))
+        list(versions.decide_histories(_ENGINE, _SPEC, NO_RULES))

@@ -34,7 +34,7 @@ MANIFEST: dict[str, Any] = {
 
 
 def _parsed(**changes: Any) -> inventory.Manifest:
-    return inventory.parse(json.dumps({**MANIFEST, **changes}).encode(), PLACE, "src")
+    return inventory.parse_manifest(json.dumps({**MANIFEST, **changes}).encode(), PLACE, "src")
 
 
 def _written(path: Path, rows: list[list[str]]) -> Path:
@@ -60,7 +60,7 @@ def test_rows_are_the_current_objects(tmp_path: Path) -> None:
         ],
     )
 
-    found = list(inventory.rows(path, _parsed(), "file"))
+    found = list(inventory.read_rows(path, _parsed(), "file"))
 
     assert [row.key for row in found] == ["run/a b+c%.txt", "run/ü\n.txt"]
     assert found[0] == inventory.Row("run/a b+c%.txt", 3, "etag", 1793520000.0, None, "STANDARD")
@@ -78,7 +78,7 @@ def test_a_malformed_row_is_named(rows: list[list[str]], where: str, tmp_path: P
     path = _written(tmp_path / "1.csv.gz", rows)
 
     with pytest.raises(StorageError) as refused:
-        list(inventory.rows(path, _parsed(), "s3://inv/1.csv.gz"))
+        list(inventory.read_rows(path, _parsed(), "s3://inv/1.csv.gz"))
 
     assert f"s3://inv/1.csv.gz, {where}" in refused.value.message
 
@@ -88,7 +88,7 @@ def _parsed_parquet(**changes: Any) -> inventory.Manifest:
 
 
 def test_rows_of_parquet_are_the_current_objects() -> None:
-    found = list(inventory.rows(inventories.PARQUET, _parsed_parquet(), "file"))
+    found = list(inventory.read_rows(inventories.PARQUET, _parsed_parquet(), "file"))
 
     wanted = [row for row in inventories.sample_rows() if row.latest and not row.marker]
     assert [(row.key, row.size) for row in found] == [(row.key, len(row.content)) for row in wanted]
@@ -111,7 +111,7 @@ def test_malformed_parquet_is_named(damage: Callable[[bytes], bytes], why: str, 
     path.write_bytes(damage(inventories.PARQUET.read_bytes()))
 
     with pytest.raises(StorageError) as refused:
-        list(inventory.rows(path, _parsed_parquet(), "s3://inv/1.parquet"))
+        list(inventory.read_rows(path, _parsed_parquet(), "s3://inv/1.parquet"))
 
     assert refused.value.message.startswith("s3://inv/1.parquet: ")
     assert why in refused.value.message
@@ -122,7 +122,7 @@ def test_a_column_that_only_the_manifest_has_is_named() -> None:
     bare = inventories.PARQUET.with_name("keys.parquet")
 
     with pytest.raises(StorageError, match="it has no column 'e_tag', and the manifest names one"):
-        list(inventory.rows(bare, _parsed_parquet(), "s3://inv/keys.parquet"))
+        list(inventory.read_rows(bare, _parsed_parquet(), "s3://inv/keys.parquet"))
 
 
 @pytest.mark.parametrize("cut", [5, 40])
@@ -131,7 +131,7 @@ def test_a_file_that_is_cut_is_refused(cut: int, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
 
     with pytest.raises(StorageError, match="cannot be unpacked"):
-        list(inventory.rows(path, _parsed(), "file"))
+        list(inventory.read_rows(path, _parsed(), "file"))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_is_refused(cut: int, tmp_path: Path) -> None:
 )
 def test_what_is_no_manifest_is_refused_with_words(data: bytes, why: str) -> None:
     with pytest.raises(UsageError, match="is not a manifest") as refused:
-        inventory.parse(data, PLACE, "src")
+        inventory.parse_manifest(data, PLACE, "src")
 
     assert why in refused.value.message
 
@@ -162,7 +162,7 @@ def test_an_inventory_is_recorded_with_its_transfer() -> None:
     spec = build_spec("s3://src/run/", "s3://dst/", inventory=PLACE.uri)
 
     assert stored.read(stored.write(spec)) == spec
-    assert inventory.place_of(spec) == PLACE
+    assert inventory.manifest_location(spec) == PLACE
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def _info(key: str, size: int = 1, refusal: tuple[str, str] | None = None) -> An
 
 def _members(patch: pytest.MonkeyPatch, *pages: list[Any]) -> list[tuple[str, bool]]:
     """Keys, each with whether it is left out."""
-    patch.setattr(listing, "objects", lambda *_: iter(pages))
+    patch.setattr(listing, "list_objects", lambda *_: iter(pages))
     engine: Any = None
     found = members.members(engine, _SPEC, NO_RULES)
     return [(one.found.key, one.left_out is not None) for page in found for one in page]

@@ -92,14 +92,17 @@ def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
 def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:
     spec = SPEC.with_options(delete=True, max_delete=2)
 
-    empty, failed = removal_rules.why_kept(spec, 0, 0), removal_rules.why_kept(spec, 5, 1)
+    empty, failed = (
+        removal_rules.refuse_incomplete_source(spec, 0, 0),
+        removal_rules.refuse_incomplete_source(spec, 5, 1),
+    )
     assert empty is not None
     assert failed is not None
     assert (empty.code, empty.is_failure) == ("EmptySource", True)
     assert (failed.code, failed.is_failure) == ("NotAllArrived", False)
-    assert removal_rules.why_kept(spec, 5, 0) is None
-    assert [removal_rules.too_many(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
-    assert removal_rules.too_many(spec.with_options(max_delete=None), 10**6) is None
+    assert removal_rules.refuse_incomplete_source(spec, 5, 0) is None
+    assert [removal_rules.refuse_over_max_delete(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
+    assert removal_rules.refuse_over_max_delete(spec.with_options(max_delete=None), 10**6) is None
 
 
 @pytest.mark.parametrize(
@@ -127,10 +130,10 @@ def test_rules_of_the_process_and_of_its_client_refuse_names(
 def test_only_objects_of_the_target_are_removed() -> None:
     disk = replace(SPEC, target=LocalFolder("/state/.."), strip="run/")
 
-    assert removal_rules.removable(SPEC, FoundObject("in/d/f"), "/state") == "run/d/f"
-    assert removal_rules.removable(SPEC, FoundObject("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
+    assert removal_rules.removable_key(SPEC, FoundObject("in/d/f"), "/state") == "run/d/f"
+    assert removal_rules.removable_key(SPEC, FoundObject("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
     assert (
-        removal_rules.removable(replace(disk, target=LocalFolder("/")), FoundObject("state/records.db"), "/state")
+        removal_rules.removable_key(replace(disk, target=LocalFolder("/")), FoundObject("state/records.db"), "/state")
         is None
     )
 
@@ -225,7 +228,7 @@ class RecordedCopy:
 def test_a_move_leaves_a_source_whose_copy_is_gone_or_is_itself(
     target: PresentCopy | None, source: FoundObject | None, why: str | None
 ) -> None:
-    assert removal_rules.why_source_kept(SPEC, RecordedCopy(), target, source) == why
+    assert removal_rules.refuse_source_removal(SPEC, RecordedCopy(), target, source) == why
 
 
 TO_DISK = replace(SPEC, target=LocalFolder("/data"))
@@ -250,18 +253,18 @@ TO_DISK = replace(SPEC, target=LocalFolder("/data"))
 def test_a_copy_that_may_have_been_written_to_is_read_before_its_source_is_removed(
     spec: TransferSpec, recorded: RecordedCopy, there: PresentCopy, is_in_doubt: bool
 ) -> None:
-    assert removal_rules.is_in_doubt(spec, recorded, there) is is_in_doubt
+    assert removal_rules.needs_content_check(spec, recorded, there) is is_in_doubt
 
 
 def test_a_removal_takes_what_is_selected_or_the_one_version_that_is_named() -> None:
     longer, version = FoundObject("run/a"), FoundObject("run/", version_id="v")
 
-    assert removal_rules.is_doomed(SPEC, longer)
-    assert not removal_rules.is_doomed(SPEC, replace(longer, refusal=("SpecialFile", "a pipe")))
-    assert removal_rules.is_doomed_version(SPEC, longer, exact=False, version_id=None)
-    assert not removal_rules.is_doomed_version(SPEC, longer, exact=True, version_id=None)
-    assert removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="v")
-    assert not removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="w")
+    assert removal_rules.is_removed(SPEC, longer)
+    assert not removal_rules.is_removed(SPEC, replace(longer, refusal=("SpecialFile", "a pipe")))
+    assert removal_rules.is_version_removed(SPEC, longer, exact=False, version_id=None)
+    assert not removal_rules.is_version_removed(SPEC, longer, exact=True, version_id=None)
+    assert removal_rules.is_version_removed(SPEC, version, exact=True, version_id="v")
+    assert not removal_rules.is_version_removed(SPEC, version, exact=True, version_id="w")
     few, many = (removal_rules.refuse_too_many(SPEC, 2, found) for found in (2, 3))
     assert few is None
     assert many is not None

@@ -14,7 +14,7 @@ from seqferry.model.models import TransferSpec
 from seqferry.planning.decision import Decision
 from seqferry.preflight import inspection, probes
 from seqferry.preflight.inspection import Inspection
-from seqferry.preflight.report import PredictedFailure, Report
+from seqferry.preflight.report import PredictedFailure, PreflightReport
 
 _SPEC: Any = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
 
@@ -47,13 +47,13 @@ def test_all_are_tried_up_to_a_number_and_then_a_sample(
     def look_up(_engine: Any, _spec: Any, key: str, *_args: Any, **_named: Any) -> None:
         seen.append(key)
 
-    monkeypatch.setattr(probes, "look_up", look_up)
-    findings = Report()
+    monkeypatch.setattr(probes, "check_readable", look_up)
+    findings = PreflightReport()
 
     with Inspection(SimpleNamespace(), _SPEC, findings, at_most=at_most) as look:  # type: ignore[arg-type]
         found = _objects(count)
         for start in range(0, count, 1000):
-            assert look.look(found[start : start + 1000]) == [None] * len(found[start : start + 1000])
+            assert look.check(found[start : start + 1000]) == [None] * len(found[start : start + 1000])
 
     assert (len(seen), findings.tried) == (tried, tried)
     assert findings.looked_up == (None if tried == count else tried)
@@ -90,20 +90,20 @@ def test_one_request_shows_whether_an_object_can_be_read(
         return ask
 
     monkeypatch.setattr(buckets, "read_first_byte", answer("read"))
-    monkeypatch.setattr(buckets, "facts", answer("look"))
+    monkeypatch.setattr(buckets, "head_object", answer("look"))
 
-    found = probes.look_up(_ENGINE, _SPEC, "k", size=size, etag=etag)
+    found = probes.check_readable(_ENGINE, _SPEC, "k", size=size, etag=etag)
 
     assert (None if found is None else (found.code, found.operation)) == trouble
     assert asked == ["read" if size and etag else "look"]
 
 
 def test_of_an_object_that_may_be_in_the_cache_no_byte_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "facts", lambda *_: SimpleNamespace(archived=False))
+    monkeypatch.setattr(buckets, "head_object", lambda *_: SimpleNamespace(archived=False))
     engine: Any = SimpleNamespace(cached_source=lambda spec: spec.source)
 
     # A read would fail: there is no such engine.
-    assert probes.look_up(engine, _SPEC, "k", size=1, etag="e") is None
+    assert probes.check_readable(engine, _SPEC, "k", size=1, etag="e") is None
 
 
 def test_a_storage_that_falters_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_storage_that_falters_gives_no_answer(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(buckets, "read_first_byte", fail)
 
     with pytest.raises(StorageError, match="later"):
-        probes.look_up(_ENGINE, _SPEC, "k", size=1, etag="e")
+        probes.check_readable(_ENGINE, _SPEC, "k", size=1, etag="e")
 
 
 def _page(*actions: tuple[str, int]) -> list[Any]:
@@ -137,11 +137,11 @@ def _page(*actions: tuple[str, int]) -> list[Any]:
 def test_objects_are_looked_at_up_to_a_number(
     page: Any, at_most: int | None, objects: int, size: int, whole: bool, failed: int, wanted: list[str]
 ) -> None:
-    found = Report()
+    found = PreflightReport()
 
     looked_at = inspection._take(found, _page(*page), at_most)
 
-    assert (found.objects, found.bytes, found.whole, found.troubled) == (objects, size, whole, failed)
+    assert (found.objects, found.bytes, found.whole, found.failing) == (objects, size, whole, failed)
     assert [target for _, target in looked_at] == wanted
 
 
@@ -154,4 +154,4 @@ def test_objects_are_looked_at_up_to_a_number(
     ],
 )
 def test_a_refusal_of_the_storage_is_told_by_its_code(error: StorageError, code: str, operation: str) -> None:
-    assert probes.failure(error) == PredictedFailure(code, operation, "no")
+    assert probes.predict_failure(error) == PredictedFailure(code, operation, "no")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from seqferry.preflight import report
-from seqferry.preflight.report import PredictedFailure, Report
+from seqferry.preflight.report import PredictedFailure, PreflightReport
 
 _DENIED = PredictedFailure("AccessDenied", "GetObject", "no")
 
 
 def test_objects_of_one_cause_are_one_and_their_first_message_stays() -> None:
-    found = Report(objects=5)
+    found = PreflightReport(objects=5)
     for number, trouble in enumerate([_DENIED, _DENIED._replace(message="also"), _DENIED._replace(code="NoSuchKey")]):
         found.add(trouble, f"k{number}", 10)
 
@@ -24,7 +24,7 @@ def test_objects_of_one_cause_are_one_and_their_first_message_stays() -> None:
 
 
 def test_so_many_keys_of_a_cause_are_named_and_all_are_counted() -> None:
-    found = Report(objects=2000)
+    found = PreflightReport(objects=2000)
     for number in range(report._KEYS + 5):
         found.add(_DENIED, f"k{number}", 1)
 
@@ -32,11 +32,11 @@ def test_so_many_keys_of_a_cause_are_named_and_all_are_counted() -> None:
 
 
 def test_an_object_that_would_fail_twice_is_one_that_would_fail() -> None:
-    found = Report(objects=1)
+    found = PreflightReport(objects=1)
     found.add(_DENIED, "k", 1)
     found.add_all(PredictedFailure("AccessDenied", "CreateMultipartUpload", "no"), ["k"], 1, 1)
 
-    assert found.troubled == 1
+    assert found.failing == 1
     assert [one.advice is not None for one in found.causes] == [True, True]
     assert found.causes[0].advice != found.causes[1].advice
 
@@ -44,33 +44,33 @@ def test_an_object_that_would_fail_twice_is_one_that_would_fail() -> None:
 @pytest.mark.parametrize(
     ("facts", "first"),
     [
-        ({}, "Preflight of s3://a/: 3 objects looked at, 0 would fail."),
-        ({"objects": 1}, "Preflight of s3://a/: 1 object looked at, 0 would fail."),
+        ({}, "Preflight of s3://a/: 3 objects checked, 0 would fail."),
+        ({"objects": 1}, "Preflight of s3://a/: 1 object checked, 0 would fail."),
         (
             {"whole": False},
-            "Preflight of s3://a/: 3 objects (the first ones; --preflight looks at all) looked at, 0 would fail.",
+            "Preflight of s3://a/: 3 objects (the first ones; --preflight checks all) checked, 0 would fail.",
         ),
         (
             {"whole": False, "looked_up": 2, "objects_failed": 1},
             (
-                "Preflight of s3://a/: 3 objects (the first ones) looked at as listed, 2 of 3 looked up, at least 1 "
+                "Preflight of s3://a/: 3 objects (the first ones) checked as listed, 2 of 3 looked up, at least 1 "
                 "would fail."
             ),
         ),
         (
             {"looked_up": 0, "objects_failed": 1},
-            "Preflight of s3://a/: 3 objects looked at as listed, at least 1 would fail.",
+            "Preflight of s3://a/: 3 objects checked as listed, at least 1 would fail.",
         ),
         (
             {"looked_up": 2, "objects_failed": 3, "stopped": True},
-            "Preflight of s3://a/: 3 objects looked at as listed, 2 of 3 looked up, 3 would fail.",
+            "Preflight of s3://a/: 3 objects checked as listed, 2 of 3 looked up, 3 would fail.",
         ),
     ],
 )
 def test_the_first_line_says_how_much_was_looked_at(facts: dict[str, Any], first: str) -> None:
-    facts_found = report.facts(Report(objects=3)) | facts
+    facts_found = report.event_data(PreflightReport(objects=3)) | facts
 
-    assert list(report.lines(facts_found, "s3://a/")) == [first]
+    assert list(report.format_report(facts_found, "s3://a/")) == [first]
 
 
 @pytest.mark.parametrize(
@@ -88,22 +88,22 @@ def test_the_first_line_says_how_much_was_looked_at(facts: dict[str, Any], first
     ],
 )
 def test_a_transfer_that_goes_on_is_told_in_one_line(facts: dict[str, Any], line: str) -> None:
-    found = Report(objects=3)
+    found = PreflightReport(objects=3)
     for number in range(2):
         found.add(_DENIED, f"k{number}", 1000)
 
-    assert report.headline(report.facts(found) | facts) == line
+    assert report.format_headline(report.event_data(found) | facts) == line
 
 
 @pytest.mark.parametrize(
     ("keys", "shown"), [(None, ["    k0", "    k1", "    k2"]), (2, ["    k0", "    k1", "    and 1 more"])]
 )
 def test_causes_are_told_with_the_next_step_and_their_keys(keys: int | None, shown: list[str]) -> None:
-    found = Report(objects=3)
+    found = PreflightReport(objects=3)
     for number in range(3):
         found.add(_DENIED, f"k{number}", 1000)
 
-    lines = list(report.lines(report.facts(found), "s3://a/", keys=keys))[2:]
+    lines = list(report.format_report(report.event_data(found), "s3://a/", keys=keys))[2:]
 
     assert lines[:2] == ["3 objects: AccessDenied (GetObject), 3,000 bytes", "  no"]
     assert lines[2].startswith("  Next: Ask the owner")

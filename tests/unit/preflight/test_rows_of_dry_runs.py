@@ -14,7 +14,7 @@ from seqferry.model.models import TransferSpec
 from seqferry.planning import listing
 from seqferry.planning.decision import Decision, PredictedAction
 from seqferry.planning.members import Member
-from seqferry.planning.versions import Fate
+from seqferry.planning.versions import VersionDecision
 from seqferry.preflight import dry_run, reading
 
 _SPEC: Any = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/", pattern="run/*")
@@ -70,7 +70,7 @@ def test_a_member_is_told_by_its_name_in_the_archive(
 def test_a_version_is_told_by_its_id(version_id: Any, decided: Decision, row: tuple[Any, ...]) -> None:
     version: Any = SimpleNamespace(key="k", size=5, version_id=version_id)
 
-    found = dry_run._version(Fate(version, decided))
+    found = dry_run._version(VersionDecision(version, decided))
 
     assert (found.action, found.reason, found.refusal) == row
 
@@ -85,10 +85,10 @@ def test_an_object_that_is_not_there_is_told_from_one_that_cannot_be_looked_at(c
 
 def _select(patch: pytest.MonkeyPatch, *keys: str) -> list[str]:
     page = [SimpleNamespace(key=key, size=1, last_modified=0.0) for key in keys]
-    patch.setattr(listing, "objects", lambda *_: iter([page[:1], page[1:]]))
-    patch.setattr(reading, "nearest", lambda *_: [])
+    patch.setattr(listing, "list_objects", lambda *_: iter([page[:1], page[1:]]))
+    patch.setattr(reading, "nearest_keys", lambda *_: [])
     engine: Any = SimpleNamespace(check_bucket=lambda _place: None)
-    return reading.select(engine, _SPEC)
+    return reading.select_keys(engine, _SPEC)
 
 
 def test_a_wildcard_selects_objects_in_the_order_of_their_bytes_and_no_folders(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
         ('[server]\nendpoints = ["http://169.254.169.254"]', 2, "never contacts"),
         ('[server]\ntrusted_proxies = ["*"]', 2, "not an IP address or network"),
         ('[server]\ntrusted_proxies = ["10.0.0.1/8"]', 2, "not an IP address or network"),
-        ('[server]\npublic_url = ["https://a"]', 2, "it is a text"),
+        ('[server]\npublic_url = ["https://a"]', 2, "it must be a text"),
         ('[server]\npublic_url = "ferry.example.org"', 2, "not the address of a page"),
         ('[server]\npublic_url = "javascript://a"', 2, "not the address of a page"),
         ('[server]\npublic_url = "https://ada:hunter2@a"', 2, "not the address of a page"),

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from seqferry.settings import memory_limits
-from seqferry.settings.memory_limits import LEAST_BUFFERS, LEAST_REQUESTS, PROCESS, REQUEST, Fit, Room, fit, room
+from seqferry.settings.memory_limits import (
+    LEAST_BUFFERS,
+    LEAST_REQUESTS,
+    PROCESS,
+    REQUEST,
+    AvailableMemory,
+    MemoryPlan,
+    find_available,
+    plan_memory,
+)
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -55,7 +64,7 @@ def version_1(machine: Machine, own: str, *, shown: str = "/") -> None:
 
 
 def found(machine: Machine) -> tuple[int, int]:
-    there = room(machine.root)
+    there = find_available(machine.root)
     assert there is not None
     return there.free, there.limit
 
@@ -65,8 +74,8 @@ def test_the_memory_of_the_machine_counts(machine: Machine) -> None:
 
 
 def test_nothing_is_known_of_a_system_that_says_nothing(tmp_path: Path) -> None:
-    assert room(tmp_path) is None
-    assert fit(None, resident=0, memory=256 * MIB, requests=10_000) == Fit(256 * MIB, 10_000, 65_535)
+    assert find_available(tmp_path) is None
+    assert plan_memory(None, resident=0, memory=256 * MIB, requests=10_000) == MemoryPlan(256 * MIB, 10_000, 65_535)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +164,9 @@ def test_files_of_another_form_are_no_limit(machine: Machine, proc: str, text: s
 @pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_ulimit_counts(limit: str) -> None:
     script = (
-        "import json, resource; from seqferry.settings.memory_limits import room\n"
+        "import json, resource; from seqferry.settings.memory_limits import find_available\n"
         f"resource.setrlimit(resource.{limit}, ({700 * MIB}, {700 * MIB}))\n"
-        "print(json.dumps(room()))"
+        "print(json.dumps(find_available()))"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
@@ -168,7 +177,7 @@ def test_ulimit_counts(limit: str) -> None:
 
 
 def test_the_limits_of_this_process_are_read() -> None:
-    there = room()
+    there = find_available()
 
     assert there is not None
     assert 0 <= there.free <= there.limit
@@ -178,15 +187,15 @@ def test_the_limits_of_this_process_are_read() -> None:
 # --- what fits --------------------------------------------------------------------------------------------------------
 
 
-def in_room(mebibytes: int, *, counts_addresses: bool = False) -> Room:
-    return Room(mebibytes * MIB, mebibytes * MIB, "a limit", counts_addresses)
+def in_room(mebibytes: int, *, counts_addresses: bool = False) -> AvailableMemory:
+    return AvailableMemory(mebibytes * MIB, mebibytes * MIB, "a limit", counts_addresses)
 
 
 @pytest.mark.parametrize("mebibytes", [192, 256, 384, 512, 768, 1024, 2048])
 @pytest.mark.parametrize("memory", [96 * MIB, 256 * MIB, GIB])
 @pytest.mark.parametrize("requests", [1, 256, 10_000])
 def test_all_that_is_taken_fits(mebibytes: int, memory: int, requests: int) -> None:
-    fitting = fit(in_room(mebibytes), resident=0, memory=memory, requests=requests)
+    fitting = plan_memory(in_room(mebibytes), resident=0, memory=memory, requests=requests)
 
     assert PROCESS + fitting.memory + fitting.requests * REQUEST <= mebibytes * MIB
     assert fitting.memory <= memory
@@ -194,7 +203,7 @@ def test_all_that_is_taken_fits(mebibytes: int, memory: int, requests: int) -> N
 
 
 def test_the_machine_of_the_paper_has_512_mebibytes() -> None:
-    fitting = fit(in_room(512 - 60), resident=60 * MIB, memory=96 * MIB, requests=10_000)
+    fitting = plan_memory(in_room(512 - 60), resident=60 * MIB, memory=96 * MIB, requests=10_000)
 
     assert fitting.memory == 96 * MIB
     assert 3_000 < fitting.requests < 4_500
@@ -202,18 +211,18 @@ def test_the_machine_of_the_paper_has_512_mebibytes() -> None:
 
 def test_few_requests_leave_their_memory_to_the_buffers() -> None:
     # As for a mount.
-    fitting = fit(in_room(512), resident=0, memory=512 * MIB, requests=256)
+    fitting = plan_memory(in_room(512), resident=0, memory=512 * MIB, requests=256)
 
     assert (fitting.memory, fitting.requests) == (512 * MIB - PROCESS - 256 * REQUEST, 256)
 
 
 def test_a_large_machine_gives_all_that_is_asked_for() -> None:
-    fitting = fit(in_room(4096), resident=0, memory=256 * MIB, requests=10_000)
+    fitting = plan_memory(in_room(4096), resident=0, memory=256 * MIB, requests=10_000)
 
     assert (fitting.memory, fitting.requests) == (256 * MIB, 10_000)
 
 
 def test_no_room_is_left_is_no_reason_to_stop() -> None:
-    fitting = fit(in_room(0), resident=0, memory=256 * MIB, requests=10_000)
+    fitting = plan_memory(in_room(0), resident=0, memory=256 * MIB, requests=10_000)
 
     assert (fitting.memory, fitting.requests) == (LEAST_BUFFERS, LEAST_REQUESTS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from seqferry.model.errors import AccessError, UsageError
-from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import identity, properties, stored
@@ -125,7 +123,7 @@ def test_what_is_recorded_stays_though_the_environment_changes(environment: Envi
     environment.with_key(ENDPOINT_URL="https://elsewhere.example", REGION="eu-west-1")
 
     assert identity.resolve(spec) == spec
-    assert endpoints.of(spec.source) is None
+    assert endpoints.resolve(spec.source) is None
     assert identity.here(spec.source) == spec.source
 
 
@@ -252,18 +250,6 @@ def test_identities_that_differ_have_lanes_that_differ(environment: Environment)
     assert None not in lanes
     nobody = build_spec("s3://from/run/", "s3://to/run/")
     assert identity.lane(identity.needs(nobody)) is None
-
-
-def test_rows_of_before_leave_all_to_the_worker(environment: Environment) -> None:
-    environment.with_key(ENDPOINT_URL="https://env.example")
-    places = {"source": {"bucket": "from", "key": "run/"}, "target": {"bucket": "to", "key": "run/"}}
-
-    spec = stored.read(json.dumps({**places, "strip": "run/", "keys": None}))
-
-    assert spec.source == S3Location("from", "run/")
-    assert identity.here(spec.source) == spec.source
-    assert endpoints.of(spec.source) == "https://env.example"
-    assert _missing(spec) is None
 
 
 def test_requests_without_a_signature_are_for_any_worker(environment: Environment) -> None:

@@ -72,7 +72,7 @@ def test_a_database_of_one_machine_needs_no_hosts(tmp_path: Path) -> None:
 
 def test_what_is_spooled_by_one_process_is_refused(settings: Settings) -> None:
     with pytest.raises(UsageError, match="not spooled with PostgreSQL"):
-        hosts.add_hosts(_spec(f"{paths.spool(settings.state_dir)}/1"), settings)
+        hosts.add_hosts(_spec(f"{paths.spool_folder(settings.state_dir)}/1"), settings)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import pytest
 
-from seqferry.api.fields import body_of
+from seqferry.api.fields import create_body_model
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import options
 from seqferry.model.locations import S3Location
@@ -141,7 +141,7 @@ class Sample:
 
 
 def test_a_body_has_the_options_of_its_groups_with_their_bounds() -> None:
-    schema = body_of(Sample).model_json_schema()
+    schema = create_body_model(Sample).model_json_schema()
     properties = {
         name: {key: value for key, value in one.items() if key != "title"} for name, one in schema["properties"].items()
     }

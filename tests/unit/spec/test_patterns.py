@@ -16,7 +16,7 @@ import pytest
 import seqferry
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Names
-from seqferry.preflight.suggestions import most_alike
+from seqferry.preflight.suggestions import most_similar
 from seqferry.spec.patterns import MAX_RULES, Wildcards
 from seqferry.spec.renaming import check, rename
 from seqferry.spec.selection import Conditions, matcher
@@ -24,7 +24,7 @@ from seqferry.spec.selection import check as check_selection
 
 _SOURCE = Path(seqferry.__file__).parent
 _BANNED = {"fnmatch", "glob", "sre_compile", "sre_parse"}
-_OF_OWN_SOCKETS = {"demo/guard.py", "demo/server.py"}
+_OF_OWN_SOCKETS = {"demo/reaper.py", "demo/server.py"}
 """Expand the names of sockets of the server that the demonstration starts."""
 _OF_OWN_FILES = "nextflow/s5cmd.py imports glob"
 """The shim expands local paths of its command line as s5cmd does: in a process of the user's own, as a shell would."""
@@ -127,8 +127,8 @@ def test_a_wildcard_takes_time_that_is_linear_in_the_key(wildcard: str, is_path:
 def test_nearest_names_are_found_in_a_bounded_time() -> None:
     keys = ["run/" + "ab" * 500 + f"{number}" for number in range(1000)] + ["run/reads_2.fastq"]
 
-    assert _seconds(lambda: most_alike("run/" + "ba*" * 300, keys)) < 3
-    assert most_alike("run/read_2.fastq", keys)[0] == "run/reads_2.fastq"
+    assert _seconds(lambda: most_similar("run/" + "ba*" * 300, keys)) < 3
+    assert most_similar("run/read_2.fastq", keys)[0] == "run/reads_2.fastq"
 
 
 def test_others_work_while_a_rule_takes_long() -> None:

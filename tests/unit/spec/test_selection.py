@@ -123,7 +123,7 @@ def test_what_is_deeper_is_neither_copied_nor_removed_nor_unpacked() -> None:
     unpacked = MemberSelection(build_unpack_spec("s3://b/x.tar", "s3://c/in/", max_depth=2))
 
     there = [ListingEntry(key, 1, "e") for key in ("in/a", "in/d/b")]
-    assert [removal_rules.removable(synced, one, "/state") for one in there] == ["run/a", None]
+    assert [removal_rules.removable_key(synced, one, "/state") for one in there] == ["run/a", None]
     assert [unpacked.wants(name) for name in ("a", "d/b", "d/e/c")] == [True, True, False]
     assert not takes_all(synced)
 

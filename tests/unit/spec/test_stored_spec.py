@@ -1,4 +1,4 @@
-"""The stored form of specs: as older versions wrote it, as this one does, and as newer ones may."""
+"""The stored form of specs: as this version writes it, and as newer ones may."""
 
 from __future__ import annotations
 
@@ -18,18 +18,6 @@ from seqferry.model.option_groups import Parts, Removal, Selection, Storage
 from seqferry.spec import identity, stored
 from seqferry.spec.build import build_mirror_spec, build_spec
 
-FIRST_PLACE: dict[str, Any] = {
-    "access": None, "anonymous": False, "bucket": "from", "disk": False, "empty_directories": False,
-    "endpoint_url": None, "key": "run/", "page_cache": False, "preserve_permissions": False, "profile": None,
-    "region": None, "symlinks": "follow",
-}  # fmt: skip
-FIRST: dict[str, Any] = {
-    "copy_threshold": None, "delete": False, "if_exists": "same", "keys": ["a", "b"], "max_delete": None, "md5": False,
-    "part_size": None, "single": False, "storage_class": None, "strip": "run/", "verify": "auto",
-    "source": FIRST_PLACE, "target": {**FIRST_PLACE, "bucket": "to", "key": "in/"},
-}  # fmt: skip
-"""As versions without tags wrote it, to the letter."""
-
 TAGGED: dict[str, Any] = {
     "version": 2,
     "operation": "transfer",
@@ -42,28 +30,9 @@ TAGGED: dict[str, Any] = {
 SPEC = build_mirror_spec("from", "run/", ["a", "b"], "to", "in/")
 
 
-def test_a_spec_of_each_version_is_the_same_spec() -> None:
-    assert stored.read(json.dumps(FIRST)) == SPEC
+def test_the_stored_form_leaves_out_what_has_its_default() -> None:
     assert stored.read(json.dumps(TAGGED)) == SPEC
     assert json.loads(stored.write(SPEC)) == TAGGED
-
-
-def test_what_a_version_did_not_have_yet_is_as_it_was_then() -> None:
-    spec = {name: value for name, value in FIRST.items() if name not in ("delete", "max_delete", "md5", "keys")}
-    for side in ("source", "target"):
-        place = {name: value for name, value in spec[side].items() if name in ("bucket", "key", "endpoint_url")}
-        spec[side] = place
-
-    assert stored.read(json.dumps({**spec, "keys": ["a", "b"]})) == SPEC
-
-
-def test_a_local_folder_of_the_first_version() -> None:
-    disk = {**FIRST_PLACE, "bucket": "/data/run", "key": "", "disk": True, "symlinks": "keep"}
-    spec = stored.read(json.dumps({**FIRST, "source": disk, "strip": "", "keys": None, "md5": True}))
-
-    assert spec.source == LocalFolder("/data/run", symlinks="keep")
-    assert spec.source.uri == "/data/run/"
-    assert spec.storage.md5
 
 
 def test_all_that_a_spec_holds_is_read_again() -> None:
@@ -109,7 +78,7 @@ UNKNOWN = [
     pytest.param(_source(access={"identity": {"source": "anonymous"}, "proxy": "p"}), "'proxy'", id="access"),
     pytest.param(_changed(source="s3://from/run/"), "'s3://from/run/' as its source", id="place that is a text"),
     pytest.param(json.dumps({"version": 2, "operation": "transfer"}), "no 'source' in its spec", id="no places"),
-    pytest.param("{}", "no 'source' in its spec", id="nothing"),
+    pytest.param("{}", "version None of the spec", id="nothing"),
     pytest.param("[]", "[] as its spec", id="a list"),
     pytest.param("{", "no JSON", id="half of a text"),
 ]

@@ -57,7 +57,7 @@ def _filter(
         asked.extend(requests)
         return iter([[], list(digests)])
 
-    patch.setattr(buckets, "digests", read)
+    patch.setattr(buckets, "read_digests", read)
     runtime: Any = SimpleNamespace(engine=SimpleNamespace(head=head), check=lambda: None)
     kept: dict[int, str] = {}
     found = copies.filter_unchanged(runtime, spec, page, kept)

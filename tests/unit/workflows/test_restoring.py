@@ -112,7 +112,7 @@ def test_archived_objects_are_asked_for_a_thousand_at_a_time(
         + [SimpleNamespace(key="k", size=1, last_modified=0.0, storage_class=each) for each in ("STANDARD", None)]
         for count in found
     ]
-    monkeypatch.setattr(listing, "objects", lambda *_: iter(pages))
+    monkeypatch.setattr(listing, "list_objects", lambda *_: iter(pages))
     runtime = cast("Runtime", SimpleNamespace(engine=None, check=lambda: None))
 
     assert [len(keys) for keys in restoring._find_archived(runtime, _SPEC)] == sizes

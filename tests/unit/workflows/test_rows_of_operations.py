@@ -105,12 +105,8 @@ def test_what_is_not_there_counts_as_removed_and_what_cannot_be_looked_at_fails(
 def test_an_upload_in_use_is_left_out_and_any_other_is_aborted(kept: str | None) -> None:
     planned = cleanup._plan_object(StaleUpload("run/a", "upload-1", 5.0, 17, kept))
 
-    assert (planned.source_key, planned.version_id, planned.size, planned.last_modified) == (
-        "run/a",
-        "upload-1",
-        17,
-        5.0,
-    )
+    assert planned.source == ("run/a", "", "upload-1", "")
+    assert (planned.size, planned.last_modified) == (17, 5.0)
     assert planned.left_out is (kept is not None)
     assert (planned.refusal is not None) is planned.left_out
 
@@ -119,7 +115,7 @@ def test_an_upload_in_use_is_left_out_and_any_other_is_aborted(kept: str | None)
 def test_an_object_that_only_the_target_has_is_named_as_the_source_would(there: str, wanted: str) -> None:
     planned = check._extra(_SPEC, there, "etag")
 
-    assert (planned.source_key, planned.target_key) == (wanted, there)
+    assert (planned.source_key, planned.target_key, planned.etag, planned.target_etag) == (wanted, there, "", "etag")
     assert planned.refusal is not None
     assert not planned.left_out
     assert f"s3://from/{wanted}" in planned.refusal[1]
@@ -157,7 +153,7 @@ def test_versions_of_one_object_stay_in_one_batch_in_their_order(sizes: list[lis
     runtime: Any = SimpleNamespace(engine=None, key_rules=lambda _id: None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "fates", lambda *_: iter(pages))
+        patch.setattr(versions, "decide_histories", lambda *_: iter(pages))
         patch.setattr(history, "_BATCH", 6)
         found = list(history.OPERATION.find(runtime, _SPEC, None, transfer_id="t", target_absent=False))
 
@@ -197,7 +193,7 @@ def test_versions_that_a_killed_run_has_written_are_the_start_of_both_histories(
     rows = [_row(number, "k", etag) for number, etag in enumerate(_E, start=1)]
     at_target = [SimpleNamespace(size=1, etag=etag, version_id=f"t{number}") for number, etag in enumerate(there, 1)]
     monkeypatch.setattr(objects, "whole_batch", lambda *_: WholeBatch(rows, None))
-    monkeypatch.setattr(versions, "at_target", lambda *_: at_target)
+    monkeypatch.setattr(versions, "list_target_versions", lambda *_: at_target)
     monkeypatch.setattr(history, "FoundCopy", SimpleNamespace)
     runtime: Any = SimpleNamespace(engine=None, database=SimpleNamespace(read=nullcontext))
     work: Any = SimpleNamespace(transfer_id="t", items=[row for row in rows if row.id in left])
@@ -212,7 +208,7 @@ def test_versions_that_a_killed_run_has_written_are_the_start_of_both_histories(
 
 def _recorded(**more: Any) -> Any:
     row = {"source_key": "run/a", "target_key": "in/a", "size": 9, "etag": "e", "last_modified": 1_500_000}
-    row |= {"version_id": "", "storage_class": None, **dict.fromkeys(ExpectedContent._fields)}
+    row |= {"version_id": "", "member_place": "", "storage_class": None, **dict.fromkeys(ExpectedContent._fields)}
     return row | more
 
 

@@ -27,14 +27,13 @@ def _object(name: str) -> PlannedObject:
 def _removed(pages: list[list[str]], expected: int | None, recorded: Collection[str]) -> list[list[str]]:
     """Keys of the pages that pass; the last is "refused" where more objects were found than were seen."""
 
-    def known(_connection: object, _transfer_id: str, keys: set[str]) -> set[tuple[str, str]]:
-        pairs = [name.partition("@")[::2] for name in recorded]
-        return {(key, version) for key, version in pairs if key in keys}
+    def known(_connection: object, _transfer_id: str, keys: set[str]) -> set[bulk.PlannedSource]:
+        return {one.source for one in map(_object, recorded) if one.source_key in keys}
 
     passed: list[list[str]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(objects, "count_wanted", lambda *_: len(recorded))
-        patch.setattr(bulk, "known_versions", known)
+        patch.setattr(bulk, "known_sources", known)
         found = iter([[_object(name) for name in page] for page in pages])
         try:
             for page in limit_to_seen(_RUNTIME, "t", found, expected=expected, noun="object"):

@@ -95,6 +95,7 @@ export function fate(one: TransferObject): [string, string][] {
     ['Checksum', one.checksum === null ? '' : `${one.checksum_algorithm ?? ''} ${one.checksum}`.trim()],
     ['ETag', [one.etag, one.target_etag].filter(Boolean).join(' → ')],
     ['Version', [one.version_id, one.target_version_id].filter(Boolean).join(' → ')],
+    ['Upload', one.source_upload_id],
     ['Not carried over', one.not_carried.join(', ')],
     ['Written by', one.written_by],
     ['Took', speed(one)],

@@ -1,4 +1,4 @@
-"""Control of transfers: one by its id, or many at once."""
+"""Control of transfers: one by its id, or many in one request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import APIRouter, status
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
-from seqferry.api.documented import answers
 from seqferry.api.fields import WHOLE
+from seqferry.api.openapi import problem_responses
 from seqferry.api.problems import shorten
 from seqferry.api.schemas import Priority, Submitted, TransferOut, is_time, seconds
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
@@ -32,39 +32,39 @@ actions = APIRouter(prefix="/api/v1", tags=["transfers"])
 
 
 class Adjustment(BaseModel):
-    """Changes of a transfer under way. A field that is left out stays; null gives a limit up."""
+    """Changes of an unfinished transfer. A field that is left out stays as it is; null removes a limit."""
 
     model_config = ConfigDict(extra="forbid")
 
     priority: Priority = 0
     max_requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS), WHOLE] | None = None
     max_bandwidth: Annotated[str | None, Field(max_length=1000, examples=["50MB", "08:00,50MB/s 18:00,off"])] = None
-    """Bytes per second through each process that works at it, or a timetable."""
+    """Bytes per second of each process that works at the transfer, or a timetable."""
     tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
     """Requests started per second by each such process."""
 
 
 class Change(Adjustment):
-    """The same, and a name and labels, which also a transfer that has ended can get."""
+    """The same, and name and labels, which can also be set after the transfer has ended."""
 
     name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 43"])] = None
-    """Null takes the name away."""
+    """Null removes the name."""
     labels: Annotated[
         dict[str, str | None], Field(max_length=2 * MOST_LABELS, examples=[{"project": "X", "old": None}])
     ] = {}
-    """In place of those of the same keys; null takes a label away."""
+    """Labels to set; null removes a label. Others stay."""
 
 
 class RetryRequest(BaseModel):
-    """A retry of some objects; without a body, of all that have failed."""
+    """A retry of some failed objects; without a body, of all of them."""
 
     model_config = ConfigDict(extra="forbid")
 
     cause: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
     """The ``id`` of one of `GET /api/v1/transfers/{id}/failures`."""
     expected: Annotated[int, Field(ge=0, le=2**31), WHOLE] | None = None
-    """The number of objects that the client has seen, of that cause or in all: where it is another by now, the answer
-    is 409 and nothing is done."""
+    """Expected number of failed objects, of that cause or in all. If it differs, the answer is 409 and nothing is
+    done."""
 
 
 Text = Annotated[str | None, Field(max_length=1024)]
@@ -82,7 +82,7 @@ class Action(BaseModel):
     action: Literal["pause", "resume", "retry", "cancel", "set"]
     ids: Annotated[list[str] | None, Field(max_length=1000)] = None
     all: Annotated[bool, Field(strict=True)] = False
-    """Needed where neither ids nor another field says which."""
+    """Select all transfers. Required if neither ids nor a filter is given."""
     states: list[TransferState] = []
     text: Text = None
     """Part of the id, the name, the source or the target."""
@@ -99,10 +99,9 @@ class Action(BaseModel):
     created_after: Time | None = None
     created_before: Time | None = None
     expected: Annotated[int, Field(ge=0, le=2**31), WHOLE] | None = None
-    """The number of transfers that the client has seen to be selected: where it is another by now, the answer is 409
-    and nothing is done."""
+    """Expected number of selected transfers. If it differs, the answer is 409 and nothing is done."""
     dry_run: Annotated[bool, Field(strict=True)] = False
-    """Only tell which are selected: `count` is the number to be sent as `expected`."""
+    """Only list the selected transfers: `count` is the number to be sent as `expected`."""
     change: Adjustment | None = None
     """For ``set``."""
 
@@ -124,7 +123,7 @@ class Action(BaseModel):
 class ActionResult(BaseModel):
     id: str
     transfer: TransferOut | None = None
-    """After the act; of a retry, the transfer that retries it."""
+    """State after the action; for a retry, that of the new transfer."""
     code: str | None = None
     detail: str | None = None
     """The reason why it was not done."""
@@ -144,34 +143,37 @@ class ActionResults(BaseModel):
 
 
 @router.post(
-    "/{transfer_id}/pause", status_code=status.HTTP_202_ACCEPTED, summary="Pause a transfer", responses=answers(409)
+    "/{transfer_id}/pause",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Pause a transfer",
+    responses=problem_responses(409),
 )
 def pause_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
-    """Workers leave it within a second. Open uploads stay, so that no part is copied twice."""
+    """Workers suspend it within a second. Open multipart uploads stay, so that no part is copied twice."""
     return TransferOut.of(control.pause(service, transfer_id, actor=actor))
 
 
 @router.post(
     "/{transfer_id}/resume",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Let a paused transfer go on",
-    responses=answers(409),
+    summary="Resume a paused transfer",
+    responses=problem_responses(409),
 )
 def resume_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
-    """One that is unfinished and not paused goes on by itself: nothing changes."""
+    """Changes nothing if the transfer is unfinished and not paused."""
     return TransferOut.of(control.resume(service, transfer_id, actor=actor))
 
 
 @router.post(
     "/{transfer_id}/retry",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Copy what has failed of an ended transfer",
-    responses=answers(409),
+    summary="Retry the failed objects of a transfer",
+    responses=problem_responses(409),
 )
 def retry_transfer(
     transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep, body: RetryRequest | None = None
 ) -> Submitted:
-    """Answers with the id of the transfer that copies what has failed, and nothing else.
+    """Starts a transfer that copies only the failed objects, and answers with its id.
 
     With a cause, its objects alone are tried again; the others stay failed, with the retry as well.
     """
@@ -181,23 +183,25 @@ def retry_transfer(
 
 
 @router.patch(
-    "/{transfer_id}", summary="Change priority, limits, name or labels of a transfer", responses=answers(400, 409)
+    "/{transfer_id}",
+    summary="Change priority, limits, name or labels of a transfer",
+    responses=problem_responses(400, 409),
 )
 def change_transfer(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
-    """Priority and limits are those of a transfer that has not ended."""
+    """Priority and limits can be changed until the transfer has ended."""
     given = _fields_of(body)
     if "name" in given:
         given["name"] = given["name"] or ""  # null takes it away
     return TransferOut.of(control.change(service, transfer_id, actor=actor, **given))
 
 
-@actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))
+@actions.post("/actions", summary="Act on many transfers in one request", responses=problem_responses(400, 409))
 def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> ActionResults:
-    """An act that one transfer refuses is done to the others. Only transfers of the client's own are
+    """An action that fails for one transfer is still done to the others. Only the client's own transfers are
     selected, unless its role is ``admin``."""
     which = body.filter
     if bool(body.ids) == (body.all or which != ALL_TRANSFERS):
-        raise UsageError("Say which transfers: give ids, or all, or filters as states or prefix.").about("ids", "all")
+        raise UsageError("Name the transfers: give ids, all, or filters such as states or prefix.").about("ids", "all")
     if (body.action == "set") != (body.change is not None):
         raise UsageError("Give 'change' with the action 'set', and with no other.").about("change", "action")
     verb: Verb = body.action
@@ -218,7 +222,7 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
 
 
 def _is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
-    """As ``is_own``; what is not there is found by the act."""
+    """As ``is_own``; the action itself reports a transfer that does not exist."""
     try:
         return is_own(service, identity, transfer_id)
     except NotFoundError:

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api import link_rate
 from seqferry.api.delivery_schemas import DeliveryPageOut, page_out
 from seqferry.api.deps import ContextDep
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.api.routes.proof import TicketOut, ticket_for
 from seqferry.api.streams import EventStream
 from seqferry.model.errors import NotFoundError
@@ -66,7 +66,7 @@ async def get_delivery(link: LinkDep, context: ContextDep, response: Response) -
     responses={status.HTTP_200_OK: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def stream_delivery(link: LinkDep, context: ContextDep) -> EventStream:
-    """Server-sent events: ``delivery`` with all of ``GET /api/v1/delivery``, at once and then when something has
+    """Server-sent events: ``delivery`` with all of ``GET /api/v1/delivery``, first immediately, then when something has
     changed, at most once a second; ``gone`` and the end, when the link is not valid any more. A comment is sent each
     15 seconds when there is nothing else."""
     return EventStream(context.hub.deliveries.frames(link))
@@ -101,17 +101,17 @@ class MailIn(BaseModel):
     "/mail",
     status_code=status.HTTP_204_NO_CONTENT,
     summary="A mail when a delivery has ended",
-    responses=answers(409, 429),
+    responses=problem_responses(409, 429),
 )
 async def ask_for_mail(link: LinkDep, context: ContextDep, body: MailIn) -> None:
     """One mail to the address when the delivery has ended, however, where `GET /api/v1/delivery` says `mail`.
 
     The answer does not tell whether the address was there. It is forgotten once the mail is sent.
     """
-    wait = context.mail_rate.wait(link.id)
+    wait = context.mail_rate.admit(link.id)
     if wait > 0:
         seconds = math.ceil(wait)
-        detail = f"This link has asked for {link_rate.MOST} mails within a minute; try again in {seconds} s."
+        detail = f"This link has requested {link_rate.MAX_REQUESTS} mails within a minute; try again in {seconds} s."
         raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, detail, {"Retry-After": str(seconds)})
     pages = context.hub.deliveries.pages
     await run_in_threadpool(delivery_mails.ask, context.service, pages, link, body.key, body.address)

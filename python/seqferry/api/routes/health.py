@@ -37,10 +37,10 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", summary="The database answers; with a token also which one, or why not", response_model=None)
 async def readyz(request: Request, context: ContextDep) -> dict[str, Any] | JSONResponse:
-    trouble = await context.readiness.trouble()
+    refusal = await context.readiness.find_refusal()
     with_details = "identity" in request.scope.get("state", {})
-    if trouble is not None:
-        detail = trouble if with_details else "The server cannot do its work now; ask with a token for the reason."
+    if refusal is not None:
+        detail = refusal if with_details else "The server cannot do its work now; ask with a token for the reason."
         return problem(503, detail, "config", {"Retry-After": "5"})
     if with_details:
         return {"status": "ready", "database": context.settings.database_label}

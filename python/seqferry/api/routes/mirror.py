@@ -21,8 +21,8 @@ from pydantic import BaseModel, FailFast
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
-from seqferry.api.documented import answers
 from seqferry.api.file_status import compress
+from seqferry.api.openapi import problem_responses
 from seqferry.model.errors import ConfigError, ConflictError
 from seqferry.model.models import Status
 from seqferry.spec.build import build_mirror_spec
@@ -52,9 +52,9 @@ class StartTransfer(BaseModel):
     dst_prefix: str = ""
 
 
-@router.post("/start_transfer", responses=answers(400, 502, 504))
+@router.post("/start_transfer", responses=problem_responses(400, 502, 504))
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
-    """Starts a transfer; answers with its id at once. What cannot be read is an error in the status."""
+    """Starts a transfer and answers with its id immediately. A source that cannot be read is an error in the status."""
     named = body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix
     context.settings.policy.check(asked := build_mirror_spec(*named))
     if context.defaults:
@@ -90,7 +90,7 @@ async def transfer_status(transfer_id: str, context: ContextDep, request: Reques
 
 @router.post("/cancel/{transfer_id}")
 def cancel_mirror(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> None:
-    """Stops a transfer; one that has ended stays as it is."""
+    """Stops a transfer; has no effect if it has ended."""
     try:
         service.cancel(transfer_id, actor=actor)
     except ConflictError:
@@ -100,7 +100,7 @@ def cancel_mirror(transfer_id: ChangeableIdDep, service: ServiceDep, actor: Acto
 @crash_router.post("/crash_application")
 @crash_router.post("/crash", name="crash")
 def crash_application() -> None:
-    """Ends the process at once, as a crash would, to show that nothing is lost."""
+    """Ends the process immediately, as a crash would, to show that nothing is lost."""
     log.warning("crashing, as was asked")
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""``/api/v1/notices``: channels of notices, and what became of the notices to them."""
+"""``/api/v1/notices``: channels of notices, and the delivery of the notices to them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ChannelOut(BaseModel):
     to: str
     """Scheme and host of its address; the rest may be a secret."""
     events: list[str]
-    """Kinds of notices that it takes."""
+    """Kinds of notices that are sent to it."""
 
 
 class NoticeOut(BaseModel):
     subject_kind: str
-    """``transfer``, ``worker``, or ``mail``: one that the holder of a share link asked for."""
+    """``transfer``, ``worker``, or ``mail``: requested by the holder of a share link."""
     subject_id: str
     kind: str
     channel: str
@@ -37,10 +37,10 @@ class NoticeOut(BaseModel):
     attempts: int
     created_at: datetime
     next_at: datetime | None
-    """Time of the next try, of one that is pending."""
+    """Time of the next attempt if the notice is pending."""
     sent_at: datetime | None
     error: str | None
-    """Of the last try, without secrets."""
+    """Error of the last attempt, without secrets."""
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> NoticeOut:

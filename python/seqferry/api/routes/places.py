@@ -1,4 +1,4 @@
-"""``/api/v1/places`` and ``/api/v1/capabilities``: a look at storage, within what clients may read."""
+"""``/api/v1/places`` and ``/api/v1/capabilities``: listings and capabilities of storage that clients may read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from seqferry.api.deps import Context, ContextDep
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.api.problems import shorten
 from seqferry.doctor import capabilities
 from seqferry.engine.engine import LevelPage
@@ -24,7 +24,7 @@ from seqferry.spec.build import draft_spec
 router = APIRouter(prefix="/api/v1", tags=["places"])
 
 _ANY: Final = "s3://-/"
-"""Stands for the other place of a spec, which is never looked at."""
+"""Stands for the other place of a spec; no request is sent to it."""
 
 _CURSOR: Final = "^[A-Za-z0-9_-]{1,4096}={0,2}$"
 """The page token of the service, in base64: what it holds is the service's own."""
@@ -33,7 +33,7 @@ _CURSOR: Final = "^[A-Za-z0-9_-]{1,4096}={0,2}$"
 class FolderOut(BaseModel):
     name: str
     place: str
-    """To be asked for next."""
+    """The location to list next."""
 
 
 class FoundObject(BaseModel):
@@ -45,7 +45,7 @@ class FoundObject(BaseModel):
 
 
 class Level(BaseModel):
-    """One level of a place: as a folder shows it."""
+    """One level of a location: folders and objects."""
 
     place: str
     folders: list[FolderOut]
@@ -58,9 +58,9 @@ class CapabilityOut(BaseModel):
     topic: str
     text: str
     age_seconds: float | None
-    """Since it was found; null where it has no time."""
+    """Seconds since it was found; null where it has no time."""
     kept: bool
-    """Found by an earlier look."""
+    """True if an earlier request has found it."""
     advice: str | None
 
 
@@ -73,7 +73,7 @@ PlaceQuery = Annotated[str, Field(max_length=2048), Query(description="`s3://buc
 Word = Annotated[Annotated[str, Field(min_length=1, max_length=1024)] | SkipJsonSchema[None], Query()]
 
 
-@router.get("/places", summary="What lies at a place, one level", responses=answers(400, 403, 502, 504))
+@router.get("/places", summary="List one level of a bucket or prefix", responses=problem_responses(400, 403, 502, 504))
 async def browse(
     context: ContextDep,
     place: PlaceQuery = "s3://",
@@ -86,8 +86,8 @@ async def browse(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Level:
-    """Folders and objects below a prefix; without a place, buckets. Shows no more than clients may read
-    (`[server] read`), and asks no storage where that names all there is to show."""
+    """Folders and objects below a prefix; without a place, buckets. Shows only what clients may read
+    (`[server] read`), and sends no request if that setting names all there is to show."""
     if place.rstrip("/") == "s3:":
         if cursor is not None:
             raise UsageError("A list of buckets has one page; leave the cursor out.").about("cursor")
@@ -95,7 +95,7 @@ async def browse(
     location = _location(context, place, endpoint_url, region, profile)
     token = None if cursor is None else _token(cursor)
     with errors_about("place"):
-        page = await context.checks.look(
+        page = await context.checks.run(
             TransferSpec(location, location),
             lambda: context.service.level(location, limit=limit, continuation=token),
             operation="ListObjectsV2",
@@ -103,7 +103,9 @@ async def browse(
     return _level(location, page)
 
 
-@router.get("/capabilities", summary="What the storage of a place can do", responses=answers(400, 403, 502, 504))
+@router.get(
+    "/capabilities", summary="Capabilities of a storage service", responses=problem_responses(400, 403, 502, 504)
+)
 async def list_capabilities(
     context: ContextDep,
     place: PlaceQuery,
@@ -111,11 +113,11 @@ async def list_capabilities(
     region: Word = None,
     profile: Word = None,
 ) -> Capabilities:
-    """As `seqferry doctor` finds it: nothing is written, and answers are kept."""
+    """As `seqferry doctor` reports them: nothing is written, and answers are cached."""
     location = _location(context, place, endpoint_url, region, profile)
 
     with errors_about("place"):
-        found = await context.checks.look(
+        found = await context.checks.run(
             TransferSpec(location, location),
             lambda: capabilities.of_place(context.service, location),
             operation="ListObjectsV2",
@@ -134,7 +136,7 @@ async def list_capabilities(
 def _location(
     context: Context, place: str, endpoint_url: str | None, region: str | None, profile: str | None
 ) -> S3Location:
-    """A place that the policy lets clients look at.
+    """A location that the policy lets clients read.
 
     Raises:
         UsageError: it is no place in S3.
@@ -142,8 +144,8 @@ def _location(
     """
     given = draft_spec(place, _ANY, raw=True, endpoint_url=endpoint_url, region=region, profile=profile).source
     if not isinstance(given, S3Location):
-        raise UsageError("Only buckets can be looked at; write for example s3://bucket/prefix/.").about("place")
-    context.settings.policy.check_look(given)
+        raise UsageError("Only buckets can be listed; write for example s3://bucket/prefix/.").about("place")
+    context.settings.policy.check_browse(given)
     return given
 
 
@@ -154,7 +156,7 @@ async def _roots(context: Context, endpoint_url: str | None, region: str | None,
     named = [one for one in policy.roots if "/" in one.removeprefix("s3://")]
     folders = [FolderOut(name=one.removeprefix("s3://").rstrip("/"), place=one) for one in named]
     if not policy.roots or len(named) < len(policy.roots):
-        names = await context.checks.look(
+        names = await context.checks.run(
             TransferSpec(account, account), lambda: context.service.buckets(account), operation="ListBuckets"
         )
         known = {one.place for one in folders}

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ContextDep
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.model import prices
 from seqferry.model.errors import errors_about
@@ -22,7 +22,7 @@ from seqferry.service.service import Service
 router = APIRouter(prefix="/api/v1/previews", tags=["transfers"])
 
 _SECONDS: Final = 60.0
-"""Longest look at the two places: what was seen by then is answered, and said not to be all."""
+"""Time limit of a preview: the answer then covers a part of the objects, and says so."""
 
 
 class PreviewObject(BaseModel):
@@ -30,7 +30,7 @@ class PreviewObject(BaseModel):
     target_key: str
     size: int
     action: Literal["copy", "skip", "compare", "refuse", "leave_out"]
-    """``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    """``compare``: the listings do not suffice; the transfer compares both objects (HEAD) and may skip it."""
     because: str
 
 
@@ -47,10 +47,10 @@ class EstimateOut(BaseModel):
     month_dollars: float | None
     """For a month of storage of the copies."""
     price_region: str | None
-    """Region of AWS whose prices hold."""
+    """Region of AWS whose prices apply."""
     datasync_basic_dollars: float | None
     datasync_enhanced_dollars: float | None
-    """Asked by AWS DataSync for the same bytes, by mode."""
+    """Price of AWS DataSync for the same bytes, by mode."""
 
 
 class PreviewCause(BaseModel):
@@ -61,7 +61,7 @@ class PreviewCause(BaseModel):
     message: str
     """Of the first of them."""
     advice: str | None
-    """The next step; null where the message has it."""
+    """The next step; null if the message contains it."""
     count: int
     bytes: int
     keys: list[str]
@@ -70,36 +70,36 @@ class PreviewCause(BaseModel):
 
 class Preview(BaseModel):
     objects: list[PreviewObject]
-    """The first of them, as many as were asked for."""
+    """The first of them, up to the requested number."""
     complete: bool
-    """True when the totals are of all objects: a look ends after a minute."""
+    """True when the totals are of all objects: a preview ends after a minute."""
     totals: dict[str, Any]
     estimate: EstimateOut
     removals: list[str]
-    """Keys at the target that would be removed, as many as were asked for."""
+    """Keys at the target that would be removed, up to the requested number."""
     kept: str | None
-    """The reason why nothing would be removed, where that was asked for."""
+    """The reason why nothing would be removed although it was requested."""
     looked_up: int
-    """Objects that were read to see whether they can be, of those that would be copied."""
+    """Objects that were read as a test, of those that would be copied."""
     sampled: bool
     """True where not all of them were read: all up to 10,000, and then a sample."""
     causes: list[PreviewCause]
     """Causes for which objects would fail, the most frequent first."""
     nearest: list[str]
-    """Keys that are most like what was asked for, where nothing is selected."""
+    """The most similar keys, if nothing is selected."""
 
 
-@router.post("", summary="What a transfer would do, and what it would cost", responses=answers(400, 502, 504))
+@router.post("", summary="Preview a transfer and its cost", responses=problem_responses(400, 502, 504))
 async def preview_transfer(
     body: TransferRequest,
     context: ContextDep,
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
 ) -> Preview:
-    """Compares both places as the transfer would, and tries what it will do: objects that would be copied are read (one
-    byte of each), and an upload is created at the target and aborted. Nothing is copied or recorded.
+    """Compares source and target as the transfer would, and tests access: one byte of each object that would be copied
+    is read, and a multipart upload is created at the target and aborted. Nothing is copied or recorded.
 
-    `price` names a region of AWS whose list prices hold, whatever the storage is.
+    `price` names a region of AWS whose list prices apply, whatever the storage is.
     """
     if price is not None:
         with errors_about("price"):
@@ -141,8 +141,8 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
         estimate=EstimateOut(total_requests=estimate.total_requests, **asdict(estimate)),
         removals=removals,
         kept=kept,
-        **forecast.looks(),
-        nearest=[] if forecast.met else service.nearest(spec),
+        **forecast.check_data(),
+        nearest=[] if forecast.source_objects else service.nearest(spec),
     )
 
 

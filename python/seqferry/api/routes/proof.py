@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from seqferry.api.authentication import REPORT_TICKET, TICKETS
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
-from seqferry.api.documented import answers
-from seqferry.api.guard import REPORT_TICKET, TICKETS
+from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import Submitted
 from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/v1", tags=["proof"])
 tickets = APIRouter(prefix=TICKETS.rstrip("/"), tags=["proof"])
 
 MOST_FINDINGS = 1000
-"""That an answer holds; the number of all is beside them."""
+"""Entries in an answer; the total number is in another field."""
 
 _DOCUMENT_HEADERS: Final = {
     # ``sandbox`` gives it an origin of its own: the tokens of the page are out of its reach.
@@ -77,9 +77,9 @@ class HeadOut(BaseModel):
 
 @router.get(
     "/transfers/{transfer_id}/report",
-    summary="Everything on record of a transfer",
+    summary="The report of a transfer",
     response_class=StreamingResponse,
-    responses=answers(400)
+    responses=problem_responses(400)
     | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
 def get_report(
@@ -89,10 +89,10 @@ def get_report(
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
     page: Annotated[int, Query(ge=1, le=2**31)] = 1,
 ) -> StreamingResponse:
-    """Streams: JSON that can be checked by itself, CSV, or a document in HTML, of which each page has 10,000 objects.
+    """Streams the report as JSON that can be checked by itself, as CSV, or as HTML with 10,000 objects a page.
 
-    The record is looked at first; the header `Seqferry-Record` says `intact`, or `changed` where it is not as it was
-    written. `price` names a region of AWS whose list prices hold, whatever the storage is.
+    The record is checked first; the header `Seqferry-Record` says `intact`, or `changed` if it differs from what was
+    written. `price` names a region of AWS whose list prices apply, whatever the storage is.
     """
     if price is not None:
         prices.read_shipped(price)
@@ -114,7 +114,7 @@ def _stream_report(service: Service, wanted: ReportTicket) -> StreamingResponse:
 
 class TicketOut(BaseModel):
     path: str
-    """Of the download, relative to the address of the server: good for one request within a minute."""
+    """Address of the download, relative to the server's: valid for one request within a minute."""
     expires_at: datetime
 
 
@@ -122,7 +122,7 @@ class TicketOut(BaseModel):
     f"/transfers/{{transfer_id}}{REPORT_TICKET}",
     status_code=status.HTTP_201_CREATED,
     summary="A report, to be downloaded once without a token",
-    responses=answers(400),
+    responses=problem_responses(400),
 )
 def create_report_ticket(
     transfer_id: str,
@@ -131,7 +131,7 @@ def create_report_ticket(
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
     page: Annotated[int, Query(ge=1, le=2**31)] = 1,
 ) -> TicketOut:
-    """For links of a page, which carry no header. The role ``read`` is enough."""
+    """For links in a page, which cannot send a header. The role ``read`` is enough."""
     if price is not None:
         prices.read_shipped(price)
     return ticket_for(service, ReportTicket(service.status(transfer_id).id, format, price, page))
@@ -151,7 +151,7 @@ def ticket_for(service: Service, wanted: ReportTicket, *, link: str | None = Non
     "/{ticket}",
     summary="The report of a ticket, once",
     response_class=StreamingResponse,
-    responses=answers(400, 404)
+    responses=problem_responses(400, 404)
     | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
 def redeem_ticket(ticket: Annotated[str, ApiPath(max_length=64)], service: ServiceDep) -> StreamingResponse:
@@ -181,7 +181,7 @@ class VerificationOut(BaseModel):
     missing: int
     changed: int
     unreadable: int
-    """The storage does not show them, or does not give their bytes."""
+    """The storage does not return their attributes or their bytes."""
     content: int
     """Of those that are the same: all bytes were read, and have the digest on record."""
     size_only: int
@@ -189,14 +189,14 @@ class VerificationOut(BaseModel):
     differences: list[DifferenceOut]
     """At most 1,000 of them."""
     record: list[FindingOut]
-    """Changes to the receipt itself; at most 1,000 of them. Looked at once it has ended."""
+    """Changes to the receipt itself; at most 1,000 of them. Checked when the verification has ended."""
 
 
 @router.post(
     "/transfers/{transfer_id}/verify",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Look at the target again, today",
-    responses=answers(400, 409)
+    summary="Verify the target again",
+    responses=problem_responses(400, 409)
     | {status.HTTP_200_OK: {"model": Submitted, "description": "The same verification is unfinished and goes on"}},
 )
 def start_verification(
@@ -219,7 +219,7 @@ def start_verification(
     return Submitted(id=found.id)
 
 
-@router.get("/verifications/{transfer_id}", summary="The result of a verification", responses=answers(409))
+@router.get("/verifications/{transfer_id}", summary="The result of a verification", responses=problem_responses(409))
 def get_verification(transfer_id: str, service: ServiceDep) -> VerificationOut:
     """By its id: what was found so far, or at its end."""
     found = service.status(transfer_id)
@@ -245,16 +245,18 @@ Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$
     "/audit",
     summary="Check the record of all transfers",
     dependencies=[Depends(require_admin)],
-    responses=answers(400, 403),
+    responses=problem_responses(400, 403),
 )
 def get_audit(service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006 - FastAPI copies it
     """Compares everything on record with its hashes, and with heads of the ledger that were kept elsewhere."""
     return _audit(service, None, head)
 
 
-@router.get("/transfers/{transfer_id}/audit", summary="Check the record of one transfer", responses=answers(400))
+@router.get(
+    "/transfers/{transfer_id}/audit", summary="Check the record of one transfer", responses=problem_responses(400)
+)
 def get_audit_of_transfer(transfer_id: str, service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006
-    """As ``/audit``, of one transfer; the ledger is looked at as a whole."""
+    """As ``/audit``, for one transfer; the ledger is checked as a whole."""
     return _audit(service, service.status(transfer_id).id, head)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_client
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.api.problems import shorten
 from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.model.errors import PolicyError, UsageError
@@ -170,7 +170,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
     "",
     status_code=status.HTTP_201_CREATED,
     summary="Add a schedule",
-    responses=answers(400, 409, 502, 504),
+    responses=problem_responses(400, 409, 502, 504),
 )
 async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
@@ -211,7 +211,7 @@ def get_schedule_history(name: NameDep, service: ServiceDep) -> ScheduleHistory:
     return ScheduleHistory(events=[ScheduleEventOut.of(event) for event in schedules.history(service, name)])
 
 
-@router.patch("/{name}", summary="Change when it fires", responses=answers(400))
+@router.patch("/{name}", summary="Change when it fires", responses=problem_responses(400))
 def edit_schedule(name: ChangeableDep, body: ScheduleChange, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
     """Times before the change are not caught up."""
     edited = schedules.edit(service, name, actor=actor, expression=body.cron, timezone=body.timezone)
@@ -239,7 +239,7 @@ def resume_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -
     "/{name}/run",
     status_code=status.HTTP_202_ACCEPTED,
     summary="Submit its transfer now",
-    responses=answers(409),
+    responses=problem_responses(409),
 )
 def run_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleRunOut:
     """The outcome is ``failed`` with its message where no transfer could be submitted."""

@@ -1,4 +1,4 @@
-"""``/api/v1/share-links``: links by which others see a delivery without a token, made, listed and revoked."""
+"""``/api/v1/share-links``: create, list and revoke links that show a delivery without a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from seqferry.api.deps import ActorDep, IdentityDep, ServiceDep, full_id, is_client, is_own
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.model.errors import PolicyError, UsageError
 from seqferry.service import share_links
 from seqferry.service.service import Service
@@ -47,9 +47,9 @@ class ShareLinkOut(BaseModel):
 
 class ShareLinkMade(ShareLinkOut):
     url: str
-    """To be sent to people. It is shown this once."""
+    """The link to send. It is shown only in this answer."""
     token: str
-    """The part of it that opens the delivery."""
+    """The token, the secret part of the URL."""
 
 
 class ShareLinks(BaseModel):
@@ -57,13 +57,15 @@ class ShareLinks(BaseModel):
     """The newest first."""
 
 
-@router.post("", status_code=status.HTTP_201_CREATED, summary="Make a share link", responses=answers(400, 404, 409))
+@router.post(
+    "", status_code=status.HTTP_201_CREATED, summary="Make a share link", responses=problem_responses(400, 404, 409)
+)
 def create_share_link(
     body: ShareLinkRequest, service: ServiceDep, actor: ActorDep, identity: IdentityDep
 ) -> ShareLinkMade:
     """A client of the role ``submit`` shares its own transfers; ``admin`` all, and labels."""
     if (body.transfer is None) == (body.label is None):
-        raise UsageError("Say what the link shows: give 'transfer' or 'label'.").about("label")
+        raise UsageError("A share link needs a transfer or a label: give 'transfer' or 'label'.").about("label")
     transfer_id = None if body.transfer is None else full_id(body.transfer)
     _check_may_share(service, identity, transfer_id)
     share_links.base(service)  # before anything is made: a link without an address is of no use
@@ -72,7 +74,7 @@ def create_share_link(
     return ShareLinkMade(**_out(link).model_dump(), url=share_links.url(service, token), token=token)
 
 
-@router.get("", summary="Share links, newest first", responses=answers(404))
+@router.get("", summary="Share links, newest first", responses=problem_responses(404))
 def list_share_links(
     service: ServiceDep,
     transfer: Annotated[
@@ -86,7 +88,7 @@ def list_share_links(
 
 @router.delete("/{link_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke a share link")
 def revoke_share_link(link_id: str, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> None:
-    """At once. A client of the role ``submit`` revokes those that it has made, ``admin`` all."""
+    """Takes effect immediately. A client of the role ``submit`` revokes its own links, ``admin`` all."""
     link = share_links.by_id(service, link_id)
     if not identity.may("admin") and not is_client(identity, link.created_by):
         raise PolicyError(

@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
-from seqferry.api.documented import answers
+from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import (
     Chain,
     EngineSampleOut,
@@ -78,7 +78,7 @@ Time = Annotated[
     "",
     status_code=status.HTTP_202_ACCEPTED,
     summary="Start a transfer",
-    responses=answers(400, 409, 502, 504)
+    responses=problem_responses(400, 409, 502, 504)
     | {status.HTTP_200_OK: {"model": Submitted, "description": "The same transfer is unfinished and goes on"}},
 )
 async def submit_transfer(
@@ -90,7 +90,7 @@ async def submit_transfer(
         Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()
     ] = None,
 ) -> Submitted:
-    """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id.
+    """Checks both buckets, records the transfer and answers immediately; the same Idempotency-Key gives the same id.
 
     When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
@@ -118,7 +118,7 @@ async def submit_transfer(
     return Submitted(id=transfer_id)
 
 
-@router.get("", summary="Transfers, newest first", responses=answers(400))
+@router.get("", summary="Transfers, newest first", responses=problem_responses(400))
 def list_transfers(
     service: ServiceDep,
     state: Annotated[list[TransferState], Query(max_length=20, description="Any of these.")] = [],  # noqa: B006
@@ -144,7 +144,7 @@ def list_transfers(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> TransferPage:
-    """All filters that are given have to hold; ``text`` looks into id, name, source and target.
+    """Transfers that match all given filters; ``text`` searches id, name, source and target.
 
     ``POST /api/v1/actions`` takes the same ones.
     """
@@ -167,7 +167,7 @@ def list_transfers(
     )
 
 
-@router.get("/{transfer_id}", summary="One transfer, now", responses=answers(400))
+@router.get("/{transfer_id}", summary="One transfer, now", responses=problem_responses(400))
 def get_transfer(
     transfer_id: str,
     service: ServiceDep,
@@ -183,13 +183,13 @@ def get_transfer(
     return TransferNow.with_details(found, service.preflight(found.id), service.cost(found, price))
 
 
-@router.get("/{transfer_id}/chain", summary="A transfer with those that retry it, as one thing")
+@router.get("/{transfer_id}/chain", summary="A transfer and its retries")
 def get_chain(transfer_id: str, service: ServiceDep) -> Chain:
     """By the id of any of them."""
     return Chain.of(service.chain(transfer_id))
 
 
-@router.get("/{transfer_id}/objects", summary="The fate of each object", responses=answers(400))
+@router.get("/{transfer_id}/objects", summary="List the objects of a transfer", responses=problem_responses(400))
 def list_objects(
     transfer_id: str,
     service: ServiceDep,
@@ -201,7 +201,7 @@ def list_objects(
         Query(description="`time`: when they ended. Without it `key` with a prefix, else `found`."),
     ] = None,
     order: Annotated[Literal["asc", "desc"], Query()] = "asc",
-    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET, description="Objects to pass over, without a cursor.")] = 0,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET, description="Objects to skip, without a cursor.")] = 0,
     cursor: Annotated[
         Annotated[str, Field(pattern=OBJECT_CURSOR)] | SkipJsonSchema[None], Query(description=CURSOR)
     ] = None,
@@ -296,7 +296,8 @@ def list_engine_samples(
     "/events",
     summary="Events of all transfers as they happen",
     response_class=EventStream,
-    responses=answers(404) | {status.HTTP_200_OK: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses=problem_responses(404)
+    | {status.HTTP_200_OK: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def stream_all_events(
     context: ContextDep,
@@ -314,8 +315,8 @@ async def stream_all_events(
 ) -> EventStream:
     """Server-sent events of all transfers, those of each in their order, each with its ``transfer_id``.
 
-    With ``progress`` each unfinished transfer is sent as ``GET /api/v1/transfers`` shows it, at once and then at most
-    once a second when it has changed, and once more when it has ended. These have no ``id``.
+    With ``progress`` each unfinished transfer is sent as ``GET /api/v1/transfers`` shows it: immediately, then after a
+    change at most once a second, and once more when it has ended. These have no ``id``.
 
     Without ``Last-Event-ID`` the stream begins now, with an event named ``position`` whose ``id`` can be resumed from.
     A comment is sent each 15 seconds when there is nothing else.
@@ -324,11 +325,14 @@ async def stream_all_events(
     if transfer:
         wanted = frozenset([(await run_in_threadpool(context.service.status, one)).id for one in transfer])
     after = None if last_event_id is None else Position.parse(last_event_id)
-    return EventStream(context.hub.all.frames(wanted, after, progress=progress))
+    return EventStream(context.hub.feed.frames(wanted, after, progress=progress))
 
 
 @router.post(
-    "/{transfer_id}/cancel", status_code=status.HTTP_202_ACCEPTED, summary="Stop a transfer", responses=answers(409)
+    "/{transfer_id}/cancel",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Stop a transfer",
+    responses=problem_responses(409),
 )
 def cancel_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     return TransferOut.of(service.cancel(transfer_id, actor=actor))

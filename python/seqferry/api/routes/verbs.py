@@ -13,8 +13,8 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, Context, ContextDep
-from seqferry.api.documented import answers
-from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
+from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
+from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import DESCRIPTION, DescribedBody, SourcesBody, Submitted, TransferRequest
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api/v1", tags=["verbs"])
 
 _TRANSFERS: Final = "/api/v1/transfers"
 _NOT_OF_SPECS: Final = {"yes", *DESCRIPTION}
-_GOES_ON: Final[dict[int | str, dict[str, Any]]] = answers(400, 409, 502, 504) | {
+_GOES_ON: Final[dict[int | str, dict[str, Any]]] = problem_responses(400, 409, 502, 504) | {
     status.HTTP_200_OK: {"model": Submitted, "description": "The same one is unfinished and goes on"}
 }
 KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()]
@@ -45,7 +45,7 @@ class MoveRequest(TransferRequest):
     """Objects to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
 
 
-class RemovalRequest(DescribedBody, body_of(OneEndpoint, Filters)):
+class RemovalRequest(DescribedBody, create_body_model(OneEndpoint, Filters)):
     """Objects to remove; as the options of ``seqferry rm``."""
 
     model_config = DOCUMENTED
@@ -63,7 +63,7 @@ class RemovalRequest(DescribedBody, body_of(OneEndpoint, Filters)):
     """The number of objects that the client has seen: where it is another by now, nothing is removed."""
 
 
-class CheckRequest(DescribedBody, SourcesBody, body_of(Endpoints, Filters)):
+class CheckRequest(DescribedBody, SourcesBody, create_body_model(Endpoints, Filters)):
     """Places to compare; as the options of ``seqferry check``."""
 
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
@@ -80,7 +80,7 @@ class CheckRequest(DescribedBody, SourcesBody, body_of(Endpoints, Filters)):
         return self.model_dump(exclude={"recursive", "one_way", *DESCRIPTION}) if self.recursive else None
 
 
-class CleanupRequest(DescribedBody, body_of(OneEndpoint)):
+class CleanupRequest(DescribedBody, create_body_model(OneEndpoint)):
     """Open uploads to abort; as the options of ``seqferry cleanup``."""
 
     model_config = DOCUMENTED
@@ -115,7 +115,7 @@ async def start_removal(
     body: RemovalRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Removes objects, each on record before it is removed."""
-    most = None if body.yes or body.expected is not None else removals.UNASKED
+    most = None if body.yes or body.expected is not None else removals.MAX_UNCONFIRMED
     spec = context.spec_of(
         body, lambda one: removals.build_remove_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
     )
@@ -136,7 +136,7 @@ async def start_cleanup(
     body: CleanupRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Aborts multipart uploads that were never completed."""
-    most = None if body.yes or body.expected is not None else removals.UNASKED
+    most = None if body.yes or body.expected is not None else removals.MAX_UNCONFIRMED
     spec = context.spec_of(
         body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
     )

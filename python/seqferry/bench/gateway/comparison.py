@@ -15,7 +15,7 @@ from seqferry.bench.gateway.disks import Folder
 from seqferry.bench.gateway.experiments import Experiment, GatewayParameters, experiments, job_bytes
 from seqferry.bench.gateway.tools import Figures, Programs
 from seqferry.bench.machine import load
-from seqferry.bench.stopping import end_as_by_ctrl_c
+from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.model.errors import UsageError
 
 
@@ -105,7 +105,7 @@ def run(wanted: GatewayPlan, tell: RunListener) -> GatewayOutcome:
     """
     outcome = GatewayOutcome(load_before=load())
     made: dict[str, Path] = {}
-    with end_as_by_ctrl_c():
+    with exit_as_interrupted():
         try:
             for folder in wanted.folders:
                 made[folder.name] = _new_folder(folder)

@@ -42,7 +42,7 @@ class Folder:
 
 
 def folders(written: Sequence[str], needed: int) -> list[Folder]:
-    """The folders as given, looked at; nothing stays written.
+    """The facts about the given folders; nothing stays written.
 
     Args:
         needed: bytes that must be free in each.

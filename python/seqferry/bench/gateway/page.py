@@ -11,9 +11,9 @@ from seqferry.bench.gateway import report
 from seqferry.bench.plots import Plot
 
 _EXPLAINED: Final = (
-    "Each run is a process of its own, of dd or fio; folders take turns, and the first one of a round rotates. Figures "
-    "are medians, with the lowest and the highest run. dd counts until the folder has taken all (oflag=dsync: each "
-    "block), fio as it measures by itself."
+    "Each run is one process of dd or fio. A round has one run for each folder; each round begins with another folder. "
+    "Figures are medians, with the lowest and the highest run. dd measures until all data is on the disk (oflag=dsync: "
+    "after each block); fio reports its own measurement."
 )
 
 

@@ -19,9 +19,9 @@ from seqferry.bench.machine import load
 from seqferry.bench.methods import base_environment
 from seqferry.bench.stage import data as dataset
 from seqferry.bench.stage.data import Dataset, Digests
-from seqferry.bench.stage.way import ARCHIVE, Staging, Way
-from seqferry.bench.stage.ways import NAMES, InstalledWays, available, unmount
-from seqferry.bench.stopping import end_as_by_ctrl_c
+from seqferry.bench.stage.staging import ARCHIVE, Staging, StagingMethod
+from seqferry.bench.stage.staging_methods import NAMES, InstalledStagingMethods, available, unmount
+from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -46,12 +46,12 @@ class StageParameters:
     read: float = 5.0
     """Percent of the files that are read in place."""
     tasks: int = 100
-    """Tasks that savings are told for."""
+    """Number of tasks that savings are computed for."""
     warm_up: int = 1
     repetitions: int = 3
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what makes no sense."""
+        """Raises UsageError for values that are not valid."""
         unknown = [name for name in self.ways if name not in NAMES]
         if unknown:
             raise UsageError(f"--ways {', '.join(unknown)}: there is no such way. There are: {', '.join(NAMES)}.")
@@ -67,7 +67,7 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A comparison that can start: the data was looked at, and the programs found."""
+    """A comparison that can start: the data was listed, and the programs were found."""
 
     parameters: StageParameters
     storage: Storage
@@ -76,7 +76,7 @@ class StagePlan:
     """Prefix of the data in its bucket."""
     source: Storage
     data: Dataset
-    installed: InstalledWays
+    installed: InstalledStagingMethods
     read: tuple[str, ...]
     """Names that are read in place."""
 
@@ -173,7 +173,7 @@ def run(plan: StagePlan, *, work_folder: Path | None, tell: StageListener) -> St
     """
     outcome = StageOutcome(load_before=load(), left_out=list(plan.installed.left_out))
     folder = _make_folder(work_folder, plan.disk_bytes)
-    with end_as_by_ctrl_c():
+    with exit_as_interrupted():
         try:
             _Runner(plan, folder, tell, outcome).all()
         except (KeyboardInterrupt, BrokenPipeError):
@@ -262,7 +262,7 @@ class _Runner:
             for way in [*ways[turn:], *ways[:turn]]:
                 self._record(self._once(way, round_))
 
-    def _with_archive(self, reference: Path) -> list[Way]:
+    def _with_archive(self, reference: Path) -> list[StagingMethod]:
         """Puts one tar of the data into the bucket; the ways that need one, none where it cannot be written."""
         plan = self._plan
         archive = self._folder / ARCHIVE
@@ -281,7 +281,7 @@ class _Runner:
             archive.unlink()
         return wanted
 
-    def _with_plugin(self, ways: list[Way]) -> list[Way]:
+    def _with_plugin(self, ways: list[StagingMethod]) -> list[StagingMethod]:
         """Installs the plugin of Nextflow for this comparison; the ways without those that need it, where it cannot."""
         command = f"{self._plan.installed.commands['seqferry']} nextflow install-plugin --plugins-dir"
         made = measure.run(
@@ -302,7 +302,7 @@ class _Runner:
         self._outcome.runs.append(run)
         self._tell.ran(run)
 
-    def _once(self, way: Way, round_: int) -> StageRun:
+    def _once(self, way: StagingMethod, round_: int) -> StageRun:
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         arrived, mount, scratch = folder / "arrived", folder / "mount", folder / "scratch"
         for each in (arrived, mount, scratch):
@@ -337,7 +337,7 @@ class _Runner:
             shutil.rmtree(folder, ignore_errors=True)
         return StageRun(way.name, round_, cost, error, mismatch)
 
-    def _differs(self, way: Way, arrived: Path) -> str | None:
+    def _differs(self, way: StagingMethod, arrived: Path) -> str | None:
         if way.delivers in ("files", "task"):
             return dataset.compare(arrived, self._plan.data, self._digests)
         if way.delivers == "archive":
@@ -346,7 +346,7 @@ class _Runner:
         return None if said[:1] == [self._sum_of_read()] else "not what is stored: what was read in place differs"
 
     def _sum_of_read(self) -> str:
-        """SHA-256 of the contents that are read in place, one after the other; asked for once."""
+        """SHA-256 of the contents that are read in place, one after the other; computed once."""
         if self._read_sum is None:
             digest = hashlib.sha256()
             for name in self._plan.read:

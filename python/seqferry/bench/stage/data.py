@@ -55,7 +55,7 @@ class Dataset:
 
     def requests_of_files(self) -> int:
         """Requests that download all files one by one, with their listing."""
-        gets = sum(requests.parts_of(each, inside=False) for each in self.files.values())
+        gets = sum(requests.count_parts(each, inside=False) for each in self.files.values())
         return gets + self.listings()
 
     def requests_of_mount(self, names: Iterable[str]) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from seqferry.bench.machine import installed_version
-from seqferry.bench.stage.way import ARCHIVE, Staging, Way
+from seqferry.bench.stage.staging import ARCHIVE, Staging, StagingMethod
 
 _AMAZON: Final = "nf-amazon"
 _OURS: Final = f"nf-seqferry@{installed_version()}"
@@ -50,12 +50,12 @@ def _quote(text: str) -> str:
 
 def _files(each: Staging, *, plug: str, directive: str, given: str, channel: str, script: str) -> dict[str, str]:
     where = shlex.quote(str(each.arrived))
-    told = f'set -e; {script}{_COUNT}; rmdir {where}; ln -s "$(readlink -f data)" {where}'
+    command = f'set -e; {script}{_COUNT}; rmdir {where}; ln -s "$(readlink -f data)" {where}'
     client = "client { s3PathStyleAccess = true }"
     if each.endpoint_url:
         client = f"client {{ endpoint = {_quote(each.endpoint_url)}; s3PathStyleAccess = true }}"
     plugins = f"plugins {{ id {_quote(plug)} }}\n" if plug else ""
-    pipeline = _PIPELINE.format(directive=directive, input=given, script=_quote(told), channel=channel)
+    pipeline = _PIPELINE.format(directive=directive, input=given, script=_quote(command), channel=channel)
     return {
         "main.nf": pipeline,
         "nextflow.config": f"{plugins}aws {{ region = {_quote(each.region)}; {client} }}\n",
@@ -108,8 +108,8 @@ def _way(
     *tools: str,
     with_archive: bool = False,
     with_plugin: bool = False,
-) -> Way:
-    return Way(
+) -> StagingMethod:
+    return StagingMethod(
         name,
         what,
         "task",
@@ -152,4 +152,4 @@ PIPELINES: Final = (
     ),
 )
 STANDARD: Final = "nextflow"
-"""The way that savings in a task are told against, where it was measured."""
+"""The method that savings in a task are compared with, if it was measured."""

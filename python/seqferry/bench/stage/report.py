@@ -15,8 +15,8 @@ from seqferry.bench.recommend import few_runs
 from seqferry.bench.spread import FEWEST, Spread
 from seqferry.bench.stage import pipelines
 from seqferry.bench.stage.comparison import StageOutcome, StagePlan, StageRun
-from seqferry.bench.stage.way import Way
-from seqferry.bench.stage.ways import STANDARD
+from seqferry.bench.stage.staging import StagingMethod
+from seqferry.bench.stage.staging_methods import STANDARD
 from seqferry.model.formatting import count, duration, size
 
 SCHEMA: Final = 1
@@ -78,7 +78,7 @@ def run_facts(run: StageRun) -> dict[str, Any]:
     }
 
 
-def _result(plan: StagePlan, way: Way, runs: Sequence[StageRun], archive_bytes: int) -> Row:
+def _result(plan: StagePlan, way: StagingMethod, runs: Sequence[StageRun], archive_bytes: int) -> Row:
     own = [run for run in runs if run.way == way.name]
     costs = [run.cost for run in own if run.error is None and run.cost is not None]
     return {
@@ -122,7 +122,7 @@ def _rank(results: Sequence[Row], delivers: str) -> list[Row]:
 
 
 def _standard(ranked: Sequence[Row], name: str) -> Row | None:
-    """The way that savings are told against: the usual one, else the slowest."""
+    """The method that savings are compared with: the usual one, else the slowest."""
     return next((each for each in ranked if each["way"] == name), ranked[-1] if ranked else None)
 
 
@@ -158,7 +158,7 @@ def _overlap(one: Row, other: Row) -> bool:
 
 
 def _saving(best: Row, standard: Row, tasks: int) -> str:
-    """Savings of the best way against the standard one, for so many tasks."""
+    """Savings of the best method against the usual one, for so many tasks."""
     if best is standard:
         return f"It is {standard['what']}, the usual way."
     seconds = (_median(standard) - _median(best)) * tasks
@@ -172,8 +172,8 @@ def _saving(best: Row, standard: Row, tasks: int) -> str:
     ]
     saves = [text for amount, text in found if amount > 0]
     costs = [text for amount, text in found if amount < 0]
-    told = f"For {count(tasks, 'task')}, against {standard['what']}, it saves {_and(saves) if saves else 'nothing'}"
-    return told + (f" and takes {_and(costs)} more." if costs else ".")
+    text = f"For {count(tasks, 'task')}, against {standard['what']}, it saves {_and(saves) if saves else 'nothing'}"
+    return text + (f" and takes {_and(costs)} more." if costs else ".")
 
 
 def _change(amount: float, text: str, tasks: int = 1, noun: str = "") -> tuple[float, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seqferry.proof.auditing import AuditCounts
 
 audit = typer.Typer(
-    help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/guarantees/audit.md).",
+    help="Check the recorded history against its hashes. See docs/guarantees/audit.md.",
     no_args_is_help=True,
 )
 
@@ -24,18 +24,18 @@ audit = typer.Typer(
 @audit.command("verify")
 def verify(
     transfer: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this transfer, and the ledger. Without: all.")
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer and the ledger. Default: all transfers.")
     ] = None,
     head: Annotated[
         list[str] | None,
         typer.Option(
-            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="A head that you have kept; may be repeated."
+            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="Ledger head that you have kept. Can be repeated."
         ),
     ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Find everything on record that is not as it was written. Exit code 3 when something is found.
+    """Report all records that were changed. Exit code 3 if there are any.
 
     Example: seqferry audit verify --head 14-9f3c...
     """
@@ -65,23 +65,26 @@ def verify(
 @audit.command("adopt")
 def adopt(
     transfer: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this transfer. Without: all that are older.")
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer. Default: all older transfers.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Name them, and seal nothing.")
+        bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Show the records without sealing them.")
     ] = False,
     expect: Annotated[
         int | None,
         typer.Option(
-            "--expect", metavar="N", min=0, help="Do it only if so many are adopted, as --dry-run has counted them."
+            "--expect",
+            metavar="N",
+            min=0,
+            help="Proceed only if exactly N records are adopted, as counted by --dry-run.",
         ),
     ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Seal, as they are now, records from before the audit key. Look at them first: this is your word for them.
+    """Seal records that are older than the audit key as they are now. Check them first: sealing vouches for them.
 
-    Each is named. Exit code 3 when one cannot be adopted, since it was changed or has not ended.
+    Each record is printed. Exit code 3 if a record cannot be adopted because it was changed or has not ended.
     """
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
@@ -108,7 +111,8 @@ def adopt(
 
 @audit.command("anchor")
 def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Write the head of the ledger as an anchor now, where [audit] anchor says. Workers do so by themselves."""
+    """Write the ledger head to the anchor location now. Workers do this automatically. The location is [audit]
+    anchor."""
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         written = session.service.anchor()
         if as_json:
@@ -119,13 +123,13 @@ def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) ->
         else:
             print(written.uri)
             if written.locked_until is None:
-                display.say("  note      the storage does not lock it: give [audit] retention, and Object Lock")
+                display.say("  note      the object is not locked: set [audit] retention, with Object Lock")
         return exits.OK
 
 
 @audit.command("head")
 def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Print the head of the ledger. Keep it where whoever may write to the database may not."""
+    """Print the ledger head. Keep it where users with write access to the database cannot change it."""
     with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         found = session.service.ledger_head()
         if as_json:
@@ -158,7 +162,7 @@ def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
     result = "nothing was changed" if not found else f"{text.count(found, 'finding')}"
     lines = [f"Checked {what} and a ledger of {checked.entries:,}: {result}."]
     notes: dict[str, Any] = {
-        "  no key     the record is kept without a key: only accidental changes show": bool(checked.entries)
+        "  no key     the record has no key: only accidental changes are detected": bool(checked.entries)
         and not checked.keyed,
         f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
             checked.keyed and checked.without_key

@@ -6,7 +6,7 @@ import typer
 
 
 def aws(context: typer.Context) -> int:
-    """`aws s3 cp` and `aws s3 ls` as Nextflow's task wrappers call them, through Seqferry's engine."""
+    """Run `aws s3 cp` or `aws s3 ls` of a Nextflow task with Seqferry."""
     from seqferry.nextflow import shim
 
     return shim.run("aws", context.args)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
+from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.commands.bench_stage import stage
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seqferry.bench.gateway.comparison import GatewayRun
     from seqferry.bench.transfer import MeasuredRun, Outcome
 
-bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
+bench = typer.Typer(help="Measure transfers and shares on your own storage.", rich_markup_mode=None)
 bench.command()(stage)
 
 
@@ -35,7 +35,7 @@ class BenchTarget:
         str,
         typer.Argument(
             metavar="S3_URI",
-            help="s3://bucket/prefix/: objects are written below it, in a fresh prefix of the bench's own.",
+            help="s3://bucket/prefix/. Objects are written below a new prefix in it.",
         ),
     ]
 
@@ -52,7 +52,7 @@ class BenchTransfer:
             "--workload",
             envvar="SEQFERRY_BENCH_WORKLOAD",
             metavar="NxSIZE",
-            help="Files to move, as 2GiB, 20x256MiB or 10000x100KiB. May be repeated, or divided by commas. "
+            help="Files to transfer: 2GiB, 20x256MiB or 10000x100KiB. Separate with commas, or repeat. "
             "Default: 1x128MiB,100x64KiB.",
         ),
     ] = None
@@ -62,7 +62,7 @@ class BenchTransfer:
             "--direction",
             envvar="SEQFERRY_BENCH_DIRECTION",
             metavar="WAY",
-            help="upload, download or both; copy (from S3 to S3), or all.",
+            help="upload, download, both, copy (S3 to S3) or all.",
         ),
     ] = "both"
     copy_from: Annotated[
@@ -71,7 +71,7 @@ class BenchTransfer:
             "--copy-from",
             envvar="SEQFERRY_BENCH_COPY_FROM",
             metavar="S3_URI",
-            help="Another bucket or prefix that copies are made from. Default: the same.",
+            help="Source prefix of copies. Default: the target.",
         ),
     ] = None
     methods: Annotated[
@@ -80,8 +80,9 @@ class BenchTransfer:
             "--methods",
             envvar="SEQFERRY_BENCH_METHODS",
             metavar="NAMES",
-            help="Only these: boto3, boto3-tuned, crt, aws, s5cmd, rclone, seqferry; with Transfer Acceleration "
-            "boto3-tuned-accelerated, seqferry-accelerated; for copies boto3-copy. Default: all that are installed.",
+            help="Methods to run: boto3, boto3-tuned, crt, aws, s5cmd, rclone, seqferry; with Transfer "
+            "Acceleration boto3-tuned-accelerated, seqferry-accelerated; for copies boto3-copy. Default: "
+            "all that are installed.",
         ),
     ] = None
     threads: Annotated[
@@ -90,7 +91,7 @@ class BenchTransfer:
             "--threads",
             envvar="SEQFERRY_BENCH_THREADS",
             metavar="N,N,...",
-            help="Measure methods that take a number of threads with each of these. Default: their own choice.",
+            help="Thread counts to measure, for methods that take one. Default: the method's own.",
         ),
     ] = None
     threads_up: Annotated[
@@ -99,7 +100,7 @@ class BenchTransfer:
             "--threads-up",
             envvar="SEQFERRY_BENCH_THREADS_UP",
             metavar="N,N,...",
-            help="The same for uploads alone. Default: those of --threads.",
+            help="Thread counts for uploads. Default: --threads.",
         ),
     ] = None
     threads_down: Annotated[
@@ -108,7 +109,7 @@ class BenchTransfer:
             "--threads-down",
             envvar="SEQFERRY_BENCH_THREADS_DOWN",
             metavar="N,N,...",
-            help="The same for downloads alone. Default: those of --threads.",
+            help="Thread counts for downloads. Default: --threads.",
         ),
     ] = None
     part_size: Annotated[
@@ -117,13 +118,16 @@ class BenchTransfer:
             "--part-size",
             envvar="SEQFERRY_BENCH_PART_SIZE",
             metavar="SIZE,...",
-            help="Measure methods that take a part size with each of these, as 8MiB,64MiB. Default: their own choice.",
+            help="Part sizes to measure, as 8MiB,64MiB, for methods that take one. Default: the method's own.",
         ),
     ] = None
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed", envvar="SEQFERRY_BENCH_SEED", metavar="N", help="Makes the same random data as another run."
+            "--seed",
+            envvar="SEQFERRY_BENCH_SEED",
+            metavar="N",
+            help="Seed of the random data, to repeat a run with the same data.",
         ),
     ] = None
     baseline: Annotated[
@@ -132,7 +136,7 @@ class BenchTransfer:
             "--baseline",
             envvar="SEQFERRY_BENCH_BASELINE",
             metavar="REPORT.json",
-            help="An earlier report: its best stands beside the figures as the previous best.",
+            help="Earlier report to compare with.",
         ),
     ] = None
     acceleration: Annotated[
@@ -141,11 +145,13 @@ class BenchTransfer:
             "--acceleration",
             envvar="SEQFERRY_BENCH_ACCELERATION",
             metavar="WHEN",
-            help="Transfer Acceleration, which costs extra: auto (where the bucket has it), on (or refuse), off.",
+            help="Transfer Acceleration, which costs extra. auto: if the bucket has it enabled. on: required. "
+            "off: not used.",
         ),
     ] = "auto"
     keep: Annotated[
-        bool, typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Leave the objects in the bucket.")
+        bool,
+        typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Keep the objects in the bucket."),
     ] = False
 
 
@@ -157,7 +163,7 @@ class BenchFolders:
 
     folders: Annotated[
         list[str],
-        typer.Argument(metavar="DIR...", help="Folders to compare, also as NAME=DIR; with --merge: reports."),
+        typer.Argument(metavar="DIR...", help="Folders to compare, or NAME=DIR."),
     ]
 
 
@@ -173,24 +179,32 @@ class BenchGateway:
             "--size",
             envvar="SEQFERRY_BENCH_SIZE",
             metavar="SIZE",
-            help="Of the medium file, as 64MiB; all other sizes scale with it.",
+            help="Size of the medium file, as 64MiB. Other sizes scale with it.",
         ),
     ] = "1GiB"
     rounds: Annotated[
         int,
         typer.Option(
-            "--rounds", envvar="SEQFERRY_BENCH_ROUNDS", metavar="N", help="Runs of small files; of others a quarter."
+            "--rounds",
+            envvar="SEQFERRY_BENCH_ROUNDS",
+            metavar="N",
+            help="Runs of small files. Other experiments have a quarter of them.",
         ),
     ] = 12
     seconds: Annotated[
         int,
         typer.Option(
-            "--seconds", envvar="SEQFERRY_BENCH_SECONDS", metavar="N", help="Of each run of fio at most; 0: no limit."
+            "--seconds",
+            envvar="SEQFERRY_BENCH_SECONDS",
+            metavar="N",
+            help="Time limit of each fio run in seconds. 0: no limit.",
         ),
     ] = 60
     merge: Annotated[
         bool,
-        typer.Option("--merge", envvar="SEQFERRY_BENCH_MERGE", help="Put reports side by side; nothing is measured."),
+        typer.Option(
+            "--merge", envvar="SEQFERRY_BENCH_MERGE", hidden=True, help="Combine reports as `bench merge` does."
+        ),
     ] = False
 
 
@@ -200,12 +214,11 @@ class Reports:
 
     PANEL: ClassVar = "Arguments"
 
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORT.json...", help="Reports of one kind of bench.")]
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORT.json...", help="Reports of the same bench.")]
 
 
 @bench.callback()
-def _group() -> None:
-    """Measure on your own storage."""
+def _group() -> None: ...
 
 
 @bench.command()
@@ -219,10 +232,11 @@ def transfer(
     endpoint: OneEndpoint,
     shown: BenchOutput,
 ) -> int:
-    """Compare the ways to move files to and from your bucket: speed, CPU time and memory of each, verified.
+    """Compare transfer tools on your bucket: speed, CPU and memory.
 
-    boto3 as it is and tuned, AWS's CRT client, the AWS CLI, s5cmd, rclone and seqferry move the same random files, in
-    turns, each run a process of its own. What arrives is compared byte for byte; nothing is left in the bucket.
+    Runs boto3 (default and tuned), the AWS CRT client, the AWS CLI, s5cmd, rclone and seqferry on the same
+    random files. Each run is a separate process. Results are compared byte by byte, and the objects are
+    deleted.
     """
     from seqferry.bench import compare
     from seqferry.bench import output as folder_of
@@ -288,10 +302,10 @@ def transfer(
 def gateway(
     folders: BenchFolders, given: BenchGateway, into: ReportFolder, preview: Preview, shown: BenchOutput
 ) -> int:
-    """Compare folders, as shares of gateways and disks, by dd and fio: small, large, and asynchronous work.
+    """Compare folders on shares and disks with dd and fio.
 
-    The experiment of the AWS Storage Blog, on any folders: each in turn, medians, spread and outliers kept, a page
-    with three charts, and a recommendation. What is written is removed.
+    Repeats the experiment of the AWS Storage Blog on any folders. Reports medians, spread, outliers, three
+    charts and a recommendation. Test files are deleted.
     """
     if given.merge:
         return _merge([Path(each) for each in folders.folders], into.output, shown)
@@ -332,7 +346,7 @@ def gateway(
 
 @bench.command(name="merge")
 def merge_reports(reports: Reports, into: ReportFolder, shown: BenchOutput) -> int:
-    """Put reports of several places and days side by side: of bench gateway, or of bench transfer."""
+    """Combine reports of `bench gateway` or `bench transfer`."""
     return _merge(reports.reports, into.output, shown)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
+from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables
 from seqferry.spec.option_groups import OneEndpoint
@@ -25,7 +25,7 @@ class StagedData:
     PANEL: ClassVar = "Arguments"
 
     source: Annotated[
-        str, typer.Argument(metavar="S3_URI", help="s3://bucket/prefix/: the input of a task. It is only read.")
+        str, typer.Argument(metavar="S3_URI", help="s3://bucket/prefix/: input data of a task. It is only read.")
     ]
 
 
@@ -41,9 +41,9 @@ class BenchStage:
             "--ways",
             envvar="SEQFERRY_BENCH_WAYS",
             metavar="NAMES",
-            help="Only these: aws-recursive, s5cmd, seqferry, aws-tar, seqferry-tar, aws-pipe, seqferry-pipe, unpack, "
-            "mount-cp, mount-tar, mount-read, nextflow, nextflow-tar, nextflow-pipe, nextflow-seqferry, "
-            "nextflow-unpack. Default: all that this machine can go.",
+            help="Methods to run: aws-recursive, s5cmd, seqferry, aws-tar, seqferry-tar, aws-pipe, "
+            "seqferry-pipe, unpack, mount-cp, mount-tar, mount-read, nextflow, nextflow-tar, "
+            "nextflow-pipe, nextflow-seqferry, nextflow-unpack. Default: all that are available here.",
         ),
     ] = None
     read: Annotated[
@@ -52,13 +52,16 @@ class BenchStage:
             "--read",
             envvar="SEQFERRY_BENCH_READ",
             metavar="PERCENT",
-            help="Percent of the files that are read in place.",
+            help="Percentage of the files that mount-read reads in place.",
         ),
     ] = 5.0
     tasks: Annotated[
         int,
         typer.Option(
-            "--tasks", envvar="SEQFERRY_BENCH_TASKS", metavar="N", help="Tasks that the savings are told for."
+            "--tasks",
+            envvar="SEQFERRY_BENCH_TASKS",
+            metavar="N",
+            help="Number of tasks for which savings are estimated.",
         ),
     ] = 100
     scratch: Annotated[
@@ -67,7 +70,7 @@ class BenchStage:
             "--scratch",
             envvar="SEQFERRY_BENCH_SCRATCH",
             metavar="S3_URI",
-            help="Where one tar of the data is written, below a fresh prefix. Default: the bucket of the data.",
+            help="Prefix for a tar of the data. Default: the bucket of the data.",
         ),
     ] = None
 
@@ -82,14 +85,14 @@ def stage(
     endpoint: OneEndpoint,
     shown: BenchOutput,
 ) -> int:
-    """Compare the ways to bring the objects of a prefix to a task: file by file, as one tar, by a mount.
+    """Compare methods of staging input data for a task.
 
-    Recursive copies, one tar copied, piped to tar and unpacked, a mount with cp and with tar, a part of the files read
-    in place, and a task of Nextflow, on your own data; medians, spread, and a verdict with what it saves.
+    Measures recursive copies, one tar (copied, piped, unpacked), mounts and a Nextflow task on your own data.
+    Reports medians, spread and the estimated savings.
     """
     from seqferry.bench import output as folder_of
     from seqferry.bench.stage import comparison, page, report
-    from seqferry.bench.stage.ways import NAMES
+    from seqferry.bench.stage.staging_methods import NAMES
 
     names = [name.strip() for each in given.ways or () for name in each.split(",") if name.strip()]
     asked = comparison.StageParameters(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import AnswerFormat, Unsigned, merge
+from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
@@ -22,7 +22,7 @@ from seqferry.spec.validation import check_place
 if TYPE_CHECKING:
     from seqferry.engine.caches import CachedPlace, DiskCache
 
-cache = typer.Typer(help="Look at the disk cache of mounts, check it, empty it and fill it.", rich_markup_mode=None)
+cache = typer.Typer(help="List, fill, verify and clear the disk cache of mounts.", rich_markup_mode=None)
 
 _LOOK: Final = 0.2
 """Seconds between two looks at whether Ctrl-C has come."""
@@ -81,7 +81,7 @@ class Warming:
     PANEL: ClassVar = "Options"
 
     pin: Annotated[
-        bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep it: other objects never push it out.")
+        bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Pin the prefix: its blocks are never evicted.")
     ] = False
     max_cache_size: options.MaxCacheSize = None
     max_bandwidth: options.PlainBandwidth = None
@@ -93,14 +93,13 @@ class Emptying:
 
     PANEL: ClassVar = "Options"
 
-    everything: Annotated[bool, typer.Option("--all", envvar="SEQFERRY_CACHE_ALL", help="Empty the whole cache.")] = (
+    everything: Annotated[bool, typer.Option("--all", envvar="SEQFERRY_CACHE_ALL", help="Clear the whole cache.")] = (
         False
     )
 
 
 @cache.callback()
-def _group() -> None:
-    """Look at the disk cache of mounts, check it, empty it and fill it."""
+def _group() -> None: ...
 
 
 def _open(folder: Path, max_size: int | None = None) -> DiskCache:
@@ -150,7 +149,7 @@ def warm(
     unsigned: Unsigned,
     form: AnswerFormat,
 ) -> int:
-    """Read everything below a prefix into the cache. What is there already is not fetched again."""
+    """Read a prefix into the cache. Cached blocks are not fetched again."""
     from seqferry.engine import caches
 
     location = _location(prefix.place, endpoint, anonymous=unsigned.no_sign_request)
@@ -190,7 +189,7 @@ def warm(
 
 @cache.command()
 def ls(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form: AnswerFormat) -> int:
-    """List cached objects: last use (UTC), cached bytes, bytes of the object, name; pinned ones with a star."""
+    """List cached objects. Columns: last use (UTC), cached bytes, object size, * if pinned, name."""
     from seqferry.engine import caches
 
     found = caches.list_cached(_existing(cached.folder), _prefix(prefix, endpoint))
@@ -220,7 +219,7 @@ def ls(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form
 
 @cache.command()
 def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form: AnswerFormat) -> int:
-    """Read every cached block and drop those that are damaged. They are fetched again when they are read."""
+    """Read all cached blocks and drop damaged ones. They are fetched again when they are read."""
     from seqferry.engine import caches
 
     found = caches.verify(_existing(cached.folder), _prefix(prefix, endpoint))
@@ -231,7 +230,7 @@ def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, 
                 "verified", bucket=one.bucket, key=one.key, sound=one.sound, damaged=one.damaged, busy=one.busy
             )
         elif one.damaged or one.busy:
-            what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not looked at"
+            what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not checked"
             print(text.printable(f"s3://{one.bucket}/{one.key}: {what}"))
     if not form.as_json:
         display.say(f"{len(found)} objects: {sum(one.sound for one in found)} blocks sound, {damaged} damaged.")
@@ -242,7 +241,7 @@ def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, 
 def rm(
     cached: CacheFolder, prefix: CachedPrefix, emptying: Emptying, endpoint: CachedEndpoint, form: AnswerFormat
 ) -> int:
-    """Remove objects from the cache, and the pin of the prefix. Objects in use stay."""
+    """Remove objects from the cache and unpin the prefix. Objects in use are kept."""
     from seqferry.engine import caches
 
     if (prefix.place is None) != emptying.everything:

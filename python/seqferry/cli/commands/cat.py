@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
+from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import display
-from seqferry.cli.storage import new_engine
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
@@ -45,7 +45,8 @@ class Part:
     places: Annotated[
         list[str],
         typer.Argument(
-            metavar="URI...", help="s3://bucket/key; several in their order; those that * and ? select, by key."
+            metavar="URI...",
+            help="s3://bucket/key. Several objects are printed in the given order, wildcard matches by key.",
         ),
     ]
     bytes: Annotated[
@@ -54,22 +55,22 @@ class Part:
             "--range",
             envvar="SEQFERRY_RANGE",
             metavar="FIRST-LAST",
-            help="0-99 = the first 100 bytes; 100- = from there on; -100 = the last 100.",
+            help="Byte range. 0-99: first 100 bytes. 100-: from byte 100. -100: last 100 bytes.",
         ),
     ] = "0-"
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version of one object."),
+        typer.Option(
+            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Print this version of the object."
+        ),
     ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
-    ] = False
+    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
 
 
 def cat(part: Part, endpoint: OneEndpoint) -> int:
-    """Print bytes of objects on standard output, one after another, each of one version of it.
+    """Print objects to standard output.
 
-    Without --range whole objects are printed, as by cp URI... -, which proves each first.
+    Without --range, objects are verified before they are printed, as with `seqferry cp URI... -`.
     """
     if part.version_id is not None and (len(part.places) > 1 or (has_wildcard(part.places[0]) and not part.raw)):
         raise UsageError("--version-id is that of one object; name one.")
@@ -81,7 +82,7 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     engine = new_engine()
     # All are looked at before a byte is printed.
     places = [each for place in places for each in (_select(engine, place) if not part.raw else [place])]
-    found = [reading.facts(engine, place, part.version_id) for place in places]
+    found = [reading.head_object(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]
     with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
         for place, facts, (first, last) in zip(places, found, spans, strict=True):
@@ -118,7 +119,7 @@ def _select(engine: Engine, place: S3Location) -> list[S3Location]:
         place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile
     )
     spec = identity.resolve(asked)
-    return [replace(place, key=key) for key in reading.select(engine, spec)]
+    return [replace(place, key=key) for key in reading.select_keys(engine, spec)]
 
 
 def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:
@@ -149,7 +150,7 @@ def _parse(written: str) -> tuple[int | None, int | None]:
     found = _RANGE.fullmatch(written.strip())
     first, last = (None, None) if found is None else (int(each) if each else None for each in found.groups())
     if (first is None and last is None) or (first is not None and last is not None and last < first):
-        raise UsageError(f"--range {written} is no range; write 0-99, 100- or -100.")
+        raise UsageError(f"--range {written} is not a range; write 0-99, 100- or -100.")
     return first, last
 
 
@@ -159,5 +160,5 @@ def _within(wanted: tuple[int | None, int | None], size: int, written: str) -> t
     if first is None:
         return max(size - (last or 0), 0), size - 1
     if first >= size and (first, size) != (0, 0):
-        raise UsageError(f"--range {written} begins behind the end: the object has {size} bytes.")
+        raise UsageError(f"--range {written} begins after the end: the object has {size} bytes.")
     return first, size - 1 if last is None else min(last, size - 1)

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Described, Output, Places, merge
+from seqferry.cli import options, pipes, spec_arguments
+from seqferry.cli.option_groups import Described, Output, Places, merge
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.spec import identity
 from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SelectionOptions, SpeedOptions
@@ -25,20 +25,26 @@ class Comparison:
 
     verify: Annotated[
         Verify,
-        typer.Option(
-            "--verify",
-            envvar="SEQFERRY_VERIFY",
-            help="checksum = a checksum or digest, where there is none both sides are read; auto = equal sizes are "
-            "enough where there is none; content = both sides are always read.",
+        options.common(
+            typer.Option(
+                "--verify",
+                envvar="SEQFERRY_VERIFY",
+                help="How to compare. checksum: compare checksums, and read both sides if there is none. auto: "
+                "equal sizes are enough if there is none. content: read both sides.",
+            )
         ),
     ] = "checksum"
     one_way: Annotated[
         bool,
-        typer.Option("--one-way", envvar="SEQFERRY_ONE_WAY", help="What only DST has is no difference."),
+        options.common(
+            typer.Option("--one-way", envvar="SEQFERRY_ONE_WAY", help="Ignore objects that exist only at DST.")
+        ),
     ] = False
     combined: Annotated[
         bool,
-        typer.Option("--combined", envvar="SEQFERRY_COMBINED", help="Print identical objects too, marked =."),
+        options.common(
+            typer.Option("--combined", envvar="SEQFERRY_COMBINED", help="Also print identical objects, marked =.")
+        ),
     ] = False
 
 
@@ -46,10 +52,13 @@ class Comparison:
 class DetachOption:
     """Option to leave the check to a worker."""
 
-    PANEL: ClassVar = "Output"
+    PANEL: ClassVar = "Transfer"
 
     detach: Annotated[
-        bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the check, print its id and return.")
+        bool,
+        options.common(
+            typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the check, print its id and return.")
+        ),
     ] = False
 
 
@@ -66,14 +75,14 @@ def check(
     described: Described,
     output: Output,
 ) -> int:
-    """Compare SRC with DST and change nothing: what differs is printed, and the exit code is 3.
+    """Compare SRC with DST and print differences. Exit code 3 if there are any.
 
-    Marks: * differs, + only in SRC, - only in DST, ! could not be compared, = identical (with --combined).
+    Marks: * differs, + only at SRC, - only at DST, ! could not be compared, = identical (with --combined).
     """
     from seqferry.spec import check as check_spec
 
-    pipes.refuse(places, "check")
-    given = selecting.spec_arguments(places, selection, filters, names, access, endpoints) | merge(comparison)
+    pipes.reject_streams(places, "check")
+    given = spec_arguments.build(places, selection, filters, names, access, endpoints) | merge(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))
@@ -82,7 +91,7 @@ def check(
             return start_detached(
                 session, session.service.submission(spec, actor=actor(), description=described.description)
             )
-        transfer_id, code = session.carry(spec, description=described.description)
+        transfer_id, code = session.submit_and_follow(spec, description=described.description)
         if not (session.as_json or session.quiet):
             _report(session, transfer_id, combined=combined)
         return code

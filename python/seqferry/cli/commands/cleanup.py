@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merge
+from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model import prices
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -41,7 +41,7 @@ class Age:
             "--older-than",
             envvar="SEQFERRY_OLDER_THAN",
             metavar="AGE",
-            help="Uploads that were begun longer ago: an age as 7d or 12h, or a time. Default: 7d.",
+            help="Abort uploads started before this time: an age, as 7d or 12h, or a date.",
         ),
     ] = "7d"
 
@@ -55,10 +55,10 @@ def cleanup(
     start: Start,
     output: Output,
 ) -> int:
-    """Abort multipart uploads that nobody has completed, and whose parts are paid for.
+    """Abort incomplete multipart uploads, whose parts are billed.
 
-    Uploads of unfinished transfers in the records of this state folder are left alone. Uploads of other programs look
-    like any other: choose an age that none of them takes.
+    Uploads of unfinished transfers in this state folder are kept. Uploads of other programs are aborted too:
+    choose an age that none of them reaches.
     """
     from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
 
@@ -76,7 +76,7 @@ def cleanup(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,

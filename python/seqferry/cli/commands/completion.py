@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 import typer
 
-from seqferry.cli import exits, fingers, tree
+from seqferry.cli import command_tree, exits, foreign_commands
 from seqferry.model.errors import SeqferryError, UsageError
 
 if TYPE_CHECKING:
@@ -65,12 +65,15 @@ complete -c seqferry -a '(__seqferry)'
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="The shell.")],
+    shell: Annotated[Shell, typer.Argument(help="Name of the shell.")],
     line: Annotated[
-        str | None, typer.Option("--line", hidden=True, envvar="SEQFERRY_COMPLETION_LINE", help="Words for this line.")
+        str | None, typer.Option("--line", hidden=True, envvar="SEQFERRY_COMPLETION_LINE", help="Complete this line.")
     ] = None,
 ) -> int:
-    """Print the completion script of a shell: commands, options, buckets, prefixes and transfer ids complete."""
+    """Print the completion script of a shell.
+
+    It completes commands, options, buckets, prefixes and transfer ids.
+    """
     if line is None:
         print(_SCRIPTS[shell], end="")
         return exits.OK
@@ -133,9 +136,9 @@ def _split(line: str) -> tuple[list[str], str]:
 
 def _command(typed: list[str]) -> tuple[Any, list[str]]:
     """The command that the words lead to, and the words that follow it."""
-    command, rest = tree.tree(), list(typed)
+    command, rest = command_tree.tree(), list(typed)
     with contextlib.suppress(UsageError):
-        rest = fingers.translate(rest) if rest else rest
+        rest = foreign_commands.translate(rest) if rest else rest
     while rest and hasattr(command, "commands"):
         if rest[0].startswith("-"):
             rest = rest[1:]
@@ -147,7 +150,7 @@ def _command(typed: list[str]) -> tuple[Any, list[str]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    context = tree.context(command, ())
+    context = command_tree.context(command, ())
     return {
         name: parameter
         for parameter in command.get_params(context)
@@ -241,7 +244,7 @@ def _buckets(rest: list[str], start: str) -> Iterator[str]:
     from seqferry.engine.engine import Engine
 
     try:
-        found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_of(rest, ""))}
+        found = {name for name, _ in buckets.list_buckets(Engine(max_requests=8), _place_of(rest, ""))}
     except SeqferryError:
         found = _buckets_of_transfers(rest)
     yield from (f"s3://{name}/" for name in sorted(found) if name.startswith(start))

@@ -20,13 +20,12 @@ _HIDDEN: Final = "(set, not shown)"
 
 
 @config.callback()
-def _group() -> None:
-    """Show and check the configuration."""
+def _group() -> None: ...
 
 
 @config.command()
 def show(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Print each setting with its value and where it comes from. Secrets are not shown."""
+    """Print each setting, its value and its origin. Secrets are not printed."""
     settings = Settings.load(state_dir=state_dir)
     rows = list(_rows(settings))
     if as_json:
@@ -43,7 +42,7 @@ def show(as_json: options.Json = False, state_dir: options.StateDir = None) -> i
 
 @config.command()
 def check(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """See that configuration, state folder and database can be used. Prints what is wrong and what to do."""
+    """Check the configuration, the state folder and the database."""
     settings = Settings.load(state_dir=state_dir)
     problems = list(_problems(settings))
     if as_json:
@@ -54,7 +53,7 @@ def check(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
         for problem in problems:
             display.say(text.printable(problem))
         if not problems:
-            print(f"The configuration can be used; the database is {settings.database_label}.")
+            print(f"The configuration is valid; the database is {settings.database_label}.")
     return exits.FAILED if problems else exits.OK
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat
+from seqferry.cli.option_groups import AnswerFormat
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqferry.cost.workload import Workload
 
 cost = typer.Typer(
-    help="Compute costs on AWS, by list prices or by your own: nothing is asked or started.",
+    help="Estimate AWS costs from list prices.",
     rich_markup_mode=None,
 )
 
@@ -28,7 +28,7 @@ _Against = Annotated[
         "--against",
         envvar="SEQFERRY_COST_AGAINST",
         metavar="OTHER",
-        help="Another one, side by side with the first. May be repeated.",
+        help="Alternative to compare with. Can be repeated.",
     ),
 ]
 _Machine = Annotated[
@@ -37,7 +37,7 @@ _Machine = Annotated[
         "--machine",
         envvar="SEQFERRY_COST_MACHINE",
         metavar="TYPE",
-        help="Machine of EC2 whose hours are counted too.",
+        help="EC2 instance type to include in the cost.",
     ),
 ]
 _ClassName = Annotated[
@@ -51,7 +51,7 @@ _ClassName = Annotated[
 ]
 _Outside = Annotated[
     bool,
-    typer.Option("--outside", envvar="SEQFERRY_COST_OUTSIDE", help="What is read leaves AWS, to the internet."),
+    typer.Option("--outside", envvar="SEQFERRY_COST_OUTSIDE", help="Data is read from outside AWS (internet egress)."),
 ]
 
 
@@ -63,12 +63,10 @@ class StoredData:
 
     size: Annotated[
         str,
-        typer.Option(
-            "--size", envvar="SEQFERRY_COST_SIZE", metavar="SIZE", help="Bytes in all, as 11.88TiB or 8785GB."
-        ),
+        typer.Option("--size", envvar="SEQFERRY_COST_SIZE", metavar="SIZE", help="Total size, as 11.88TiB or 8785GB."),
     ]
     objects: Annotated[
-        int, typer.Option("--objects", envvar="SEQFERRY_COST_OBJECTS", metavar="N", help="Objects that hold them.")
+        int, typer.Option("--objects", envvar="SEQFERRY_COST_OBJECTS", metavar="N", help="Number of objects.")
     ] = 1
 
     def workload(self) -> Workload:
@@ -89,7 +87,7 @@ class CostFormat:
     PANEL: ClassVar = "Output"
 
     as_csv: Annotated[
-        bool, typer.Option("--csv", envvar="SEQFERRY_COST_CSV", help="Print CSV, a row for each line.")
+        bool, typer.Option("--csv", envvar="SEQFERRY_COST_CSV", help="Print CSV, one row per line item.")
     ] = False
 
 
@@ -101,11 +99,11 @@ class PriceOptions:
 
     region: Annotated[
         str,
-        typer.Option("--region", envvar="SEQFERRY_COST_REGION", metavar="NAME", help="Region whose prices hold."),
+        typer.Option("--region", envvar="SEQFERRY_COST_REGION", metavar="NAME", help="AWS region of the prices."),
     ] = "us-east-1"
     discount: Annotated[
         float,
-        typer.Option("--discount", envvar="SEQFERRY_COST_DISCOUNT", metavar="PERCENT", help="Off every price."),
+        typer.Option("--discount", envvar="SEQFERRY_COST_DISCOUNT", metavar="PERCENT", help="Discount on all prices."),
     ] = 0.0
     machine_discount: Annotated[
         float,
@@ -113,7 +111,7 @@ class PriceOptions:
             "--machine-discount",
             envvar="SEQFERRY_COST_MACHINE_DISCOUNT",
             metavar="PERCENT",
-            help="Off the hours of machines, where it is more: a Savings Plan, a reservation.",
+            help="Discount on instance hours if it is larger (Savings Plan, reserved instances).",
         ),
     ] = 0.0
     prices: Annotated[
@@ -122,7 +120,7 @@ class PriceOptions:
             "--prices",
             envvar="SEQFERRY_COST_PRICES",
             metavar="FILE",
-            help="Your own prices, in place of the list; `seqferry cost prices` prints the list to begin with.",
+            help="Price file. `seqferry cost prices` prints the default one.",
         ),
     ] = None
 
@@ -149,7 +147,7 @@ class CostOfGateway:
     PANEL: ClassVar = "Options"
 
     machine: Annotated[
-        str, typer.Option("--machine", envvar="SEQFERRY_COST_MACHINE", metavar="TYPE", help="Machine of EC2.")
+        str, typer.Option("--machine", envvar="SEQFERRY_COST_MACHINE", metavar="TYPE", help="EC2 instance type.")
     ] = "c5.4xlarge"
     disks: Annotated[
         str,
@@ -157,28 +155,33 @@ class CostOfGateway:
             "--disks",
             envvar="SEQFERRY_COST_DISKS",
             metavar="DISK,...",
-            help="Root and cache disk, as TYPE[:IOPS[:MB/s]][@GB]; one alone holds for both.",
+            help="Root and cache volume: TYPE[:IOPS[:MB/s]][@GB]. One value applies to both.",
         ),
     ] = "io1:4000,io1:1500"
     against: _Against = None
     root_size: Annotated[
         int,
-        typer.Option("--root-size", envvar="SEQFERRY_COST_ROOT_SIZE", metavar="GB", help="Of the root disk, in GiB."),
+        typer.Option(
+            "--root-size", envvar="SEQFERRY_COST_ROOT_SIZE", metavar="GB", help="Size of the root volume in GiB."
+        ),
     ] = 80
     cache_size: Annotated[
         int,
         typer.Option(
-            "--cache-size", envvar="SEQFERRY_COST_CACHE_SIZE", metavar="GB", help="Of the cache disk, in GiB."
+            "--cache-size", envvar="SEQFERRY_COST_CACHE_SIZE", metavar="GB", help="Size of the cache volume in GiB."
         ),
     ] = 512
     hours: Annotated[
         float,
-        typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Hours of the machine in the month."),
+        typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Instance hours per month."),
     ] = 730.0
     written: Annotated[
         str,
         typer.Option(
-            "--written", envvar="SEQFERRY_COST_WRITTEN", metavar="SIZE", help="Written through it in the month."
+            "--written",
+            envvar="SEQFERRY_COST_WRITTEN",
+            metavar="SIZE",
+            help="Data written through the gateway per month.",
         ),
     ] = "0"
 
@@ -195,8 +198,8 @@ class CostOfMirror:
             "--against",
             envvar="SEQFERRY_COST_AGAINST",
             metavar="WAY",
-            help="datasync-enhanced, datasync-basic, s3mirror or parts:SIZE. May be repeated. Default: the first "
-            "three.",
+            help="Alternative to compare with: datasync-enhanced, datasync-basic, s3mirror or parts:SIZE. Can "
+            "be repeated. Default: the first three.",
         ),
     ] = None
     part_size: Annotated[
@@ -205,12 +208,17 @@ class CostOfMirror:
             "--part-size",
             envvar="SEQFERRY_COST_PART_SIZE",
             metavar="SIZE",
-            help="Of parts that Seqferry copies. Default: 128 MiB.",
+            help="Part size of Seqferry. Default: 128MiB.",
         ),
     ] = None
     to_region: Annotated[
         str | None,
-        typer.Option("--to-region", envvar="SEQFERRY_COST_TO_REGION", metavar="NAME", help="Region of the target."),
+        typer.Option(
+            "--to-region",
+            envvar="SEQFERRY_COST_TO_REGION",
+            metavar="NAME",
+            help="Region of the target. Default: the same region.",
+        ),
     ] = None
     machine: _Machine = None
     machine_hours: Annotated[
@@ -223,7 +231,7 @@ class CostOfMirror:
             "--cpu-ms",
             envvar="SEQFERRY_COST_CPU_MS",
             metavar="N",
-            help="CPU milliseconds of s3mirror. Default: as its authors measured, in proportion.",
+            help="CPU milliseconds of s3mirror. Default: scaled from its authors' measurement.",
         ),
     ] = None
 
@@ -235,26 +243,32 @@ class CostOfStage:
     PANEL: ClassVar = "Options"
 
     tasks: Annotated[
-        int, typer.Option("--tasks", envvar="SEQFERRY_COST_TASKS", metavar="N", help="Tasks that each read it.")
+        int,
+        typer.Option("--tasks", envvar="SEQFERRY_COST_TASKS", metavar="N", help="Number of tasks that read the data."),
     ] = 1
     fraction: Annotated[
         float,
         typer.Option(
-            "--fraction", envvar="SEQFERRY_COST_FRACTION", metavar="PERCENT", help="Of the files that a task reads."
+            "--fraction",
+            envvar="SEQFERRY_COST_FRACTION",
+            metavar="PERCENT",
+            help="Percentage of the files that a task reads.",
         ),
     ] = 100.0
     storage_class: _ClassName = "STANDARD"
     machine: _Machine = None
     disk: Annotated[
         str | None,
-        typer.Option("--disk", envvar="SEQFERRY_COST_DISK", metavar="TYPE", help="Disk of each task: gp2, gp3 or st1."),
+        typer.Option(
+            "--disk", envvar="SEQFERRY_COST_DISK", metavar="TYPE", help="EBS volume of each task: gp2, gp3 or st1."
+        ),
     ] = None
     hours: Annotated[
-        float, typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Hours of a task.")
+        float, typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Hours per task.")
     ] = 1.0
     outside: _Outside = False
     nat: Annotated[
-        bool, typer.Option("--nat", envvar="SEQFERRY_COST_NAT", help="Traffic of the tasks passes a NAT gateway.")
+        bool, typer.Option("--nat", envvar="SEQFERRY_COST_NAT", help="Task traffic passes a NAT gateway.")
     ] = False
 
 
@@ -265,31 +279,33 @@ class CostOfStorage:
     PANEL: ClassVar = "Options"
 
     months: Annotated[
-        float, typer.Option("--months", envvar="SEQFERRY_COST_MONTHS", metavar="N", help="Months they are kept.")
+        float, typer.Option("--months", envvar="SEQFERRY_COST_MONTHS", metavar="N", help="Months of storage.")
     ] = 1.0
     storage_class: _ClassName = "STANDARD"
     against: _Against = None
     read: Annotated[
         str,
-        typer.Option("--read", envvar="SEQFERRY_COST_READ", metavar="SIZE", help="Read of them in all."),
+        typer.Option("--read", envvar="SEQFERRY_COST_READ", metavar="SIZE", help="Total size of all reads."),
     ] = "0"
     outside: _Outside = False
     archives: Annotated[
         int | None,
         typer.Option(
-            "--archives", envvar="SEQFERRY_COST_ARCHIVES", metavar="N", help="And the same packed into so many tars."
+            "--archives",
+            envvar="SEQFERRY_COST_ARCHIVES",
+            metavar="N",
+            help="Also compare with the same data in N tar archives.",
         ),
     ] = None
 
 
 @cost.callback()
-def _group() -> None:
-    """Compute costs on AWS, by list prices or by your own."""
+def _group() -> None: ...
 
 
 @cost.command()
 def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
-    """A Storage Gateway on EC2 for a month: its machine and its disks, side by side with other disks."""
+    """Cost of a Storage Gateway on EC2 for a month."""
     from seqferry.cost import gateway as costs
     from seqferry.cost.workload import parse_size
 
@@ -306,7 +322,7 @@ def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer
 
 @cost.command()
 def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
-    """Copying from bucket to bucket once, side by side with DataSync, S3Mirror and other sizes of parts."""
+    """Cost of copying between buckets once."""
     from seqferry.cost import mirror as costs
     from seqferry.cost.workload import parse_size
 
@@ -324,7 +340,7 @@ def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: Co
 
 @cost.command()
 def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
-    """Bringing data to tasks of a pipeline: file by file, as one tar, or read in place by a mount."""
+    """Cost of staging data for the tasks of a pipeline."""
     from seqferry.cost import stage as costs
 
     request = costs.StageRequest(
@@ -343,7 +359,7 @@ def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: Cost
 
 @cost.command()
 def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
-    """Keeping objects in S3: uploads, storage with the least sizes and times of its class, reads."""
+    """Cost of keeping objects in S3, with minimum sizes and durations."""
     from seqferry.cost import store as costs
     from seqferry.cost.workload import parse_size
 
@@ -361,7 +377,7 @@ def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: Co
 
 @cost.command()
 def prices() -> int:
-    """Print the list of prices, as the file that --prices takes."""
+    """Print the price list in the format of --prices."""
     from seqferry.model.prices import shipped_text
 
     print(shipped_text(), end="")

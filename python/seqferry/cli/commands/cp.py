@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Output, PipeOptions, Places, Pricing, Start
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
@@ -38,19 +38,20 @@ def cp(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Copy objects between S3 places, or between S3 and local files, durably and verified.
+    """Copy objects between S3 buckets, or between S3 and local files.
 
-    Within one S3 endpoint the storage itself copies the data; else it passes through this machine, checked on the way.
+    Within one S3 endpoint data is copied server-side. Otherwise it passes through this machine. Each object is
+    verified. An interrupted transfer can be resumed.
     """
-    if pipes.is_asked_for(places):
-        pipes.check(places, storage, start, output)
-        given = selecting.spec_arguments(
+    if pipes.is_stream(places):
+        pipes.check_options(places, storage, start, output)
+        given = spec_arguments.build(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
         return pipes.copy(output, speed, given, pipe, start.description)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
-    given = selecting.spec_arguments(
+    given = spec_arguments.build(
         places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
     )
     spec = build_spec(**given, **start_arguments(speed, start), allow_local=True)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def demo(
     scale: Annotated[
         float,
-        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the delivery; 1 is 1 GB."),
+        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the sample data in GB."),
     ] = 1.0,
     keep: Annotated[
         bool,
-        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the page and the buckets at the end, until Ctrl-C."),
+        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the server and the buckets running until Ctrl-C."),
     ] = False,
     no_progress: options.NoProgress = False,
 ) -> int:
-    """Show it all on an embedded S3 server: mirror a delivery, kill the worker half-way, go on, verify."""
+    """Run a demo: copy, kill the worker, resume and verify."""
     from seqferry.demo import scenario
 
     try:
@@ -43,7 +43,7 @@ def demo(
 
 
 def _tell(figures: Figures, *, keep: bool) -> None:
-    left = "until Ctrl-C the page stays" if keep else "no process, port or folder is left behind"
+    left = "the page stays until Ctrl-C" if keep else "no process, port or folder is left behind"
     for line in [*_summary(figures), f"  took        {text.duration(figures.total)} in all; {left}"]:
         print(line, flush=True)
 
@@ -59,7 +59,7 @@ def _summary(figures: Figures) -> list[str]:
         f"  delivered   {text.count(figures.objects, 'object')}, {text.size(figures.bytes)}",
         f"  mirrored    in {text.duration(copying)} with the worker's two starts, {text.rate(figures.bytes / copying)}",
         f"  killed      after {text.duration(kill.seconds)} at {kill.share:.0%} of the bytes: {whole}",
-        f"  resumed     at work again {text.duration(figures.back_after)} after the restart",
+        f"  resumed     working again {text.duration(figures.back_after)} after the restart",
         f"  repeated    0 of {len(kill.seen)} finished objects; 0 uploads left open",
         f"  verified    all objects read back in {text.duration(figures.verifying)}: as the vendor's md5sum.txt says",
     ]

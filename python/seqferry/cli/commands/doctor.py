@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import InspectedPlaces, Output
+from seqferry.cli.option_groups import InspectedPlaces, Output
 from seqferry.cli.output import display, text
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
@@ -30,13 +30,13 @@ class RefreshOption:
         typer.Option(
             "--refresh",
             envvar="SEQFERRY_REFRESH",
-            help="Ask the storage again what it can do, also where an earlier look is on record.",
+            help="Test the capabilities of the storage again and ignore recorded results.",
         ),
     ] = False
 
 
 def doctor(looked: InspectedPlaces, again: RefreshOption, endpoints: Endpoints, output: Output) -> int:
-    """Look at this machine, the database and the places, and say what to do about each trouble. Writes no object."""
+    """Check this machine, the database and the storage. Writes no object."""
     from seqferry.doctor.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)

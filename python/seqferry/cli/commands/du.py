@@ -23,7 +23,7 @@ def du(
     request_payer: options.RequestPayer = None,
     as_json: options.Json = False,
 ) -> int:
-    """Print how many objects are below a prefix, and their size in bytes, by storage class."""
+    """Print the number and size of objects by storage class."""
     written = place
     place, pattern = pattern_of(place)
     bucket, key = parse_uri(place)

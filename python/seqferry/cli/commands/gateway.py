@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import exits, listening, options
+from seqferry.cli import exits, metrics_address, options
 from seqferry.cli.commands import gateway_control
 from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LOOK: Final = 0.2
 """Seconds between two looks at whether a signal has come."""
 
-_METRICS: Final = "--metrics"
+_METRICS: Final = "--metrics-listen"
 
 _PREVIEW: Final = (
     "seqferry: Shares that clients write to are a preview: keep what instruments have written until it is in the "
@@ -40,8 +40,7 @@ gateway = typer.Typer(help="Serve buckets as NFS shares.", rich_markup_mode=None
 
 
 @gateway.callback()
-def _group() -> None:
-    """Serve buckets as NFS shares."""
+def _group() -> None: ...
 
 
 @gateway.command()
@@ -52,7 +51,7 @@ def serve(
             "--host",
             envvar="SEQFERRY_GATEWAY_HOST",
             metavar="ADDRESS",
-            help="Address to serve at. One beyond this machine needs a list of clients in each share.",
+            help="Address to listen on. A non-loopback address requires a client list for each share.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
@@ -63,7 +62,7 @@ def serve(
             metavar="N",
             min=0,
             max=65535,
-            help="Port of NFS and its mount protocol; 0: one that is free.",
+            help="Port for NFS and MOUNT. 0: a free port.",
         ),
     ] = 2049,
     memory: options.BlockMemory = None,
@@ -75,7 +74,8 @@ def serve(
         typer.Option(
             "--unsafe-cache",
             envvar="SEQFERRY_UNSAFE_CACHE",
-            help="Accept a cache in memory or on the network for shares that can be written: files may be lost.",
+            help="Allow a cache in memory or on a network file system for writable shares. Files may be lost.",
+            rich_help_panel="Cache",
         ),
     ] = False,
     take_over: options.TakeOver = False,
@@ -83,15 +83,19 @@ def serve(
         str | None,
         typer.Option(
             _METRICS,
+            "--metrics",
             envvar="SEQFERRY_GATEWAY_METRICS",
             metavar="HOST:PORT",
-            help="Offer GET /metrics for Prometheus and /healthz here, without a token.",
+            help="Serve /metrics (Prometheus) and /healthz on HOST:PORT, without a token.",
         ),
     ] = None,
     state_dir: options.StateDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Serve the shares of the configuration file until Ctrl-C or SIGTERM. Those with read_only = false are written."""
+    """Serve the shares of the configuration file until Ctrl-C or SIGTERM.
+
+    Shares with read_only = false are writable.
+    """
     settings = Settings.load(state_dir=state_dir)
     if not settings.shares:
         raise UsageError(
@@ -112,7 +116,7 @@ def serve(
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    place = None if metrics is None else listening.place(metrics, _METRICS)
+    place = None if metrics is None else metrics_address.place(metrics, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
 
 
@@ -176,9 +180,9 @@ def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
 
     host, port = place
     try:
-        gateway_metrics.offer(host, port, status)
+        gateway_metrics.serve(host, port, status)
     except OSError as why:
-        raise listening.unavailable(place, _METRICS, why) from None
+        raise metrics_address.unavailable(place, _METRICS, why) from None
 
 
 gateway_control.add_to(gateway)

@@ -20,12 +20,10 @@ GatewayCache = Annotated[
         "--cache",
         envvar="SEQFERRY_CACHE",
         metavar="DIR",
-        help="Cache of the gateway, as given to serve. Default: that of the only one that runs here.",
+        help="Cache of the gateway, as given to serve. Default: that of the only running gateway.",
     ),
 ]
-SharePath = Annotated[
-    str, typer.Argument(metavar="PATH", help="A file or folder, beginning with its share, as /runs/run42.")
-]
+SharePath = Annotated[str, typer.Argument(metavar="PATH", help="File or folder with its share name, as /runs/run42.")]
 
 _STATES = {"in_s3": "in S3", "ignored": "stays here"}
 """States whose words for people are others."""
@@ -51,8 +49,8 @@ def _cache_of(given: Path | None) -> Path:
     found = find_running()
     if not found:
         raise ConfigError(
-            "No gateway of yours runs on this machine: start one with seqferry gateway serve --cache DIR, or ask as "
-            "the user that it runs as."
+            "No gateway of this user runs on this machine: start one with seqferry gateway serve --cache DIR, or run "
+            "this command as the user of the gateway."
         )
     if len(found) > 1:
         named = ", ".join(str(cache) for cache in found)
@@ -67,7 +65,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """Show what waits in each share, what fails and why, and how fast it goes to the bucket."""
+    """Show pending and failing uploads and the upload rate of each share."""
     found = _ask(cache, "status")
     shares: list[dict[str, Any]] = found["shares"]
     if as_json:
@@ -81,7 +79,7 @@ def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
         for line in _share_lines(share):
             print(text.printable(line))
     if found["is_draining"]:
-        print("The gateway drains: it takes no changes, and ends when everything is in S3.")
+        print("The gateway is draining: it accepts no changes and ends when all files are in S3.")
     return exits.OK
 
 
@@ -114,11 +112,11 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing is None:
         return
     if writing["failure"] is not None:
-        yield f"{top}: nothing is written any more: {writing['failure']}"
+        yield f"{top}: writes have stopped: {writing['failure']}"
     if writing["claimed_by"] is not None:
         yield f"{top}: nothing is uploaded: {writing['claimed_by']}"
     if writing["oldest"] is not None:
-        yield f"{top}: the oldest that waits is {top}/{writing['oldest']['path']}"
+        yield f"{top}: the oldest pending file is {top}/{writing['oldest']['path']}"
     for one in writing["failing"]:
         tries = text.count(one["attempts"], "attempt")
         yield f"{top}/{one['path']}: failing, {tries} in {text.duration(one['seconds'])}: {one['cause']}"
@@ -128,15 +126,15 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
     if writing["unrecorded"]:
-        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not on record in seqferry status yet"
+        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded in seqferry status yet"
     if writing["ignored_files"]:
         yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
     if not writing["window_is_open"]:
-        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush sends them now"
+        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush uploads them now"
 
 
 def ls(path: SharePath, cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """List a folder of a share: which files are in S3, and which wait, are uploaded or fail."""
+    """List a folder of a share with the upload state of each file."""
     found = _ask(cache, "ls", path=path)
     names: list[dict[str, Any]] = found["names"]
     if as_json:
@@ -167,18 +165,22 @@ def _name_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 def flush(
     cache: GatewayCache = None,
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="A share, or a file or folder of one. Default: all shares.")
+        str | None, typer.Argument(metavar="[PATH]", help="Share, or a file or folder in it. Default: all shares.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when it is in S3 and on record, or fails.")
+        bool,
+        typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Wait until the files are in S3 and recorded, or fail."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Upload now what waits, also outside the upload window. What is written later waits as usual."""
-    from seqferry.engine.gateway_control import list_epochs, wait_for_record, watching
+    """Upload pending files now, even outside the upload window.
+
+    Files written later are uploaded as usual.
+    """
+    from seqferry.engine.gateway_control import list_epochs, open_process, wait_for_record
 
     cache = _cache_of(cache)
-    with watching(cache) as process:
+    with open_process(cache) as process:
         found = _ask(cache, "flush", path=path, wait=wait)
         if wait:
             found["is_recorded"] = wait_for_record(cache, list_epochs(cache), process)
@@ -187,7 +189,7 @@ def flush(
     elif wait:
         _say_end(found, f"Everything of {path or 'all shares'} is in S3.")
     else:
-        display.say(f"{text.count(found['waiting'], 'file')} go to the bucket now.")
+        display.say(f"{text.count(found['waiting'], 'file')} are being uploaded now.")
     return exits.FAILED if wait and not found["is_done"] else exits.OK
 
 
@@ -197,7 +199,7 @@ def _say_end(found: dict[str, Any], done: str) -> None:
     if found["is_done"]:
         display.say(text.printable(done))
     else:
-        display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway tries again.")
+        display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway retries them.")
     if not found["is_recorded"]:
         display.say(
             "It is not all on record in seqferry status yet: the database does not answer, or is busy. The cache keeps "
@@ -210,11 +212,11 @@ def refresh(
     cache: GatewayCache = None,
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="All folders below it as well."),
+        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Include subfolders."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Read the listing of a folder from the bucket again, to show what other programs have changed there."""
+    """Reload the listing of a folder from the bucket."""
     began = time.monotonic()
     found = _ask(cache, "refresh", path=path, recursive=recursive)
     if as_json:
@@ -226,7 +228,10 @@ def refresh(
 
 
 def conflicts(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """List files that lost against another program's object, and where they are kept."""
+    """List files that conflict with an object of another program.
+
+    Shows where each local file is kept.
+    """
     found = _ask(cache, "conflicts")
     rows: list[dict[str, Any]] = found["conflicts"]
     if as_json:
@@ -251,11 +256,11 @@ def _conflict_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def drain(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """Upload everything and end the gateway. Clients that write wait until a gateway serves the share again."""
-    from seqferry.engine.gateway_control import list_epochs, wait_for_end, watching
+    """Upload all files and stop the gateway. Writing clients wait until a gateway serves the share again."""
+    from seqferry.engine.gateway_control import list_epochs, open_process, wait_for_end
 
     cache = _cache_of(cache)
-    with watching(cache) as process:
+    with open_process(cache) as process:
         found = _ask(cache, "drain")
         # Its last act is to put on record what it has uploaded.
         has_ended = found["is_done"] and process is not None and wait_for_end(process)

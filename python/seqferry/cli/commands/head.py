@@ -18,8 +18,8 @@ from seqferry.spec.option_groups import OneEndpoint
 if TYPE_CHECKING:
     from seqferry.engine.buckets import ObjectFacts
     from seqferry.engine.engine import Engine
-from seqferry.cli.groups import AnswerFormat, Object, Version
-from seqferry.cli.storage import new_engine, object_at
+from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.option_groups import AnswerFormat, Object, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,16 @@ class Objects:
 
     PANEL: ClassVar = "Arguments"
 
-    places: Annotated[list[str], typer.Argument(metavar="URI...", help="s3://bucket/key; several in their order.")]
+    places: Annotated[
+        list[str],
+        typer.Argument(metavar="URI...", help="s3://bucket/key. Several objects are printed in the given order."),
+    ]
 
 
 def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
-    """Print what is known of objects without reading them: size, time, ETag, checksum, type and metadata.
+    """Print the properties of objects: size, ETag, checksum, metadata.
 
-    For its first bytes: seqferry cat --range 0-1023 URI.
+    To print the first bytes: seqferry cat --range 0-1023 URI.
     """
     if version.version_id is not None and len(objects.places) > 1:
         raise UsageError("--version-id is that of one object; name one.")
@@ -52,7 +55,7 @@ def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Ans
 def _print_facts(engine: Engine, place: S3Location, version_id: str | None, *, as_json: bool) -> None:
     from seqferry.preflight import reading
 
-    found = reading.facts(engine, place, version_id)
+    found = reading.head_object(engine, place, version_id)
     facts = _facts(found)
     if as_json:
         display.emit("head", uri=place.uri, **facts, metadata=dict(found.metadata))

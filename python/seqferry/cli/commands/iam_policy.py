@@ -16,9 +16,11 @@ from seqferry.spec.addresses import is_s3_uri, parse_uri
 
 
 def iam_policy(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/, s3://bucket/key, or a path.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/, s3://bucket/key, or a local path.")
+    ],
     target: Annotated[
-        str | None, typer.Argument(metavar="TARGET", help="The same; left out where there is one place.")
+        str | None, typer.Argument(metavar="TARGET", help="The same. Omit it for operations on one place.")
     ] = None,
     operation: Annotated[
         str,
@@ -26,7 +28,7 @@ def iam_policy(
             "--operation",
             envvar="SEQFERRY_IAM_OPERATION",
             metavar="NAME",
-            help=f"What is to be done: {', '.join(permissions.OPERATIONS)}.",
+            help=f"Operation: {', '.join(permissions.OPERATIONS)}.",
         ),
     ] = "copy",
     extras: Annotated[
@@ -35,23 +37,27 @@ def iam_policy(
             "--with",
             envvar="SEQFERRY_IAM_WITH",
             metavar="WHAT",
-            help=f"What else is carried, set or asked for: {', '.join(get_args(Extra))}. Can be repeated.",
+            help=f"Additional feature: {', '.join(get_args(Extra))}. Can be repeated.",
         ),
     ] = None,
     without_tags: Annotated[
-        bool, typer.Option("--without-tags", envvar="SEQFERRY_IAM_WITHOUT_TAGS", help="Tags are not carried.")
+        bool, typer.Option("--without-tags", envvar="SEQFERRY_IAM_WITHOUT_TAGS", help="Do not copy tags.")
     ] = False,
     relay: Annotated[
         bool,
         typer.Option(
             "--relay",
             envvar="SEQFERRY_IAM_RELAY",
-            help="The bytes pass through this machine, as between two storages.",
+            help="The data passes through this machine, as between two endpoints.",
         ),
     ] = False,
     side: Annotated[
         Literal["both", "source", "target"],
-        typer.Option("--side", envvar="SEQFERRY_IAM_SIDE", help="The identity of this side, where each has its own."),
+        typer.Option(
+            "--side",
+            envvar="SEQFERRY_IAM_SIDE",
+            help="Print the policy of one side only, if both sides use different identities.",
+        ),
     ] = "both",
     source_kms_key: Annotated[
         str | None,
@@ -68,11 +74,14 @@ def iam_policy(
     partition: Annotated[
         str,
         typer.Option(
-            "--partition", envvar="SEQFERRY_IAM_PARTITION", metavar="NAME", help="Also aws-cn and aws-us-gov."
+            "--partition",
+            envvar="SEQFERRY_IAM_PARTITION",
+            metavar="NAME",
+            help="AWS partition: aws, aws-cn or aws-us-gov.",
         ),
     ] = "aws",
 ) -> int:
-    """Print the least rights on AWS for an operation, as an IAM policy. Nothing is asked or changed."""
+    """Print a least-privilege IAM policy for an operation. No request is sent."""
     known = get_args(Extra)
     wanted = [one for word in extras or [] for one in word.split(",")]
     if unknown := [one for one in wanted if one not in known]:

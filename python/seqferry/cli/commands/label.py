@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Output
-from seqferry.cli.many import say, tell
-from seqferry.cli.record_groups import RecordedTransfer, Relabelling
+from seqferry.cli.bulk_control import report_results, say
+from seqferry.cli.option_groups import Output
 from seqferry.cli.session import actor, session_of
+from seqferry.cli.transfer_options import RecordedTransfer, Relabelling
 
 
 def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
-    """Give a transfer another name or other labels, as `seqferry label ID --name "Run 43"`; also one that has ended."""
+    """Change the name or the labels of a transfer.
+
+    The transfer may have ended.
+    """
     name, labels = change.given
     with session_of(output) as session:
         from seqferry.service import control
 
         status = control.describe(session.service, which.transfer, actor=actor(), name=name, labels=labels)
-        tell(session, [control.Result(status.id, status)])
+        report_results(session, [control.Result(status.id, status)])
         say(session, f"Written. See it with: {session.command('status', status.id)}")
     return 0

@@ -27,10 +27,13 @@ _SORTED_AT_MOST: Final = 100_000
 def ls(
     place: Annotated[
         str | None,
-        typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix; without it, the buckets are listed."),
+        typer.Argument(metavar="[URI]", help="s3://bucket or s3://bucket/prefix. Default: list buckets."),
     ] = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Everything below, with full keys.")
+        bool,
+        typer.Option(
+            "--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="List all objects below URI with their full keys."
+        ),
     ] = False,
     name: Annotated[
         str | None,
@@ -38,13 +41,17 @@ def ls(
             "--name",
             envvar="SEQFERRY_NAME",
             metavar="PATTERN",
-            help="Only objects whose name, what follows the last slash, matches, at any depth: '*.bam'.",
+            help="List objects whose name after the last slash matches, at any depth: '*.bam'.",
         ),
     ] = None,
     human_readable: HumanReadable = False,
     summarize: Annotated[
         bool,
-        typer.Option("--summarize", envvar="SEQFERRY_SUMMARIZE", help="Print their count and size at the end."),
+        typer.Option(
+            "--summarize",
+            envvar="SEQFERRY_SUMMARIZE",
+            help="Print the number and total size of the objects at the end.",
+        ),
     ] = False,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
@@ -53,7 +60,10 @@ def ls(
     request_payer: options.RequestPayer = None,
     as_json: options.Json = False,
 ) -> int:
-    """List objects with date (UTC), size in bytes and name; or buckets, where none is named."""
+    """List objects or buckets.
+
+    Columns: time (UTC), size in bytes, name.
+    """
     if place is None or place.rstrip("/") == "s3:":
         return _buckets(
             S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json, name=name
@@ -96,7 +106,7 @@ def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
 
     shown = 0
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
-    for bucket, created in buckets.names(engine_for(account), account):
+    for bucket, created in buckets.list_buckets(engine_for(account), account):
         if wanted is not None and not wanted.decide(bucket):
             continue
         shown += 1

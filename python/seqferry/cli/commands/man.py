@@ -9,22 +9,24 @@ from typing import Annotated, Any
 
 import typer
 
-from seqferry.cli import examples, exits, tree
+from seqferry.cli import command_tree, examples, exits, help_text
 from seqferry.cli.output import display
 from seqferry.model.errors import ConfigError, UsageError
 
 
 def man(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]", help="As cp, or tar ls. Without: of seqferry itself.")
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND]", help="Command, as cp or tar ls. Default: seqferry itself."),
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", envvar="SEQFERRY_MAN_DIR", help="Write the pages of all commands here.")
+        Path | None,
+        typer.Option("--dir", envvar="SEQFERRY_MAN_DIR", help="Write the manual pages of all commands to DIR."),
     ] = None,
 ) -> int:
-    """Print a manual page, or write all of them to a folder."""
-    root = tree.tree()
-    pages = {(): root, **dict(tree.walk(root))}
+    """Print a manual page, or write all manual pages to a folder."""
+    root = command_tree.tree()
+    pages = {(): root, **dict(command_tree.walk(root))}
     if directory is None:
         asked = tuple(command or ())
         if asked not in pages:
@@ -47,22 +49,19 @@ def page(command: Any, path: tuple[str, ...]) -> str:
 
 
 def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    context = tree.context(command, path)
     name = "-".join(("seqferry", *path))
     text = _plain(command.help or "").split("\n\n")
     yield f'.TH {_escape(name.upper())} 1 "" "Seqferry"'
     yield from (".SH NAME", f"{_escape(name)} \\- {_escape(text[0].rstrip('.'))}")
-    usage = " ".join(command.collect_usage_pieces(context))
-    yield from (".SH SYNOPSIS", f".B {_escape(' '.join(('seqferry', *path)))}", _escape(usage))
+    yield from (".SH SYNOPSIS", f".B {_escape(' '.join(('seqferry', *path)))}", _escape(help_text.usage(command)))
     yield ".SH DESCRIPTION"
     for paragraph in text:
         yield from (".PP", _escape(paragraph))
-    panels = command.panels(context) if hasattr(command, "panels") else _panels(command, context)
-    for panel, records in panels.items():
+    for panel, records in help_text.panels(command).items():
         yield f".SH {_escape(panel.upper())}"
         for words, what in records:
             yield from (".TP", f".B {_escape(words)}", _escape(_plain(what)))
-    if subcommands := [(sub, found) for sub, found in tree.walk(command, path) if len(sub) == len(path) + 1]:
+    if subcommands := [(sub, found) for sub, found in command_tree.walk(command, path) if len(sub) == len(path) + 1]:
         yield ".SH COMMANDS"
         for sub, found in subcommands:
             first = _plain(found.help or "").split("\n\n")[0]
@@ -75,15 +74,6 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
     for code, _, meaning in exits.TABLE:
         yield from (".TP", f".B {code}", _escape(meaning))
     yield from (".SH SEE ALSO", ".BR seqferry (1)")
-
-
-def _panels(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(context):
-        if (record := parameter.get_help_record(context)) is not None:
-            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            found.setdefault(kind, []).append(record)
-    return found
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import exits, mount_process, mount_words, mount_writes, options
+from seqferry.cli import exits, foreign_mount_options, mount_process, mount_write_options, options
 from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
@@ -42,41 +42,55 @@ _PREVIEW: Final = (
 
 def mount(
     place: Annotated[
-        str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix; s3:// may be left out.")
+        str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix. s3:// can be omitted.")
     ],
     directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="An empty folder. Not needed with --check.")
+        Path | None, typer.Argument(metavar="[DIR]", help="Empty folder. Not needed with --check.")
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
             "--check",
             envvar="SEQFERRY_CHECK",
-            help="Mount nothing: list everything and name the keys that cannot be files.",
+            help="Do not mount. List all keys that cannot be shown as files.",
+            rich_help_panel="Mount",
         ),
     ] = False,
     foreground: Annotated[
         bool,
-        typer.Option(
-            "--foreground", "-f", envvar="SEQFERRY_FOREGROUND", help="Serve in this process until Ctrl-C or umount."
+        options.common(
+            typer.Option(
+                "--foreground",
+                "-f",
+                envvar="SEQFERRY_FOREGROUND",
+                help="Run in the foreground until Ctrl-C or umount.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = False,
     metadata_ttl: Annotated[
         str,
-        typer.Option(
-            "--metadata-ttl",
-            envvar="SEQFERRY_METADATA_TTL",
-            metavar="SECONDS",
-            help="How long names and sizes are believed: seconds, indefinite, or minimal (ask each time).",
+        options.common(
+            typer.Option(
+                "--metadata-ttl",
+                envvar="SEQFERRY_METADATA_TTL",
+                metavar="SECONDS",
+                help="Time in seconds to cache names and sizes; indefinite; or minimal (no caching).",
+                rich_help_panel="Mount",
+            )
         ),
     ] = "60",
     consistency: Annotated[
         str,
-        typer.Option(
-            "--consistency",
-            envvar="SEQFERRY_CONSISTENCY",
-            metavar="MODE",
-            help="ttl: a file is as fresh as its listing; open: each open asks; frozen: nothing is asked twice.",
+        options.common(
+            typer.Option(
+                "--consistency",
+                envvar="SEQFERRY_CONSISTENCY",
+                metavar="MODE",
+                help="ttl: files are as fresh as the cached listing. open: check the object on each open. frozen: "
+                "never check again.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = "ttl",
     prefix: Annotated[
@@ -85,32 +99,39 @@ def mount(
             "--prefix",
             envvar="SEQFERRY_PREFIX",
             metavar="PREFIX",
-            help="Show what is below this prefix of URI alone, as at the end of URI.",
+            help="Mount only this prefix of URI.",
+            rich_help_panel="Mount",
         ),
     ] = None,
     read_only: Annotated[
         bool,
-        typer.Option(
-            "--read-only/--read-write",
-            envvar="SEQFERRY_READ_ONLY",
-            help="--read-write: what is written is in the cache (--cache DIR) when it is synced or closed, and then "
-            "goes to the bucket. A preview.",
+        options.common(
+            typer.Option(
+                "--read-only/--read-write",
+                envvar="SEQFERRY_READ_ONLY",
+                help="--read-write: allow writes (preview). Written files are stored in the cache (--cache) on "
+                "sync and close, and then uploaded.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = True,
     take_over: options.TakeOver = False,
-    settle: mount_writes.Settle = None,
-    storage_class: mount_writes.StorageClass = None,
-    ignore: mount_writes.Ignore = None,
-    markers: mount_writes.Markers = None,
-    upload_window: mount_writes.UploadWindow = None,
-    max_upload_bandwidth: mount_writes.MaxUploadBandwidth = None,
-    free_space: mount_writes.FreeSpace = None,
+    settle: mount_write_options.Settle = None,
+    storage_class: mount_write_options.StorageClass = None,
+    ignore: mount_write_options.Ignore = None,
+    markers: mount_write_options.Markers = None,
+    upload_window: mount_write_options.UploadWindow = None,
+    max_upload_bandwidth: mount_write_options.MaxUploadBandwidth = None,
+    free_space: mount_write_options.FreeSpace = None,
     allow_other: Annotated[
         bool,
-        typer.Option(
-            "--allow-other",
-            envvar="SEQFERRY_ALLOW_OTHER",
-            help="Let other users use it (user_allow_other in /etc/fuse.conf).",
+        options.common(
+            typer.Option(
+                "--allow-other",
+                envvar="SEQFERRY_ALLOW_OTHER",
+                help="Allow access by other users. Needs user_allow_other in /etc/fuse.conf.",
+                rich_help_panel="Mount",
+            )
         ),
     ] = False,
     allow_non_empty: Annotated[
@@ -118,31 +139,65 @@ def mount(
         typer.Option(
             "--allow-non-empty",
             envvar="SEQFERRY_ALLOW_NON_EMPTY",
-            help="Mount over a folder with files in it, which go out of sight.",
+            help="Allow mounting over a folder that is not empty. Its files are hidden.",
+            rich_help_panel="Mount",
         ),
     ] = False,
     uid: Annotated[
         int | None,
-        typer.Option("--uid", envvar="SEQFERRY_UID", metavar="N", min=0, help="Owner of everything. Default: you."),
+        typer.Option(
+            "--uid",
+            envvar="SEQFERRY_UID",
+            metavar="N",
+            min=0,
+            help="Owner of all files. Default: you.",
+            rich_help_panel="Mount",
+        ),
     ] = None,
     gid: Annotated[
-        int | None, typer.Option("--gid", envvar="SEQFERRY_GID", metavar="N", min=0, help="Group of everything.")
+        int | None,
+        typer.Option(
+            "--gid",
+            envvar="SEQFERRY_GID",
+            metavar="N",
+            min=0,
+            help="Group of all files. Default: yours.",
+            rich_help_panel="Mount",
+        ),
     ] = None,
     file_mode: Annotated[
         str,
         typer.Option(
-            "--file-mode", envvar="SEQFERRY_FILE_MODE", metavar="OCTAL", help="Permissions of files that store none."
+            "--file-mode",
+            envvar="SEQFERRY_FILE_MODE",
+            metavar="OCTAL",
+            help="Permissions of files without stored permissions.",
+            rich_help_panel="Mount",
         ),
     ] = "0644",
     dir_mode: Annotated[
-        str, typer.Option("--dir-mode", envvar="SEQFERRY_DIR_MODE", metavar="OCTAL", help="Permissions of folders.")
+        str,
+        typer.Option(
+            "--dir-mode",
+            envvar="SEQFERRY_DIR_MODE",
+            metavar="OCTAL",
+            help="Permissions of folders.",
+            rich_help_panel="Mount",
+        ),
     ] = "0755",
     memory: options.BlockMemory = None,
     cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
     pin: Annotated[
         bool,
-        typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep what this mount reads in the cache, whatever comes."),
+        options.common(
+            typer.Option(
+                "--pin",
+                envvar="SEQFERRY_PIN",
+                help="Pin blocks read by this mount: they are never evicted from the cache.",
+                rich_help_panel="Cache",
+            )
+        ),
     ] = False,
     manifest: Annotated[
         Path | None,
@@ -150,7 +205,8 @@ def mount(
             "--manifest",
             envvar="SEQFERRY_MANIFEST",
             metavar="FILE",
-            help="Show what this file names, as seqferry ls --recursive --json prints it, and list nothing.",
+            help="Show only the objects in FILE, in the format of `seqferry ls --recursive --json`. Nothing is listed.",
+            rich_help_panel="Mount",
         ),
     ] = None,
     max_bandwidth: options.PlainBandwidth = None,
@@ -162,7 +218,8 @@ def mount(
             metavar="N",
             min=1,
             max=10_000,
-            help="Requests in flight at most.",
+            help="Maximum concurrent requests.",
+            rich_help_panel="Speed",
         ),
     ] = 256,
     request_payer: Annotated[
@@ -171,7 +228,8 @@ def mount(
             "--request-payer",
             envvar="SEQFERRY_REQUEST_PAYER",
             metavar="requester",
-            help="Pay for requests to a bucket of others.",
+            help="Pay for requests to a Requester Pays bucket.",
+            rich_help_panel="Storage",
         ),
     ] = None,
     endpoint_url: options.EndpointUrl = None,
@@ -182,7 +240,8 @@ def mount(
             "--passwd-file",
             envvar="SEQFERRY_PASSWD_FILE",
             metavar="FILE",
-            help="A file of s3fs with keys: KEY:SECRET, or BUCKET:KEY:SECRET.",
+            help="s3fs password file: KEY:SECRET or BUCKET:KEY:SECRET.",
+            rich_help_panel="Storage",
         ),
     ] = None,
     region: options.Region = None,
@@ -190,7 +249,7 @@ def mount(
     state_dir: options.StateDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show a bucket, or what is below a prefix, as a folder."""
+    """Mount a bucket or a prefix as a folder (FUSE)."""
     bucket, key = parse_uri(uri_of(place, prefix))
     location = S3Location(
         bucket=bucket,
@@ -210,7 +269,7 @@ def mount(
         "max_bandwidth": max_upload_bandwidth,
     }
     if read_only:
-        mount_writes.refuse({**of_writes, "free_space": free_space})
+        mount_write_options.refuse({**of_writes, "free_space": free_space})
     check_place(location)
     if passwd_file is not None:
         _take_key(passwd_file, location)
@@ -223,7 +282,7 @@ def mount(
         raise UsageError("--pin keeps objects in a cache: name one with --cache.")
     check_sizes(memory, max_cache_size)
     if consistency not in FRESHNESS:
-        raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
+        raise UsageError(f"--consistency '{consistency}': choose one of {', '.join(FRESHNESS)}.")
     freshness = cast("Freshness", consistency)
     spec = MountSpec(
         place=location,
@@ -239,7 +298,7 @@ def mount(
         manifest=None if manifest is None else resolve_path(manifest),
         writable=not read_only,
         take_over=take_over,
-        writes=mount_writes.parse(of_writes),
+        writes=mount_write_options.parse(of_writes),
         free_space=MOST_FREE if free_space is None else free_space,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
@@ -300,9 +359,9 @@ def mount_helper() -> NoReturn:
     from seqferry.settings import environment
 
     environment.prepare()
-    text.escape_what_cannot_be_encoded()
+    text.escape_unencodable_output()
     try:
-        arguments = mount_words.helper_arguments(sys.argv[1:])
+        arguments = foreign_mount_options.helper_arguments(sys.argv[1:])
     except SeqferryError as error:
         sys.exit(errors.report(error, as_json=False))
     if not arguments:

@@ -18,7 +18,7 @@ _NO_LIMIT: Final = 2**64 - 1
 
 
 def mounts(as_json: options.Json = False) -> int:
-    """List mounted folders with source, memory, hit rate, requests, and bytes wanted and fetched."""
+    """List mounts with their source, memory, hit rate and requests."""
     for found in list_mounts():
         if as_json:
             display.emit("mounted", directory=found.directory, source=found.source, **_facts(found))

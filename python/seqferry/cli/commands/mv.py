@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
@@ -40,13 +40,13 @@ def mv(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Move objects between S3 places, or between S3 and local files: copy, verify, then remove at the source.
+    """Move objects: copy, verify, then delete at the source.
 
-    An object is removed at the source when its copy is verified and on record, and only while it is what was copied.
-    Folders of a local source stay.
+    A source object is deleted after its copy is verified and recorded, and only if it has not changed. Local
+    source folders are kept.
     """
-    pipes.refuse(places, "mv")
-    given = selecting.spec_arguments(
+    pipes.reject_streams(places, "mv")
+    given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
     spec = of(draft_spec(**given, **start_arguments(speed, start), allow_local=True))

@@ -11,19 +11,20 @@ import typer
 from seqferry.cli import exits
 from seqferry.model.formatting import printable
 
-nextflow = typer.Typer(help="Commands for Nextflow pipelines (docs/use/nextflow.md).", no_args_is_help=True)
+nextflow = typer.Typer(help="Install the Nextflow integration. See docs/use/nextflow.md.", no_args_is_help=True)
 
 
 @nextflow.callback()
-def _group() -> None:
-    """Commands for Nextflow pipelines."""
+def _group() -> None: ...
 
 
 @nextflow.command("install-cli")
 def install_cli(
-    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A folder of its own, made if it is not there.")],
+    prefix: Annotated[
+        Path, typer.Argument(metavar="PREFIX", help="Folder to install into. It is created if it does not exist.")
+    ],
 ) -> int:
-    """Make PREFIX/bin/aws (and s5cmd), self-contained: mounted into task containers, it needs only /bin/sh there."""
+    """Install PREFIX/bin/aws and s5cmd for task containers. They need only /bin/sh."""
     from seqferry.engine.engine import version
     from seqferry.model.formatting import size
     from seqferry.nextflow import bundle
@@ -41,11 +42,11 @@ def install_plugin(
             "--plugins-dir",
             envvar="NXF_PLUGINS_DIR",
             metavar="DIR",
-            help="Where Nextflow looks for plugins. Default: $NXF_HOME/plugins, else ~/.nextflow/plugins.",
+            help="Plugin folder of Nextflow. Default: $NXF_HOME/plugins, else ~/.nextflow/plugins.",
         ),
     ] = None,
 ) -> int:
-    """Install the plugin nf-seqferry, which this package brings along: s3:// paths without Java tools or Maven."""
+    """Install the plugin nf-seqferry, which handles s3:// paths."""
     from seqferry.engine.engine import version
     from seqferry.nextflow import plugin
 
@@ -56,7 +57,7 @@ def install_plugin(
 
 @nextflow.command("helper")
 def helper() -> int:
-    """The helper of the plugin nf-seqferry: requests as lines of JSON on standard input, answers on standard output."""
+    """Serve requests of the plugin nf-seqferry on standard input."""
     from seqferry.nextflow.helper import run
 
     return run()

@@ -12,20 +12,19 @@ from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 from seqferry.settings.config import Settings
 
-notify = typer.Typer(help="Show and test the channels of notices.", rich_markup_mode=None)
+notify = typer.Typer(help="List and test notification channels.", rich_markup_mode=None)
 
 
 @notify.callback()
-def _group() -> None:
-    """Show and test the channels of notices."""
+def _group() -> None: ...
 
 
 @notify.command("test")
 def check(
-    channel: Annotated[str | None, typer.Argument(metavar="[CHANNEL]", help="Only this one.")] = None,
+    channel: Annotated[str | None, typer.Argument(metavar="[CHANNEL]", help="Only this channel.")] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Send a test to each channel of the configuration file, and show what became of it."""
+    """Send a test notification to each configured channel."""
     from seqferry.service import notices
 
     found = Settings.load().notices.channels
@@ -47,7 +46,7 @@ def check(
 
 @notify.command("list")
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Show the channels, and notices that were not delivered yet. URLs are never shown: they hold secrets."""
+    """List channels and undelivered notifications. URLs are not printed, because they contain secrets."""
     from seqferry.service.service import Service
 
     settings = Settings.load(state_dir=state_dir)

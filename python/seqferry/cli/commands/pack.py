@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Output, Places, Pricing, Start
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import Output, Places, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
@@ -28,11 +28,11 @@ class PackingPlaces:
 
     source: Annotated[
         str,
-        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (all below) or a local folder."),
+        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (everything below it) or a local folder."),
     ]
     target: Annotated[
         str,
-        typer.Argument(metavar="TAR", help="s3://bucket/name.tar, or a local file."),
+        typer.Argument(metavar="TAR", help="s3://bucket/name.tar or a local file."),
     ]
 
 
@@ -44,21 +44,24 @@ class Archive:
 
     split: Annotated[
         int | None,
-        typer.Option(
-            "--split",
-            envvar="SEQFERRY_SPLIT",
-            metavar="SIZE",
-            parser=options.size,
-            help="Make several archives of at most this size, as 100GiB: name-00000.tar and so on.",
+        options.common(
+            typer.Option(
+                "--split",
+                envvar="SEQFERRY_SPLIT",
+                metavar="SIZE",
+                parser=options.size,
+                help="Split into archives of at most this size, as 100GiB: name-00000.tar and so on.",
+            )
         ),
     ] = None
     no_index: Annotated[
         bool,
-        typer.Option(
-            "--no-index",
-            envvar="SEQFERRY_PACK_NO_INDEX",
-            help="Leave out name.tar.sfidx, which says where each member lies, so that one can be read without the "
-            "others.",
+        options.common(
+            typer.Option(
+                "--no-index",
+                envvar="SEQFERRY_PACK_NO_INDEX",
+                help="Do not write name.tar.sfidx, the index for reading single members.",
+            )
         ),
     ] = False
     part_size: Annotated[
@@ -68,7 +71,7 @@ class Archive:
             envvar="SEQFERRY_PART_SIZE",
             metavar="SIZE",
             parser=options.size,
-            help="Part size of the upload, as 64MiB. The bytes of the archive do not depend on it.",
+            help="Part size of the upload, as 64MiB. It does not change the bytes of the archive.",
         ),
     ] = None
     storage_class: Annotated[
@@ -91,13 +94,13 @@ def pack(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Pack all that is below a prefix or a folder into one tar, durably and verified.
+    """Pack a prefix or a folder into a tar archive.
 
-    Big members are copied inside the storage where it can; the same input always gives the same bytes. A member that
-    changes meanwhile is named, and the archive starts over once.
+    Large members are copied server-side if the endpoint allows it. The same input gives the same bytes. If a
+    member changes during packing, it is reported and packing restarts once.
     """
     places = Places(sources=[packed.source], target=packed.target)
-    given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
+    given = spec_arguments.build(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
     spec, price = identity.resolve(spec), pricing.check()
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
@@ -109,7 +112,7 @@ def pack(
             )
             return start_detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(
+        return priced.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -129,14 +132,14 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
         if session.as_json:
             _emit(spec, planned)
         elif planned.refusal is not None and not session.quiet:
-            print(f"(dry run) {preview.told_refusal(spec, planned)}")
+            print(f"(dry run) {preview.describe_refusal(spec, planned)}")
         elif not session.quiet:
-            print(f"(dry run) {_foretold(spec, planned)}")
+            print(f"(dry run) {_describe_action(spec, planned)}")
     members = forecast.objects + forecast.skipped
     estimate = session.service.estimate(forecast, price)
     if session.as_json:
         told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
-        told |= forecast.looks()
+        told |= forecast.check_data()
         told["estimate"] = preview.facts(estimate)
         display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
     elif not session.quiet:
@@ -174,7 +177,7 @@ def _emit(spec: ResolvedSpec, planned: PlannedCopy) -> None:
     )
 
 
-def _foretold(spec: ResolvedSpec, planned: PlannedCopy) -> str:
+def _describe_action(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One member of a dry run, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     name = text.printable(planned.source_key.removeprefix(spec.strip))

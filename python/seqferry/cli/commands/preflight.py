@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import InspectedPlaces, Output, Places
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import InspectedPlaces, Output, Places
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -23,9 +23,9 @@ class InspectionScope:
 
     PANEL: ClassVar = "Options"
 
-    everything: Annotated[bool, typer.Option("--all", help="Look at all objects, not only at the first 10,000.")] = (
-        False
-    )
+    everything: Annotated[
+        bool, typer.Option("--all", help="Check all objects. By default the first 10,000 are checked.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,24 @@ class Recursion:
 def preflight(
     looked: InspectedPlaces, every: InspectionScope, recursion: Recursion, endpoints: Endpoints, output: Output
 ) -> int:
-    """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
+    """Check permissions, archive states and names before a transfer.
+
+    Failures are grouped by cause. No object is copied.
+    """
     from seqferry.preflight import report
 
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
     places = Places(sources=[looked.source], target=looked.target)
-    given = selecting.spec_arguments(places, recursion, endpoints, NameOptions())
+    given = spec_arguments.build(places, recursion, endpoints, NameOptions())
     spec = identity.resolve(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)
-        findings = session.service.inspect(spec, at_most=None if every.everything else report.LOOKED_AT)
-    facts = report.facts(findings)
+        findings = session.service.inspect(spec, at_most=None if every.everything else report.MAX_CHECKED)
+    facts = report.event_data(findings)
     if output.as_json:
         display.emit("preflight", **facts)
-    elif findings.troubled or not output.quiet:
-        for line in report.lines(facts, spec.source.uri):
+    elif findings.failing or not output.quiet:
+        for line in report.format_report(facts, spec.source.uri):
             print(text.printable(line))
-    return exits.FAILED if findings.troubled else exits.OK if findings.objects else exits.NOTHING
+    return exits.FAILED if findings.failing else exits.OK if findings.objects else exits.NOTHING

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Object, Version
+from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.option_groups import AnswerFormat, Object, Version
 from seqferry.cli.output import display, text
-from seqferry.cli.storage import new_engine, object_at
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint
@@ -43,21 +43,21 @@ class Signature:
             "--expire",
             envvar="SEQFERRY_EXPIRES_IN",
             metavar="TIME",
-            help="How long it holds: 3600, 90m, 12h or 7d, which is the longest. Default: 1h.",
+            help="Lifetime of the URL: 3600 (seconds), 90m, 12h or 7d (maximum).",
         ),
     ] = "1h"
     put: Annotated[
-        bool, typer.Option("--put", envvar="SEQFERRY_PUT", help="Let its bearer write the object, not read it.")
+        bool, typer.Option("--put", envvar="SEQFERRY_PUT", help="Allow uploading the object in place of reading it.")
     ] = False
 
 
 def presign(
     object_: Object, signature: Signature, version: Version, endpoint: OneEndpoint, printed: AnswerFormat
 ) -> int:
-    """Print an address that lets its bearer read one object for a while.
+    """Print a presigned URL for an object.
 
-    The object is looked up first: an address of none would be refused. The address holds as long as the credentials
-    that sign it do: those of a role may end earlier.
+    The URL expires with the credentials that sign it: those of a role may end earlier. The object is looked
+    up first, except with --put.
     """
     place = object_at(object_, endpoint)
     seconds = _seconds(signature.expires_in)
@@ -84,11 +84,10 @@ def _check_new(place: S3Location) -> None:
     """
     if place.key.endswith("/"):
         raise UsageError(
-            f"{place.uri} is a prefix, and an address lets its bearer write one object. Name the object: "
-            f"{place.uri}NAME"
+            f"{place.uri} is a prefix, and a URL allows uploading one object. Name the object: {place.uri}NAME"
         )
     if has_wildcard(place.key):
-        display.say(text.printable(f"* and ? are no wildcards here: the key is written as {place.uri}"))
+        display.say(text.printable(f"* and ? are not wildcards here: the key is {place.uri}"))
 
 
 def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
@@ -102,13 +101,13 @@ def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
 
     asked = replace(place, attempts=_ATTEMPTS)
     try:
-        found = reading.facts(engine, asked, version_id)
+        found = reading.head_object(engine, asked, version_id)
         # The marker of a folder, or a folder of SeaweedFS, which has no object.
         if place.key.endswith("/") and not found.size:
             raise _prefix_error(place)
     except StorageError as why:
         if why.is_denied or why.is_transient:
-            display.say(text.printable(f"The address was signed without a look at the object: {why.message}"))
+            display.say(text.printable(f"The URL was signed without checking the object: {why.message}"))
             return
         if not reading.is_missing(why):
             raise
@@ -116,15 +115,16 @@ def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
             raise _prefix_error(place) from None
         if has_wildcard(place.key):
             raise UsageError(
-                f"There is no object {place.uri}, and an address is for one object, not for a wildcard. Name each of "
-                f"them; see which there are with: seqferry ls '{text.printable(place.uri)}'"
+                f"There is no object {place.uri}, and a presigned URL is for one object, not for a wildcard. List "
+                f"the objects with: seqferry ls '{text.printable(place.uri)}'"
             ) from None
         raise
 
 
 def _prefix_error(place: S3Location) -> UsageError:
     return UsageError(
-        f"{place.uri} is a prefix, and an address is for one object. See what is below it with: seqferry ls {place.uri}"
+        f"{place.uri} is a prefix, and a presigned URL is for one object. "
+        f"List the objects with: seqferry ls {place.uri}"
     )
 
 

@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.options import duration
 from seqferry.cli.output import display, text
-from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import actor, open_session
+from seqferry.cli.transfer_options import TransferFilters
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,22 @@ class Pruning:
             envvar="SEQFERRY_PRUNE_OLDER_THAN",
             metavar="TIME",
             parser=duration,
-            help="Transfers that ended longer ago than this, as 90d, 12h or 30m.",
+            help="Prune transfers that ended before this age, as 90d, 12h or 30m.",
         ),
     ]
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Only show which they are.")
+        bool,
+        typer.Option(
+            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show the transfers without pruning them."
+        ),
     ] = False
     expect: Annotated[
         int | None,
         typer.Option(
-            "--expect", metavar="N", min=0, help="Do it only if so many are selected, as --dry-run has counted them."
+            "--expect",
+            metavar="N",
+            min=0,
+            help="Proceed only if exactly N transfers are selected, as counted by --dry-run.",
         ),
     ] = None
     as_json: options.Json = False
@@ -44,9 +50,9 @@ class Pruning:
 
 
 def prune(which: Pruning, wanted: TransferFilters) -> int:
-    """Free the database of transfers that ended long ago. Their receipts stay: report, audit and verify go on.
+    """Remove object rows of old transfers from the database.
 
-    Example: seqferry prune --older-than 90d
+    Receipts are kept: report, audit and verify still work.
     """
     count = objects = 0
     with open_session(as_json=which.as_json, state_dir=which.state_dir, reads=which.dry_run) as session:

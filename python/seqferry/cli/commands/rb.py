@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from seqferry.cli import exits, groups
+from seqferry.cli import exits, option_groups
 from seqferry.cli.commands.rm import confirm
-from seqferry.cli.groups import Bucket, Consent, Described, ExpectedNumber, Output, merge
+from seqferry.cli.option_groups import Bucket, Consent, Described, ExpectedNumber, Output, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -25,9 +25,7 @@ class Force:
 
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", envvar="SEQFERRY_FORCE", help="Remove all objects in it first, with all their versions."
-        ),
+        typer.Option("--force", envvar="SEQFERRY_FORCE", help="Delete all objects and versions in the bucket first."),
     ] = False
 
 
@@ -40,10 +38,10 @@ def rb(
     described: Described,
     output: Output,
 ) -> int:
-    """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
+    """Remove an empty bucket, or with --force a bucket and its objects."""
     from seqferry.planning import removals
 
-    place = groups.bucket_of(bucket.bucket, endpoint)
+    place = option_groups.bucket_of(bucket.bucket, endpoint)
     if seen.expect is not None and not force.force:
         raise UsageError("--expect counts the versions that --force removes, and --force is not given.")
     if force.force:
@@ -52,7 +50,7 @@ def rb(
         with session_of(output, check=spec) as session:
             if not (consent.yes or seen.expect is not None) and not confirm(session, spec):
                 return exits.FAILED
-            code = session.copy(spec, description=described.description)
+            code = session.run(spec, description=described.description)
             if code not in (exits.OK, exits.NOTHING):
                 return code
             session.service.abort_uploads(spec.source)

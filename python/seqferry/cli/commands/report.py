@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import Pricing
+from seqferry.cli.option_groups import Pricing
 from seqferry.cli.output import display, text
 from seqferry.cli.session import open_session
 from seqferry.model.errors import ConfigError
@@ -25,22 +25,30 @@ def report(
     transfer: options.TransferId,
     form: Annotated[
         Literal["json", "csv", "html"],
-        typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (checkable), csv, or html to print."),
+        typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (can be verified), csv or html."),
     ] = "json",
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Default: standard output."),
+        typer.Option(
+            "--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Output file. Default: standard output."
+        ),
     ] = None,
     page: Annotated[
         int,
-        typer.Option("--page", envvar="SEQFERRY_PAGE", metavar="N", min=1, help="Of html: each has 10,000 objects."),
+        typer.Option(
+            "--page",
+            envvar="SEQFERRY_PAGE",
+            metavar="N",
+            min=1,
+            help="Page of the HTML report. Each has 10,000 objects.",
+        ),
     ] = 1,
     price: options.Price = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Write everything on record of a transfer: who asked, each object with its fate and checksums, and the digest.
+    """Write the receipt of a transfer: origin, objects, checksums, digest.
 
-    The record is looked at first: where it is not as it was written, the report says so, and the exit code is 3.
+    The record is checked first. If it was changed, the report says so and the exit code is 3.
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
@@ -51,7 +59,7 @@ def report(
         for one in findings[:_NAMED_AT_MOST]:
             display.say(f"record  {text.printable(one.message)}")
         if findings:
-            display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
+            display.say(f"The record was changed: {text.count(len(findings), 'finding')} (audit verify).")
         pieces = session.service.report(found.id, form, findings, price, page)
         if output is None:
             _print(pieces)

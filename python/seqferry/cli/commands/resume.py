@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Background, Output
-from seqferry.cli.many import code_of, each, only_one, preview, see_all, tell
+from seqferry.cli.bulk_control import apply, exit_code, follow_all, preview, report_results, single_transfer
+from seqferry.cli.option_groups import Background, Output
 from seqferry.cli.output import display
-from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import Session, actor, session_of
+from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 from seqferry.model.models import DONE_STATES
 from seqferry.spec.option_groups import SpeedOptions
 
@@ -15,22 +15,22 @@ from seqferry.spec.option_groups import SpeedOptions
 def resume(
     which: TransferSelection, wanted: TransferFilters, background: Background, speed: SpeedOptions, output: Output
 ) -> int:
-    """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
+    """Resume transfers and show their progress. Completed objects and parts are not copied again."""
     from seqferry.service import control
 
     with session_of(output, speed, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "resume", which, wanted)
-        if (named := only_one(which, wanted)) is not None:
+        if (named := single_transfer(which, wanted)) is not None:
             return _resume_one(session, named, speed, background)
-        results = each(session, "resume", which, wanted)
+        results = apply(session, "resume", which, wanted)
         if speed.tpslimit is not None:
             going_on = [result.id for result in results if result.status is not None and not result.status.ended]
             control.each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)
         if background.detach:
-            tell(session, results)
-            return code_of(results)
-        return see_all(session, results, works=background.work, waits=background.wait)
+            report_results(session, results)
+            return exit_code(results)
+        return follow_all(session, results, works=background.work, waits=background.wait)
 
 
 def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: Background) -> int:
@@ -45,10 +45,10 @@ def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: 
             control.adjust(session.service, found.id, actor=actor(), tpslimit=speed.tpslimit)
     if background.detach and not found.ended:
         return exits.OK
-    code = session.see_through(found.id, works=background.work, waits=background.wait)
+    code = session.follow(found.id, works=background.work, waits=background.wait)
     if found.ended and found.state not in DONE_STATES:
         display.say(
-            f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "
-            f"Copy the rest with: {session.command('retry', found.id)}"
+            f"This transfer had already ended ({found.state}) and cannot be resumed. "
+            f"Copy the remaining objects with: {session.command('retry', found.id)}"
         )
     return code

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Background, Output
-from seqferry.cli.many import code_of, each, preview, say, see_all, tell
-from seqferry.cli.record_groups import FailureCause, TransferFilters, TransferSelection
+from seqferry.cli.bulk_control import apply, exit_code, follow_all, preview, report_results, say
+from seqferry.cli.option_groups import Background, Output
 from seqferry.cli.session import session_of
+from seqferry.cli.transfer_options import FailureCause, TransferFilters, TransferSelection
 from seqferry.spec.option_groups import SpeedOptions
 
 
@@ -17,13 +17,13 @@ def retry(
     speed: SpeedOptions,
     output: Output,
 ) -> int:
-    """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
+    """Copy the failed objects of ended transfers in a new transfer."""
     with session_of(output, speed, reads=which.dry_run) as session:
         if which.dry_run:
             return preview(session, "retry", which, wanted)
-        results = each(session, "retry", which, wanted, cause=cause.cause)
-        for result in tell(session, results):
+        results = apply(session, "retry", which, wanted, cause=cause.cause)
+        for result in report_results(session, results):
             say(session, f"transfer {result.started} retries {result.id}")
         if background.detach:
-            return code_of(results)
-        return see_all(session, results, works=background.work, waits=background.wait)
+            return exit_code(results)
+        return follow_all(session, results, works=background.work, waits=background.wait)

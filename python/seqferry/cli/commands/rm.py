@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merge
+from seqferry.cli import exits, options, spec_arguments
+from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -48,20 +48,30 @@ class RemovalSelection:
 
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Everything below URI."),
+        options.common(
+            typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Delete all objects below URI.")
+        ),
     ] = False
     versions: Annotated[
         bool,
-        typer.Option(
-            "--all-versions",
-            envvar="SEQFERRY_ALL_VERSIONS",
-            help="All versions and delete markers, for good. Otherwise a versioned bucket keeps what was removed.",
+        options.common(
+            typer.Option(
+                "--all-versions",
+                envvar="SEQFERRY_ALL_VERSIONS",
+                help="Delete all versions and delete markers permanently. By default a versioned bucket keeps "
+                "deleted objects.",
+            )
         ),
     ] = False
     version_id: Annotated[
         str | None,
-        typer.Option(
-            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of one object, for good."
+        options.common(
+            typer.Option(
+                "--version-id",
+                envvar="SEQFERRY_VERSION_ID",
+                metavar="ID",
+                help="Delete this version of one object permanently.",
+            )
         ),
     ] = None
     min_size: options.MinSize = None
@@ -69,18 +79,22 @@ class RemovalSelection:
     newer_than: Annotated[
         str | None,
         typer.Option(
-            "--newer-than", envvar="SEQFERRY_NEWER_THAN", metavar="AGE", help="Only objects changed since: 7d, 12h."
+            "--newer-than",
+            envvar="SEQFERRY_NEWER_THAN",
+            metavar="AGE",
+            help="Only delete objects modified after this time: an age or a date.",
         ),
     ] = None
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than", envvar="SEQFERRY_OLDER_THAN", metavar="AGE", help="Only objects not changed since."
+            "--older-than",
+            envvar="SEQFERRY_OLDER_THAN",
+            metavar="AGE",
+            help="Only delete objects modified before this time: an age or a date.",
         ),
     ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
-    ] = False
+    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
 
 
 def rm(
@@ -93,13 +107,13 @@ def rm(
     start: Start,
     output: Output,
 ) -> int:
-    """Remove objects, each put on record before it is removed.
+    """Delete objects. Each is recorded before it is deleted.
 
-    Nothing below a prefix is removed without --recursive, and no more than 1,000 objects without a yes.
+    A prefix needs --recursive. Deleting more than 1,000 objects needs a confirmation or --yes.
     """
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
-    given = spec_arguments(doomed.sources or [], which, names) | merge(endpoint)
+    given = removal_arguments(doomed.sources or [], which, names) | merge(endpoint)
     spec = identity.resolve(removals.build_remove_spec(expected=seen.expect, **given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
@@ -113,7 +127,7 @@ def rm(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -123,13 +137,13 @@ def rm(
         )
 
 
-def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:
+def removal_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:
     """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:
         raise UsageError("--files-from names objects below one prefix; give one.")
     named = merge(names)
-    selecting.name_keys(named)
+    spec_arguments.set_keys(named)
     if any(named.pop("versions", ())) or any(named.pop("targets", ())):
         raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
     return merge(which) | named | {"sources": sources}
@@ -158,21 +172,21 @@ def _each(session: Session, spec: ResolvedSpec) -> Iterator[RemovalCandidate]:
 
 
 def confirm(session: Session, spec: ResolvedSpec) -> bool:
-    """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
+    """True when the objects may be removed; a user at a terminal is asked if there are more than ``MAX_UNCONFIRMED``.
 
     Raises:
         UsageError: no user can be asked: there is no terminal, or --json is given.
     """
-    from seqferry.planning.removals import UNASKED
+    from seqferry.planning.removals import MAX_UNCONFIRMED
 
     found = sum(1 for _ in itertools.islice(_each(session, spec), _COUNTED_AT_MOST + 1))
-    if found <= UNASKED:
+    if found <= MAX_UNCONFIRMED:
         return True
     many = f"more than {_COUNTED_AT_MOST:,}" if found > _COUNTED_AT_MOST else f"{found:,}"
     place = text.printable(spec.source.uri)
     if session.as_json or not sys.stdin.isatty():
-        raise UsageError(f"{many} objects at {place} would be removed; look at them with --dry-run, then add --yes.")
-    display.say(f"{many} objects at {place} are to be removed. Go on? [y/N] ")
+        raise UsageError(f"{many} objects at {place} would be removed; check them with --dry-run, then add --yes.")
+    display.say(f"{many} objects at {place} will be removed. Continue? [y/N] ")
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
         return True
     display.say("Nothing was removed.")

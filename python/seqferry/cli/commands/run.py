@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import fingers, pipes, selecting
+from seqferry.cli import foreign_commands, options, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
-from seqferry.cli.groups import Consent, Output, Places, Start
+from seqferry.cli.option_groups import Consent, Output, Places, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
@@ -50,14 +50,17 @@ class CommandList:
     PANEL: ClassVar = "Arguments"
 
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="One command on a line: cp, mv or rm; - for standard input.")
+        str, typer.Argument(metavar="[FILE]", help="File with one command per line: cp, mv or rm. -: standard input.")
     ] = "-"
     in_order: Annotated[
         bool,
-        typer.Option(
-            "--in-order",
-            envvar="SEQFERRY_IN_ORDER",
-            help="One line after the other: each begins when the one before it has ended well.",
+        options.common(
+            typer.Option(
+                "--in-order",
+                envvar="SEQFERRY_IN_ORDER",
+                help="Run the lines one after another. Each starts after the previous one has succeeded.",
+                rich_help_panel="Transfer",
+            )
         ),
     ] = False
 
@@ -65,10 +68,11 @@ class CommandList:
 def run(
     commands: CommandList, consent: Consent, speed: SpeedOptions, endpoints: Endpoints, start: Start, output: Output
 ) -> int:
-    """Do the commands of a list as one durable transfer, side by side and in no order.
+    """Run a list of cp, mv and rm commands as one transfer.
 
-    A line that reads or removes what another line writes is refused, unless the lines are done --in-order.
-    Empty lines and those that begin with # are passed over. Storage, speed and output are given here, not on the lines.
+    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected
+    without --in-order. Empty lines and lines that start with # are ignored. Give endpoint, speed and output
+    options to run, not on the lines.
     """
     from seqferry.spec import run as run_spec
 
@@ -91,7 +95,7 @@ def run(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(
+        return session.run(
             spec,
             new=start.new,
             priority=start.priority,
@@ -146,11 +150,11 @@ class _Parser:
     """Makes specs of lines, with the options of ``cp``, ``mv`` and ``rm`` that say something of objects."""
 
     def __init__(self, endpoints: Endpoints, *, yes: bool) -> None:
-        from seqferry.cli.app import command_of
+        from seqferry.cli.app import build_command
 
         self._endpoints = endpoints
         self._yes = yes
-        self._commands = {verb: command_of(verb, getattr(self, verb)) for verb in _VERBS}
+        self._commands = {verb: build_command(verb, getattr(self, verb)) for verb in _VERBS}
 
     def spec(self, line: str) -> TransferSpec:
         words = shlex.split(line, comments=True)
@@ -158,10 +162,10 @@ class _Parser:
             if words[: len(program)] == program:
                 words = words[len(program) :]
                 break
-        words = fingers.translate(words)
+        words = foreign_commands.translate(words)
         if not words or words[0] not in _VERBS:
             verb = words[0] if words else ""
-            raise UsageError(f"'{verb}' cannot stand in a list; cp, mv and rm can.")
+            raise UsageError(f"'{verb}' is not allowed in a list; write cp, mv or rm.")
         words = [word for word in words if word not in _SAY_NOTHING]
         made = self._commands[words[0]].main(words[1:], prog_name=words[0], standalone_mode=False)
         return cast("TransferSpec", made)
@@ -178,8 +182,8 @@ class _Parser:
         protection: Protection,
         attributes: Attributes,
     ) -> TransferSpec:
-        pipes.refuse(places, "run")
-        given = selecting.spec_arguments(
+        pipes.reject_streams(places, "run")
+        given = spec_arguments.build(
             places, selection, filters, names, parts, storage, access, protection, attributes, self._endpoints
         )
         return build_spec(**given, allow_local=True)
@@ -202,6 +206,6 @@ class _Parser:
         from seqferry.planning import removals
 
         endpoint = self._endpoints
-        given = rm.spec_arguments(doomed.sources or [], which, names)
+        given = rm.removal_arguments(doomed.sources or [], which, names)
         given |= {name: getattr(endpoint, name) for name in ("endpoint_url", "profile", "region")}
-        return removals.build_remove_spec(**given, most=None if self._yes else removals.UNASKED)
+        return removals.build_remove_spec(**given, most=None if self._yes else removals.MAX_UNCONFIRMED)

@@ -6,7 +6,7 @@ import typer
 
 
 def s5cmd(context: typer.Context) -> int:
-    """`s5cmd cp` and `s5cmd ls` as Nextflow's task wrappers call them, through Seqferry's engine."""
+    """Run `s5cmd cp` or `s5cmd ls` of a Nextflow task with Seqferry."""
     from seqferry.nextflow import shim
 
     return shim.run("s5cmd", context.args)

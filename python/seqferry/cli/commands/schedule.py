@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from seqferry.cli import exits, fingers, options, pipes, selecting
-from seqferry.cli.groups import Places
+from seqferry.cli import exits, foreign_commands, options, pipes, spec_arguments
+from seqferry.cli.option_groups import Places
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.model import labels
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seqferry.service.schedules import Run, Schedule
 
 schedule = typer.Typer(
-    help="Start transfers by themselves at the times of a cron expression (docs/use/schedules.md).",
+    help="Start transfers at the times of a cron expression.",
     no_args_is_help=True,
 )
 
@@ -55,17 +55,18 @@ def add(
         str,
         typer.Argument(
             metavar="CRON",
-            help="Minute, hour, day of the month, month, day of the week, as '0 2 * * *'. Seconds may come first.",
+            help="Cron expression: minute, hour, day of month, month, day of week, as '0 2 * * *'. An optional"
+            " field for seconds comes first.",
         ),
     ],
     command: Annotated[
         list[str],
-        typer.Argument(metavar="cp|sync SRC DST [OPTIONS]", help="What begins then, with the options of that command."),
+        typer.Argument(metavar="cp|sync SRC DST [OPTIONS]", help="Command to run, with its options."),
     ],
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", envvar="SEQFERRY_SCHEDULE_NAME", metavar="NAME", help="Its name. Default: one is made up."
+            "--name", envvar="SEQFERRY_SCHEDULE_NAME", metavar="NAME", help="Name of the schedule. Default: generated."
         ),
     ] = None,
     timezone: Timezone = None,
@@ -77,7 +78,7 @@ def add(
             metavar="N",
             min=-MOST_PRIORITY,
             max=MOST_PRIORITY,
-            help="Transfers of a higher priority are served first, from -10 to 10.",
+            help="Priority of the transfers, from -10 to 10. Higher runs first.",
         ),
     ] = 0,
     label: Annotated[
@@ -86,7 +87,7 @@ def add(
             "--label",
             envvar="SEQFERRY_LABEL",
             metavar="KEY=VALUE",
-            help="Label of its transfers, which have its name as well. May be repeated.",
+            help="Label of the transfers. Their name is that of the schedule. Can be repeated.",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -94,7 +95,7 @@ def add(
 ) -> int:
     """Add a schedule. A running `seqferry serve` or `seqferry worker` starts its transfers.
 
-    Their places and identities are taken from the environment now, as for cp.
+    Endpoints and identities are read from the environment now, as for cp.
     """
     import time
 
@@ -121,18 +122,18 @@ def add(
         if not as_json:
             if schedules.temporary_keys(spec):
                 display.say(
-                    "Its credentials are temporary. Runs after their end wait for a worker with newer ones; a profile "
-                    "or a role does not end."
+                    "Its credentials are temporary. Later runs wait for a worker with newer ones. A profile "
+                    "or a role does not expire."
                 )
             if (folder := session.service.find_unserved(made.spec)) is not None:
-                display.say(f"No worker at the database serves {folder}: its transfers wait for one.")
+                display.say(f"No connected worker serves {folder}: its transfers wait for one.")
             display.say("A running `seqferry serve` or `seqferry worker` starts it; if none runs, start one.")
         return exits.OK
 
 
 @schedule.command("list")
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """List all schedules: what they do, when they fire next, and what became of the last run."""
+    """List schedules with their next and last run."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
@@ -149,7 +150,7 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
 
 @schedule.command()
 def show(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Show a schedule with its latest runs, and what was done to it by whom. A removed one: only the latter."""
+    """Show a schedule, its latest runs and its history. For a removed schedule only the history is shown."""
     from seqferry.model.errors import NotFoundError
     from seqferry.service import schedules
 
@@ -183,17 +184,17 @@ def edit(
     name: Name,
     cron: Annotated[
         str | None,
-        typer.Option("--cron", envvar="SEQFERRY_CRON", metavar="CRON", help="The new cron expression."),
+        typer.Option("--cron", envvar="SEQFERRY_CRON", metavar="CRON", help="New cron expression."),
     ] = None,
     timezone: Timezone = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Change when a schedule fires. What it does stays: for that, remove it and add another."""
+    """Change the times of a schedule. To change its command, remove it and add another."""
     from seqferry.service import schedules
 
     if cron is None and timezone is None:
-        raise UsageError("Nothing is to be changed: give --cron or --timezone.")
+        raise UsageError("Nothing to change: give --cron or --timezone.")
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         edited = schedules.edit(session.service, name, actor=actor(), expression=cron, timezone=timezone)
         _show_state(session, edited)
@@ -202,7 +203,7 @@ def edit(
 
 @schedule.command()
 def pause(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Have a schedule not fire until it is resumed. Transfers under way go on."""
+    """Pause a schedule. Running transfers continue."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
@@ -212,7 +213,7 @@ def pause(name: Name, as_json: options.Json = False, state_dir: options.StateDir
 
 @schedule.command()
 def resume(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Have a paused schedule fire again. What it missed meanwhile is not caught up."""
+    """Resume a paused schedule. Missed runs are not started."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
@@ -222,7 +223,7 @@ def resume(name: Name, as_json: options.Json = False, state_dir: options.StateDi
 
 @schedule.command("run")
 def run_(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Submit the transfer of a schedule now, and print its id. A worker does it."""
+    """Start a schedule's transfer now and print its id. A worker runs it."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
@@ -243,7 +244,7 @@ def run_(name: Name, as_json: options.Json = False, state_dir: options.StateDir 
 
 @schedule.command("rm")
 def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Remove a schedule. Its transfers, and the record of what was done to it, stay."""
+    """Remove a schedule. Its transfers and its history are kept."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
@@ -251,7 +252,7 @@ def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = 
         if as_json:
             display.emit("removed", schedule=name)
         else:
-            display.say(f"Schedule {name} is removed. Its transfers go on.")
+            display.say(f"Schedule {name} is removed. Its transfers continue.")
         return exits.OK
 
 
@@ -264,13 +265,13 @@ def _spec(words: list[str]) -> TransferSpec:
     Raises:
         UsageError: the command line is not valid, or its verb cannot be scheduled.
     """
-    from seqferry.cli.app import command_of
+    from seqferry.cli.app import build_command
 
-    words = fingers.translate(words[1:] if words[:1] == ["seqferry"] else words)
+    words = foreign_commands.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
     if verb not in _VERBS:
-        raise UsageError(f"'{verb}' cannot be scheduled; cp and sync can: seqferry schedule add CRON sync SRC DST")
-    command = command_of(verb, {"cp": _cp, "sync": _sync}[verb])
+        raise UsageError(f"'{verb}' cannot be scheduled; use cp or sync: seqferry schedule add CRON sync SRC DST")
+    command = build_command(verb, {"cp": _cp, "sync": _sync}[verb])
     made = command.main(words[1:], prog_name=f"seqferry schedule add CRON {verb}", standalone_mode=False)
     return cast("TransferSpec", made)
 
@@ -287,8 +288,8 @@ def _cp(
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
-    pipes.refuse(places, "schedule")
-    given = selecting.spec_arguments(
+    pipes.reject_streams(places, "schedule")
+    given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
     return build_spec(**given, allow_local=True)
@@ -307,8 +308,8 @@ def _sync(
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
-    pipes.refuse(places, "schedule")
-    given = selecting.spec_arguments(
+    pipes.reject_streams(places, "schedule")
+    given = spec_arguments.build(
         places,
         selection,
         filters,
@@ -398,7 +399,7 @@ def _show_state(session: Session, one: Schedule) -> None:
         return
     print(one.name)
     if one.next_at is None:
-        display.say(f"It is paused. Have it fire again with: {_command('resume', one.name, session)}")
+        display.say(f"It is paused. Resume it with: {_command('resume', one.name, session)}")
     else:
         display.say(f"Next: {_local(one.next_at, one)}. See it with: {_command('show', one.name, session)}")
 

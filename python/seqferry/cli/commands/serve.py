@@ -23,14 +23,14 @@ def serve(
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", envvar="SEQFERRY_PORT", min=0, max=65535, help="Port; 0 picks a free one.")
+        int, typer.Option("--port", envvar="SEQFERRY_PORT", min=0, max=65535, help="Port to listen on. 0: a free port.")
     ] = 8080,
     allow_crash: Annotated[
         bool,
         typer.Option(
             "--allow-crash",
             envvar="SEQFERRY_ALLOW_CRASH",
-            help="Offer POST /crash_application and /crash, which kill this process. For tests only.",
+            help="Serve POST /crash_application and /crash, which kill this process. For tests only.",
         ),
     ] = False,
     no_token: Annotated[
@@ -38,7 +38,8 @@ def serve(
         typer.Option(
             "--no-token",
             envvar="SEQFERRY_NO_TOKEN",
-            help="Ask for no token: all users of this machine may start transfers with your credentials.",
+            help="Disable authentication: every user of this machine can start transfers with your credentials.",
+            rich_help_panel="Security",
         ),
     ] = False,
     no_worker: Annotated[
@@ -46,7 +47,7 @@ def serve(
         typer.Option(
             "--no-worker",
             envvar="SEQFERRY_NO_WORKER",
-            help="Answer HTTP and do no work: transfers wait for `seqferry worker`.",
+            help="Serve HTTP only. Transfers wait for `seqferry worker`.",
         ),
     ] = False,
     tls_cert: Annotated[
@@ -55,13 +56,18 @@ def serve(
             "--tls-cert",
             envvar="SEQFERRY_TLS_CERT",
             metavar="FILE",
-            help="Speak HTTPS with this certificate (PEM, with those of its issuers).",
+            help="TLS certificate (PEM, with its chain) for HTTPS.",
+            rich_help_panel="Security",
         ),
     ] = None,
     tls_key: Annotated[
         str | None,
         typer.Option(
-            "--tls-key", envvar="SEQFERRY_TLS_KEY", metavar="FILE", help="Key of --tls-cert (PEM, no passphrase)."
+            "--tls-key",
+            envvar="SEQFERRY_TLS_KEY",
+            metavar="FILE",
+            help="Private key of --tls-cert (PEM, without passphrase).",
+            rich_help_panel="Security",
         ),
     ] = None,
     max_requests: options.MaxRequests = None,
@@ -73,7 +79,7 @@ def serve(
     log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Run the HTTP API and a worker until Ctrl-C; the API alone with --no-worker."""
+    """Run the HTTP API, the web page and a worker."""
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together; give both or none.")
     settings = Settings.load(

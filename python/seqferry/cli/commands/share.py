@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 def share(
     transfer: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="Id of a transfer, the start of it, or its name; its retries are shown."),
+        typer.Argument(metavar="[ID]", help="Transfer id, its beginning, or name. Its retries are shown too."),
     ] = None,
     shared_label: Annotated[
         str | None,
-        typer.Option("--label", metavar="KEY[=VALUE]", help="Show all transfers with this label, later ones too."),
+        typer.Option(
+            "--label", metavar="KEY[=VALUE]", help="Show all transfers with this label, including later ones."
+        ),
     ] = None,
     expires: Annotated[
         float | None,
@@ -33,19 +35,17 @@ def share(
             envvar="SEQFERRY_EXPIRES",
             metavar="TIME",
             parser=duration,
-            help="Not valid any more after this time, as 30d or 12h; at most 365d. Default: 14d.",
+            help="Lifetime of the link, as 30d or 12h, at most 365d. Default: 14d.",
         ),
     ] = None,
-    list_links: Annotated[
-        bool, typer.Option("--list", help="List links: scope, state, and who made them; with ID those of a transfer.")
-    ] = False,
+    list_links: Annotated[bool, typer.Option("--list", help="List links. With ID, those of a transfer.")] = False,
     revoke: Annotated[
-        str | None, typer.Option("--revoke", metavar="LINK", help="End the link with this id, as --list shows it.")
+        str | None, typer.Option("--revoke", metavar="LINK", help="Revoke the link with this id (see --list).")
     ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Print a link by which others see how a delivery is doing, without a token. It only reads, and expires."""
+    """Print a link that shows a delivery without a token. It is read-only and expires."""
     from seqferry.service import share_links
     from seqferry.service.service import Service
 
@@ -63,7 +63,7 @@ def share(
             if as_json:
                 display.emit("share_link", **_facts(ended))
             else:
-                display.say(f"Link {ended.id} shows nothing any more.")
+                display.say(f"Link {ended.id} is revoked.")
             return exits.OK
         base = share_links.base(service)
         lifetime = share_links.USUAL_SECONDS if expires is None else expires
@@ -76,8 +76,8 @@ def share(
         return exits.OK
     print(address)
     display.say(
-        f"Who has this link sees how it is doing until {text.timestamp(link.expires_at)}. It cannot be shown again; to "
-        f"end it: seqferry share --revoke {link.id}"
+        f"The link is valid until {text.timestamp(link.expires_at)}. It cannot be shown again. To "
+        f"revoke it: seqferry share --revoke {link.id}"
     )
     if share_links.is_of_this_machine(base):
         display.say(

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import Pricing
+from seqferry.cli.option_groups import Pricing
 from seqferry.cli.output import display, summary, text
-from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import Session, open_session
+from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
@@ -27,22 +27,24 @@ class View:
 
     transfer: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the recent ones."),
+        typer.Argument(metavar="[ID]", help="Transfer id or its beginning. Default: list recent transfers."),
     ] = None
-    watch: Annotated[bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Follow it until it ends.")] = False
+    watch: Annotated[
+        bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Show the progress until the transfer ends.")
+    ] = False
     failed: Annotated[
-        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List every failed object with its cause.")
+        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List failed objects with their cause.")
     ] = False
     objects: Annotated[
         bool,
         typer.Option(
             "--objects",
             envvar="SEQFERRY_OBJECTS",
-            help="List every object with its fate, or those that --state, --prefix and --text select by state and key.",
+            help="List objects with their state. Select with --state, --prefix and --text.",
         ),
     ] = False
     limit: Annotated[
-        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
+        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Number of transfers to list.")
     ] = 20
     price: options.Price = None
     as_json: options.Json = False
@@ -50,7 +52,7 @@ class View:
 
 
 def status(view: View, wanted: TransferFilters) -> int:
-    """Show transfers, or one of them. Watching never does the work; `seqferry resume` does."""
+    """Show recent transfers, or one of them. It never does the work; `seqferry resume` does."""
     for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
         if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
@@ -62,7 +64,7 @@ def status(view: View, wanted: TransferFilters) -> int:
         of_objects = _object_filter(view, wanted)
         found = session.service.status(view.transfer)
         if view.watch:
-            return session.see_through(found.id, work=False)
+            return session.follow(found.id, work=False)
         _show(replace(session, price=price), found)
         if view.failed or view.objects:
             _list_objects(session, found, of_objects, failed_only=not view.objects)
@@ -109,7 +111,7 @@ def _recent(session: Session, wanted: TransferFilter, limit: int) -> None:
             (
                 each.id,
                 *((text.printable(each.description.name or "-"),) if is_named else ()),
-                text.words(each.state) if each.waits_for is None else f"{text.words(each.state)}, waits",
+                text.state_name(each.state) if each.waits_for is None else f"{text.state_name(each.state)}, waits",
                 f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
                 text.size(totals.bytes),
@@ -162,22 +164,22 @@ def _show(session: Session, found: Status) -> None:
     if looked_at is not None and looked_at["causes"] and (looked_at["stopped"] or not found.ended):
         from seqferry.preflight import report
 
-        print("\n".join(text.printable(line) for line in report.lines(looked_at, spec.source.uri)), end="\n\n")
+        print("\n".join(text.printable(line) for line in report.format_report(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found, priced=True))))
         if found.pruned_at is not None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
         return
-    from seqferry.cli.output import figures
+    from seqferry.cli.output import progress_text
 
-    print(figures.progress_line(found))
+    print(progress_text.progress_line(found))
     if found.state == "paused":
-        print(f"It is paused. Go on with: {session.command('resume', found.id)}")
+        print(f"It is paused. Continue with: {session.command('resume', found.id)}")
     elif found.waits_for is not None:
         print(f"It waits for {text.printable(found.waits_for)}.")
     elif found.live.workers == 0:
-        print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
+        print(f"No worker runs it. Continue with: {session.command('resume', found.id)}")
 
 
 def _describe_adjustment(adjustment: Adjustment) -> str | None:
@@ -207,11 +209,11 @@ def _list_objects(session: Session, found: Status, wanted: ObjectFilter, *, fail
 
 def status_facts(found: Status) -> dict[str, Any]:
     """The ``status`` event."""
-    from seqferry.cli.output import figures
+    from seqferry.cli.output import progress_text
 
     spec = found.spec
     return {
-        **figures.progress_facts(found),
+        **progress_text.progress_facts(found),
         "name": found.description.name,
         "labels": dict(found.description.labels),
         "source": spec.source.uri,

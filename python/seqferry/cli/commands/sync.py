@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import pipes, spec_arguments
+from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
@@ -35,12 +35,12 @@ def sync(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Make DST hold what is below SRC: cp of a prefix or a folder that can also remove.
+    """Copy new and changed objects from SRC to DST.
 
-    Objects that are there and identical are left alone; nothing is removed without --delete.
+    Everything below SRC is compared. With --delete, objects that exist only at DST are deleted.
     """
-    pipes.refuse(places, "sync")
-    given = selecting.spec_arguments(
+    pipes.reject_streams(places, "sync")
+    given = spec_arguments.build(
         places,
         selection,
         filters,

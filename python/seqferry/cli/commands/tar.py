@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Unsigned, merge
+from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.settings.config import Settings
 from seqferry.spec.option_groups import OneEndpoint
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqferry.engine.engine import FoundMember
     from seqferry.model.models import ResolvedSpec
 
-tar = typer.Typer(help="Look at tar archives in S3 or on this machine.", rich_markup_mode=None)
+tar = typer.Typer(help="List, verify and index tar archives.", rich_markup_mode=None)
 
 _LETTERS: Final = {"file": "-", "hard_link": "h", "directory": "d", "symbolic_link": "l"}
 
@@ -40,20 +40,21 @@ class MemberListing:
 
     no_index: Annotated[
         bool,
-        typer.Option("--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers, and not the index beside it."),
+        typer.Option(
+            "--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers of the archive and ignore its index."
+        ),
     ] = False
 
 
 @tar.callback()
-def _group() -> None:
-    """Look at tar archives in S3 or on this machine."""
+def _group() -> None: ...
 
 
 @tar.command()
 def ls(archive: Archive, listing: MemberListing, endpoint: OneEndpoint, unsigned: Unsigned, form: AnswerFormat) -> int:
-    """List the members of an archive: permissions, size in bytes, time (UTC) and path.
+    """List the members of an archive: permissions, size, time (UTC), path.
 
-    A member that unpack refuses is named with the reason, and the exit code is then 1.
+    Members that unpack rejects are reported. The exit code is then 1.
     """
     from seqferry.engine.engine import Engine
     from seqferry.planning import unpacking
@@ -75,7 +76,10 @@ def ls(archive: Archive, listing: MemberListing, endpoint: OneEndpoint, unsigned
 
 @tar.command()
 def verify(archive: Archive, endpoint: OneEndpoint, unsigned: Unsigned, form: AnswerFormat) -> int:
-    """Read a whole tar and compare it with its index: headers, places and, where the index states them, checksums."""
+    """Read an archive and compare it with its index.
+
+    Compares headers, offsets and, if the index has them, checksums.
+    """
     from seqferry.engine.engine import Engine
 
     spec = _spec(archive, endpoint, unsigned)
@@ -101,9 +105,9 @@ def verify(archive: Archive, endpoint: OneEndpoint, unsigned: Unsigned, form: An
 
 @tar.command()
 def index(archive: Archive, endpoint: OneEndpoint, form: AnswerFormat) -> int:
-    """Write ARCHIVE.sfidx beside an archive: where each member lies, so that one can be read without the others.
+    """Write the index ARCHIVE.sfidx, for reading single members.
 
-    Only headers are read where members are large. An archive that is damaged or cut off gets no index.
+    Only headers are read if members are large. A damaged or truncated archive gets no index.
     """
     from seqferry.engine.engine import Engine
 

@@ -14,24 +14,23 @@ from seqferry.cli.output import display
 from seqferry.settings.config import Settings
 from seqferry.settings.tokens import ROLES, Role
 
-token = typer.Typer(help="Make, list and remove tokens of HTTP clients.", rich_markup_mode=None)
+token = typer.Typer(help="Manage tokens of the HTTP API.", rich_markup_mode=None)
 
 
 @token.callback()
-def _group() -> None:
-    """Make, list and remove tokens of HTTP clients."""
+def _group() -> None: ...
 
 
 @token.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the client; it stands in the record of events.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the client. It appears in the event log.")],
     role: Annotated[
         str,
         typer.Option(
             "--role",
             envvar="SEQFERRY_ROLE",
             metavar="|".join(ROLES),
-            help="read: look at all transfers. submit: also start transfers, and cancel its own. admin: everything.",
+            help="read: view all transfers. submit: also start transfers and cancel its own. admin: everything.",
         ),
     ] = "read",
     expires: Annotated[
@@ -41,12 +40,12 @@ def add(
             envvar="SEQFERRY_EXPIRES",
             metavar="TIME",
             parser=duration,
-            help="Not valid any more after this time, as 90d, 12h or 30m. Default: never.",
+            help="Lifetime of the token, as 90d, 12h or 30m. Default: unlimited.",
         ),
     ] = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Make a token and print it. It is shown this once; only a digest of it is stored."""
+    """Create a token and print it once. Only its digest is stored."""
     from seqferry.service import tokens
     from seqferry.service.service import Service
 
@@ -61,7 +60,7 @@ def add(
 
 @token.command("list")
 def list_(state_dir: options.StateDir = None) -> int:
-    """List the named tokens: name, role, when each was made, and when it expires."""
+    """List tokens with role, creation and expiry."""
     from seqferry.service import tokens
     from seqferry.service.service import Service
 
@@ -80,10 +79,10 @@ def list_(state_dir: options.StateDir = None) -> int:
 
 @token.command()
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was given to `token add`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name given to `token add`.")],
     state_dir: options.StateDir = None,
 ) -> int:
-    """Remove a token. All servers at its database refuse it within a second."""
+    """Remove a token. All servers reject it within a second."""
     from seqferry.service import tokens
     from seqferry.service.service import Service
 

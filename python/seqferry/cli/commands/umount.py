@@ -13,15 +13,15 @@ from seqferry.engine.mounts import (
     unmount,
 )
 
-_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")]
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Mounted folder.")]
 
 
 def umount(
     directory: _Directory,
     force: Annotated[
-        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Detach a folder that is in use.")
+        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Unmount a folder that is in use.")
     ] = False,
 ) -> int:
-    """Unmount a folder, also one whose process has died."""
+    """Unmount a folder. Its process may have died."""
     unmount(resolve_path(directory), force=force)
     return exits.OK

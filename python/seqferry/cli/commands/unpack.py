@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from seqferry.cli import selecting
-from seqferry.cli.groups import Output, Pricing, Start, merge
-from seqferry.cli.start import start_arguments, start_transfer
+from seqferry.cli import options, spec_arguments
+from seqferry.cli.option_groups import Output, Pricing, Start, merge
+from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.option_groups import Filters, IfExists
 from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
@@ -32,11 +32,14 @@ class Members:
 
     if_exists: Annotated[
         IfExists,
-        typer.Option(
-            "--if-exists",
-            envvar="SEQFERRY_IF_EXISTS",
-            help="What exists at the target: same = skip when identical, else replace; size = skip when of the same "
-            "size, else replace; skip = leave it; overwrite = replace always; fail = report it as failed.",
+        options.common(
+            typer.Option(
+                "--if-exists",
+                envvar="SEQFERRY_IF_EXISTS",
+                help="What to do when a member exists at the target. same: skip if identical, else replace. size: "
+                "skip if the size is equal, else replace. skip: keep the target. overwrite: always replace. "
+                "fail: report a failure.",
+            )
         ),
     ] = "same"
     empty_directories: Annotated[
@@ -44,7 +47,8 @@ class Members:
         typer.Option(
             "--empty-directories",
             envvar="SEQFERRY_EMPTY_DIRECTORIES",
-            help="Keep empty folders of the archive as empty objects with a last slash. Local folders have them.",
+            help="Store empty folders of the archive in S3 as empty objects with a trailing slash. Local "
+            "targets always have them.",
         ),
     ] = False
 
@@ -60,8 +64,8 @@ class Scratch:
         typer.Option(
             "--no-sync",
             envvar="SEQFERRY_NO_SYNC",
-            help="For scratch folders: do not wait until small files are on the disk. A power failure may take files "
-            "that count as done.",
+            help="Do not wait for small files to reach the disk. A power failure may lose files that count as "
+            "done. For scratch folders.",
         ),
     ] = False
 
@@ -77,23 +81,27 @@ class Safety:
         typer.Option(
             "--no-index",
             envvar="SEQFERRY_NO_INDEX",
-            help="Read the headers of the archive, and not the index beside it (x.tar.sfidx).",
+            help="Read the headers of the archive and ignore its index (x.tar.sfidx).",
         ),
     ] = False
     links: Annotated[
         Literal["inside", "skip", "all"],
-        typer.Option(
-            "--links",
-            envvar="SEQFERRY_LINKS",
-            help="Symbolic links: inside = those that stay inside DST; skip = none; all = wherever they lead.",
+        options.common(
+            typer.Option(
+                "--links",
+                envvar="SEQFERRY_LINKS",
+                help="Symbolic links. inside: only links within DST. skip: none. all: also links that leave DST.",
+            )
         ),
     ] = "inside"
     duplicates: Annotated[
         Literal["refuse", "last"],
-        typer.Option(
-            "--duplicates",
-            envvar="SEQFERRY_DUPLICATES",
-            help="Members with the path of an earlier one: refuse = they fail; last = the last one is unpacked.",
+        options.common(
+            typer.Option(
+                "--duplicates",
+                envvar="SEQFERRY_DUPLICATES",
+                help="Members with the same path. refuse: report a failure. last: unpack the last one.",
+            )
         ),
     ] = "refuse"
     tolerate: Annotated[
@@ -102,8 +110,8 @@ class Safety:
             "--tolerate",
             envvar="SEQFERRY_TOLERATE",
             metavar="FAULT",
-            help="Accept an archive with this fault: missing-end, concatenated, trailing-bytes or "
-            "two-sizes. Can be repeated.",
+            help="Accept an archive with this fault: missing-end, concatenated, trailing-bytes or two-sizes. "
+            "Can be repeated.",
         ),
     ] = None
 
@@ -123,15 +131,15 @@ def unpack(
     pricing: Pricing,
     output: Output,
 ) -> int:
-    """Unpack a tar archive in S3 or on this machine to a prefix or a folder, durably and verified.
+    """Unpack a tar archive to a prefix or a folder.
 
-    Only what is wanted is read. Within one S3 endpoint the storage itself copies big members out of the archive.
-    Nothing is ever written outside of DST.
+    Only the selected members are read. Within one S3 endpoint large members are copied server-side. Nothing is
+    written outside DST.
     """
     from seqferry.planning import unpacking  # it brings the engine, which --help need not wait for
 
     given = merge(places, members, filters, names, safety, scratch, parts, storage, endpoints)
-    selecting.name_keys(given)
+    spec_arguments.set_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
     spec = unpacking.build_unpack_spec(**given, **start_arguments(speed, start), allow_local=True)

@@ -11,7 +11,7 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.cli.start import start_detached
+from seqferry.cli.start_transfer import start_detached
 from seqferry.model.models import DONE_STATES, Status
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def verify(
         typer.Option(
             "--content",
             envvar="SEQFERRY_VERIFY_CONTENT",
-            help="Read all bytes, and compare them with the checksums that are on record.",
+            help="Read all objects and compare them with the recorded checksums.",
         ),
     ] = False,
     detach: Annotated[
@@ -35,12 +35,10 @@ def verify(
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Look at the target again, today, and compare each object with its receipt. Exit code 3 when one differs.
+    """Compare the objects at the target with their receipt, today.
 
-    The verification is a transfer of its own: stopped, it goes on with: seqferry resume ID. Seals and events are looked
-    at too: a receipt that is not as it was written is named, and the exit code is 3.
-
-    Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
+    Exit code 3 if an object or the receipt has changed. The verification is a transfer of its own: an
+    interrupted one continues with `seqferry resume ID`.
     """
     from seqferry.service import control
     from seqferry.spec.verification import RecordedPlaces
@@ -54,7 +52,7 @@ def verify(
             )
         RecordedPlaces(spec).require()
         report = partial(_report, session, verified, content=content)
-        return session.carry(spec, report=report, description=verified.description)[1]
+        return session.submit_and_follow(spec, report=report, description=verified.description)[1]
 
 
 def _report(session: Session, verified: Status, end: Status, *, content: bool) -> int:
@@ -85,15 +83,12 @@ def _report(session: Session, verified: Status, end: Status, *, content: bool) -
 def _lines(verified: Status, look: TargetLook, *, content: bool) -> list[str]:
     looked = look.counts
     first = (
-        f"Looked at {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "
+        f"Checked {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "
         f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
     )
     out = [f"{first}, {looked.unreadable:,} unreadable." if looked.unreadable else f"{first}."]
     if look.record:
-        out.append(
-            f"  record    {text.count(len(look.record), 'finding')}: the receipt itself is not as it was written "
-            "(audit verify)"
-        )
+        out.append(f"  record    {text.count(len(look.record), 'finding')}: the receipt was changed (audit verify)")
     if content:
         out.append(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
         if unread := looked.same - looked.content:

@@ -20,16 +20,16 @@ _NAMED_AT_MOST: Final = 5
 def watch(
     transfer: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the unfinished one."),
+        typer.Argument(metavar="[ID]", help="Transfer id or its beginning. Default: the only unfinished transfer."),
     ] = None,
     as_json: options.Json = False,
     no_progress: options.NoProgress = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Follow a transfer until it ends. Ctrl-C stops watching, never the transfer."""
+    """Show the progress of a transfer. Ctrl-C stops watching, not the transfer."""
     with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer) if transfer is not None else _find_unfinished(session)
-        return session.see_through(found.id, work=False)
+        return session.follow(found.id, work=False)
 
 
 def _find_unfinished(session: Session) -> Status:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import exits, listening, options
+from seqferry.cli import exits, metrics_address, options
 from seqferry.settings import logs
 from seqferry.settings.config import Settings
 
@@ -34,13 +34,13 @@ def worker(
             _METRICS,
             envvar="SEQFERRY_METRICS_LISTEN",
             metavar="HOST:PORT",
-            help="Offer GET /metrics for Prometheus here, without a token.",
+            help="Serve /metrics (Prometheus) on HOST:PORT, without a token.",
         ),
     ] = None,
     log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
+    """Run a worker until Ctrl-C. SQLite allows one worker, PostgreSQL many."""
     settings = Settings.load(
         state_dir=state_dir,
         max_requests=max_requests,
@@ -53,7 +53,7 @@ def worker(
     )
     from seqferry.workflows.worker import run
 
-    place = None if metrics_listen is None else listening.place(metrics_listen, _METRICS)
+    place = None if metrics_listen is None else metrics_address.place(metrics_listen, _METRICS)
     logs.to_stderr(settings.log_format)
     run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
@@ -68,5 +68,5 @@ def _offer_metrics(place: tuple[str, int], service: Service) -> None:
     try:
         start_http_server(port, host, metrics.registry(service))
     except OSError as why:
-        raise listening.unavailable(place, _METRICS, why) from None
+        raise metrics_address.unavailable(place, _METRICS, why) from None
     log.info("metrics are on http://%s:%d/metrics", host, port)

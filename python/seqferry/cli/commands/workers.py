@@ -14,14 +14,14 @@ from seqferry.cli.output import display, text
 from seqferry.model.workers import WAITING, ProcessStatus
 from seqferry.settings.config import Settings
 
-workers = typer.Typer(help="List the processes that work, and have workers end.", rich_markup_mode=None)
+workers = typer.Typer(help="List and drain workers.", rich_markup_mode=None)
 
 _LOOK_SECONDS: Final = 0.5
 
 
 @workers.callback(invoke_without_command=True)
 def list_workers(context: typer.Context, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """List the processes that work, and those that were killed within the last week."""
+    """List workers, including those killed within the last week."""
     if context.invoked_subcommand is not None:
         return exits.OK
     from seqferry.service.service import Service
@@ -51,19 +51,19 @@ def list_workers(context: typer.Context, as_json: options.Json = False, state_di
 
 @workers.command()
 def drain(
-    name: Annotated[str, typer.Argument(metavar="WORKER", help="Its name in the list, or a start of it.")],
+    name: Annotated[str, typer.Argument(metavar="WORKER", help="Name in the list, or its beginning.")],
     wait: Annotated[
-        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when the worker has ended.")
+        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Wait until the worker has ended.")
     ] = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Have a worker end in order: the batches that it is at end, and it takes no others. The rest is left to others."""
+    """Stop a worker after its current batches. Other workers continue its transfers."""
     from seqferry.service import workers as orders
     from seqferry.service.service import Service
 
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = orders.drain(service, name)
-        display.say(f"{found.process.name} takes nothing any more, and ends when its batches have ended.")
+        display.say(f"{found.process.name} accepts no new work and ends after its current batches.")
         while wait and orders.is_there(service, found.process.id):
             time.sleep(_LOOK_SECONDS)
     return exits.OK

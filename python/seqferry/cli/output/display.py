@@ -1,4 +1,4 @@
-"""Showing a transfer while it runs: plain lines, NDJSON events, or nothing. ``terminal`` holds the one for terminals.
+"""Displays of a running transfer: plain lines, NDJSON events, or nothing. ``progress_bar`` is that of terminals.
 
 A display is told the same few things whatever its kind, holds no logic of the transfer and never reads the database.
 """
@@ -98,9 +98,9 @@ class PlainDisplay:
             return
         self._state = status.state
         self._next = now + _PLAIN_INTERVAL
-        from seqferry.cli.output import figures  # commands without transfers do without it
+        from seqferry.cli.output import progress_text  # commands without transfers do without it
 
-        say(f"{text.timestamp(time.time())} {figures.progress_line(status)}")
+        say(f"{text.timestamp(time.time())} {progress_text.progress_line(status)}")
 
     def close(self) -> None:
         pass
@@ -133,9 +133,9 @@ class JsonDisplay:
         if not self._progress or status.ended or now < self._next:
             return
         self._next = now + _JSON_INTERVAL
-        from seqferry.cli.output import figures
+        from seqferry.cli.output import progress_text
 
-        facts = figures.progress_facts(status)
+        facts = progress_text.progress_facts(status)
         if facts != self._last:
             self._last = facts
             emit("progress", **facts)
@@ -161,7 +161,7 @@ def emit(event: str, /, **facts: Any) -> None:
 
 
 def full_stdout(why: OSError) -> ConfigError:
-    return ConfigError(f"Standard output took not all that was written to it: {why.strerror or why}. Make room there.")
+    return ConfigError(f"Short write to standard output: {why.strerror or why}. Free disk space.")
 
 
 def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
@@ -171,7 +171,7 @@ def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
     if quiet:
         return QuietDisplay()
     if progress and sys.stderr.isatty():
-        from seqferry.cli.output.terminal import LiveDisplay
+        from seqferry.cli.output.progress_bar import LiveDisplay
 
         live = LiveDisplay()
         if live.usable:

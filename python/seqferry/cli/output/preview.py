@@ -37,10 +37,10 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
         display.emit(
             "dry_run",
             **forecast.totals(),
-            **forecast.looks(),
+            **forecast.check_data(),
             way=data_path(spec),
             free_bytes=free,
-            nearest=None if forecast.met else session.service.nearest(spec),
+            nearest=None if forecast.source_objects else session.service.nearest(spec),
             estimate=facts(estimate),
         )
     elif not session.quiet:
@@ -66,7 +66,7 @@ def _show_object(session: Session, spec: ResolvedSpec, planned: PlannedCopy) -> 
                 left_out=planned.left_out,
             )
         elif not session.quiet:
-            print(f"(dry run) {told_refusal(spec, planned)}")
+            print(f"(dry run) {describe_refusal(spec, planned)}")
     elif session.as_json:
         display.emit(
             "planned",
@@ -77,7 +77,7 @@ def _show_object(session: Session, spec: ResolvedSpec, planned: PlannedCopy) -> 
             because=planned.reason,
         )
     elif not session.quiet:
-        print(f"(dry run) {_foretold(spec, planned)}")
+        print(f"(dry run) {_describe_action(spec, planned)}")
 
 
 def _removal(session: Session, spec: ResolvedSpec, forecast: Forecast) -> str | None:
@@ -110,11 +110,11 @@ def _show_totals(
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
     if forecast.objects or forecast.removed:
         display.say(describe_estimate(estimate))
-    if not forecast.met and is_empty_archive(spec, 0):
+    if not forecast.source_objects and is_empty_archive(spec, 0):
         display.say(text.printable(f"No files are in {spec.source.uri}."))
-    elif not forecast.met:
+    elif not forecast.source_objects:
         nearest = session.service.nearest(spec)
-        display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
+        display.say(text.printable(f"Nothing is selected at {spec.source.uri}{describe_nearest(spec, nearest)}."))
 
 
 def show_findings(forecast: Forecast, *, is_listed: bool) -> None:
@@ -128,11 +128,11 @@ def show_findings(forecast: Forecast, *, is_listed: bool) -> None:
     if (sampled := forecast.findings.looked_up) is not None:
         tried = forecast.objects + forecast.refused
         display.say(f"Sample: {sampled:,} of {text.count(tried, 'object')} were read to see whether they can be.")
-    for line in report.cause_lines(report.facts(forecast.findings)["causes"], keys=0 if is_listed else _KEYS):
+    for line in report.format_causes(report.event_data(forecast.findings)["causes"], keys=0 if is_listed else _KEYS):
         display.say(text.printable(line))
 
 
-def told_refusal(spec: ResolvedSpec, planned: PlannedCopy) -> str:
+def describe_refusal(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One object of a dry run that would not be copied, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     if planned.left_out:
@@ -140,7 +140,7 @@ def told_refusal(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     return f"refuse {source}: {planned.code} ({planned.operation})"
 
 
-def nearest_words(spec: ResolvedSpec, nearest: list[str]) -> str:
+def describe_nearest(spec: ResolvedSpec, nearest: list[str]) -> str:
     """Clause that ends a sentence with the nearest keys that exist; empty when there are none."""
     return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
 
@@ -173,7 +173,7 @@ def _cost(estimate: Estimate) -> str:
     return cost
 
 
-def _foretold(spec: ResolvedSpec, planned: PlannedCopy) -> str:
+def _describe_action(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One object of a dry run, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     target = text.printable(spec.target.at(planned.target_key))

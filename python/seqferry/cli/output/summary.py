@@ -215,7 +215,7 @@ def _group(group: FailureGroup, operation: Operation, status_command: str, retry
 
 def facts(result: Result, exit_code: int) -> dict[str, Any]:
     """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
-    from seqferry.cli.output import figures
+    from seqferry.cli.output import progress_text
 
     status = result.status
     return {
@@ -227,7 +227,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "target": status.spec.target.uri,
         "streamed": result.streamed,
         "removed": result.removed + result.moved,
-        **figures.totals_facts(status.totals),
+        **progress_text.totals_facts(status.totals),
         "bytes_copied": result.bytes_copied,
         "created_at": text.optional_timestamp(status.created_at),
         "started_at": text.optional_timestamp(status.started_at),

@@ -15,25 +15,25 @@ from seqferry.model.formatting import count, duration, printable, rate, size
 __all__ = [
     "count",
     "duration",
-    "escape_what_cannot_be_encoded",
+    "escape_unencodable_output",
     "optional_timestamp",
     "printable",
     "rate",
     "shorten",
     "size",
+    "state_name",
     "timestamp",
-    "words",
 ]
 
 
-def escape_what_cannot_be_encoded() -> None:
+def escape_unencodable_output() -> None:
     """Let stdout and stderr print any character: as an escape where their encoding lacks it, instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def words(state: str) -> str:
+def state_name(state: str) -> str:
     """A state for a person: ``done with failures``."""
     return state.replace("_", " ")
 

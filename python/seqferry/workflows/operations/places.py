@@ -22,7 +22,7 @@ def prepare(runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) ->
     if known is None:
         start.check_buckets(runtime.engine, spec)
     if isinstance(spec.target, LocalFolder):
-        paths.make(spec.target.path)
+        paths.make_target(spec.target.path)
 
 
 def target_is_empty(runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:

@@ -63,7 +63,7 @@ class Check(Transfer):
             with runtime.database.read() as connection:
                 return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
-        for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
+        for page in listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
             if not page:
                 continue
             now = time.time()
@@ -87,9 +87,10 @@ def _extra(spec: ResolvedSpec, key: str, etag: str) -> PlannedObject:
         source_key=wanted,
         target_key=key,
         size=0,
-        etag=etag,
+        etag="",
         last_modified=0.0,
         version_id=None,
         storage_class=None,
+        target_etag=etag,
         refusal=decision.missing_at_source(spec, wanted, key).refusal,
     )

@@ -1,7 +1,7 @@
 """The operation ``cleanup``: uploads that were never completed are aborted, each with a row of its own.
 
-A row has the key of the upload, its id as version, and the bytes of its parts. Aborted again after a kill, an upload
-that is gone counts as aborted.
+A row has the key and the id of the upload, when it began, and the bytes of its parts. Aborted again after a kill, an
+upload that is gone counts as aborted.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ class Cleanup:
 
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
-        pages = cleanup.stale(runtime.engine, spec, in_use)
+        pages = cleanup.find_stale(runtime.engine, spec, in_use)
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
-        found = pages if is_begun else cleanup.check_number(pages, spec)
+        found = pages if is_begun else cleanup.check_count(pages, spec)
         planned = ([_plan_object(one) for one in page] for page in found)
         return limit_to_seen(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
-        return runtime.engine.start_abort(spec.source, [copy_item(one) for one in work.items], work.context)
+        # The engine takes the id of the upload as the version of its source.
+        items = [copy_item(one._replace(version_id=one.source_upload_id)) for one in work.items]
+        return runtime.engine.start_abort(spec.source, items, work.context)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""
@@ -74,7 +76,8 @@ def _plan_object(one: StaleUpload) -> PlannedObject:
         size=one.bytes,
         etag="",
         last_modified=one.initiated,
-        version_id=one.upload_id,
+        version_id=None,
+        source_upload_id=one.upload_id,
         storage_class=None,
         refusal=None if one.kept is None else decision.upload_in_use(one.key).refusal,
         left_out=one.kept is not None,

@@ -18,7 +18,7 @@ from seqferry.engine.executor import Job
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, versions
 from seqferry.planning.listing import KnownObjects
-from seqferry.planning.versions import Fate
+from seqferry.planning.versions import VersionDecision
 from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -47,7 +47,7 @@ class History:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         batch: list[PlannedObject] = []
-        for page in versions.fates(runtime.engine, spec, runtime.key_rules(transfer_id)):
+        for page in versions.decide_histories(runtime.engine, spec, runtime.key_rules(transfer_id)):
             for group in page:
                 if batch and len(batch) + len(group) > _BATCH:
                     yield batch
@@ -72,7 +72,7 @@ class History:
 OPERATION: Final[OperationWork] = History()
 
 
-def _plan_object(fate: Fate) -> PlannedObject:
+def _plan_object(fate: VersionDecision) -> PlannedObject:
     version, decided = fate.version, fate.decision
     return PlannedObject(
         source_key=version.key,
@@ -102,7 +102,7 @@ def _find_written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> dict
     found: dict[int, FoundCopy] = {}
     for key in {one.target_key for one in work.items}:
         # They stand at the same places of both histories.
-        for item, there in zip(of_key[key], versions.at_target(runtime.engine, spec, key), strict=False):
+        for item, there in zip(of_key[key], versions.list_target_versions(runtime.engine, spec, key), strict=False):
             verified = decision.verification_of_version((item.size, item.etag), (there.size, there.etag))
             if verified is None:
                 break

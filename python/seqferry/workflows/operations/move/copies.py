@@ -25,7 +25,7 @@ def filter_unchanged(
     """
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
-        same = removal_rules.could_be_one(spec, page[0].source_key, page[0].target_key)
+        same = removal_rules.may_be_same_object(spec, page[0].source_key, page[0].target_key)
         sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
     except StorageError as why:
         if why.is_transient:
@@ -36,9 +36,9 @@ def filter_unchanged(
     in_doubt: list[tuple[ArrivedObject, ObjectInfo]] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
         source = sources[number] if same else None
-        if (why := removal_rules.why_source_kept(spec, one, target, source)) is not None:
+        if (why := removal_rules.refuse_source_removal(spec, one, target, source)) is not None:
             kept[one.id] = why
-        elif target is not None and removal_rules.is_in_doubt(spec, one, target):
+        elif target is not None and removal_rules.needs_content_check(spec, one, target):
             in_doubt.append((one, target))
         else:
             found.append(one)
@@ -90,7 +90,7 @@ def _digests(
     if not requests:
         return found
     try:
-        for page in buckets.digests(runtime.engine, spec.target, requests):
+        for page in buckets.read_digests(runtime.engine, spec.target, requests):
             runtime.check()
             found += page
     except StorageError as why:

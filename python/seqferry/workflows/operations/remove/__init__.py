@@ -53,7 +53,7 @@ class Remove:
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
         # What a run before this one has removed is not counted again: it began with the number that was asked for.
-        found = removals.find_doomed if is_begun else removals.find_counted
+        found = removals.find_removable if is_begun else removals.find_counted
         for page in found(runtime.engine, spec, failed):
             yield [_plan_object(one) for one in page]
             yield [_plan_absent(one) for one in failed]

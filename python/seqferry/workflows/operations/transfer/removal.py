@@ -63,7 +63,7 @@ def _read_wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
         totals = transfer_status.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.removal.delete:
         return None
-    if (kept := removal_rules.why_kept(spec, totals.objects, totals.failed)) is not None:
+    if (kept := removal_rules.refuse_incomplete_source(spec, totals.objects, totals.failed)) is not None:
         if kept.is_failure:
             _stop(runtime, transfer_id, kept.code, kept.reason)
         else:
@@ -80,7 +80,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
         found = 0
         for page in _extras(runtime, transfer_id, spec):
             found += len(page)
-            if (too_many := removal_rules.too_many(spec, found)) is not None:
+            if (too_many := removal_rules.refuse_over_max_delete(spec, found)) is not None:
                 _stop(runtime, transfer_id, too_many.code, too_many.reason)
                 return
     refused: list[str] = []
@@ -150,7 +150,7 @@ def _extras(
         with runtime.database.read() as connection:
             return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
-    yield from filter(None, listing.extras(runtime.engine, spec, str(runtime.state_dir), find_unknown, refused))
+    yield from filter(None, listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

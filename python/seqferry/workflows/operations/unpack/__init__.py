@@ -71,9 +71,11 @@ class Unpack:
         _record_folders(runtime, transfer_id, folders)
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
+        # The engine takes the place of a member as the version of its source.
+        items = [one._replace(version_id=one.member_place) for one in work.items]
         return runtime.engine.start_members(
             spec,
-            [copy_item(one, target_absent=work.target_absent) for one in work.items],
+            [copy_item(one, target_absent=work.target_absent) for one in items],
             work.context,
         )
 
@@ -90,7 +92,9 @@ class Unpack:
         for event in found:
             runtime.check()
             for path, mode, modified in event.data["folders"]:
-                paths.dress_folder(target.path, path, mode, modified, preserve_permissions=target.preserve_permissions)
+                paths.set_folder_attributes(
+                    target.path, path, mode, modified, preserve_permissions=target.preserve_permissions
+                )
 
     def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""
@@ -117,7 +121,8 @@ def _plan_object(member: FoundMember | None, member_decision: MemberDecision) ->
         size=0 if member is None else member.size,
         etag="" if member is None else member.etag,
         last_modified=0.0 if member is None else member.modified,
-        version_id=None if member is None else member.place,
+        version_id=None,
+        member_place="" if member is None else member.place,
         storage_class=None,
         refusal=decision.refusal,
         left_out=decision.is_left_out,

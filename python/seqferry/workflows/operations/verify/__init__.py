@@ -114,6 +114,7 @@ def _plan_object(row: target.Row, *, is_archive: bool) -> PlannedObject:
         etag=row["etag"],
         last_modified=row["last_modified"] / 1_000_000,
         version_id=row["version_id"] or None,
+        member_place=row["member_place"],
         storage_class=row["storage_class"],
         expected=ExpectedContent(**{name: row[name] for name in ExpectedContent._fields}),
     )

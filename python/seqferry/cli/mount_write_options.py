@@ -1,0 +1,132 @@
+"""Options of mounts that are written: keys that a share with ``read_only = false`` has in the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from seqferry.cli import options
+from seqferry.model.errors import UsageError
+from seqferry.settings import share_writes
+from seqferry.settings.share_writes import Writes
+
+Settle = Annotated[
+    str | None,
+    typer.Option(
+        "--settle",
+        envvar="SEQFERRY_MOUNT_SETTLE",
+        metavar="SECONDS",
+        help="Upload a file after it has not changed for this many seconds. Default: 5.",
+        rich_help_panel="Writing",
+    ),
+]
+StorageClass = Annotated[
+    str | None,
+    typer.Option(
+        "--storage-class",
+        envvar="SEQFERRY_MOUNT_STORAGE_CLASS",
+        metavar="NAME",
+        help="Storage class of new objects. Default: that of the bucket.",
+        rich_help_panel="Writing",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        envvar="SEQFERRY_MOUNT_IGNORE",
+        metavar="PATTERN",
+        help="Never upload files with this name, as '*.tmp'. Replaces the default list. Can be repeated; '' for none.",
+        rich_help_panel="Writing",
+    ),
+]
+Markers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--markers",
+        envvar="SEQFERRY_MOUNT_MARKERS",
+        metavar="PATTERN",
+        help="Upload files with this name after all older files beside and below them, as RTAComplete.txt."
+        " Can be repeated; '' for none.",
+        rich_help_panel="Writing",
+    ),
+]
+UploadWindow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--upload-window",
+        envvar="SEQFERRY_MOUNT_UPLOAD_WINDOW",
+        metavar="HH:MM-HH:MM",
+        help="Upload only at these times of day, as 22:00-06:00. Can be repeated.",
+        rich_help_panel="Writing",
+    ),
+]
+MaxUploadBandwidth = Annotated[
+    int | None,
+    typer.Option(
+        "--max-upload-bandwidth",
+        envvar="SEQFERRY_MOUNT_MAX_UPLOAD_BANDWIDTH",
+        metavar="RATE",
+        parser=options.rate,
+        help="Upload bandwidth limit, as 50MB/s. Reads are not limited.",
+        rich_help_panel="Writing",
+    ),
+]
+FreeSpace = Annotated[
+    int | None,
+    typer.Option(
+        "--free-space",
+        envvar="SEQFERRY_MOUNT_FREE_SPACE",
+        metavar="SIZE",
+        parser=options.size,
+        help="Free space reported to programs, at most that of the cache disk.",
+        rich_help_panel="Writing",
+    ),
+]
+
+_OPTIONS: Final = {"max_bandwidth": "--max-upload-bandwidth"}
+"""Options that are not called as the key of a share: ``--max-bandwidth`` limits reads as well."""
+
+
+def option_of(key: str) -> str:
+    """Name of the option for a key of a share."""
+    return _OPTIONS.get(key, "--" + key.replace("_", "-"))
+
+
+def refuse(given: Mapping[str, Any]) -> None:
+    """Raise UsageError if one of these was given for a mount that is only read."""
+    for key in (key for key, value in given.items() if value is not None):
+        raise UsageError(f"{option_of(key)} is for mounts that are written: add --read-write and --cache DIR.")
+
+
+def parse(given: Mapping[str, Any]) -> Writes:
+    """Settings for writing.
+
+    Args:
+        given: values of options by the keys of a share; None for an option that was not given.
+
+    Raises:
+        UsageError: a value does not fit.
+    """
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        try:
+            found[key] = share_writes.PARSERS[key](_in_the_form_of_a_file(key, value))
+        except ValueError as why:
+            raise UsageError(f"{option_of(key)}: {why}.") from None
+    return Writes(**found)
+
+
+def _in_the_form_of_a_file(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [item for item in cast("list[str]", value) if item]
+    if key == "settle":
+        try:
+            return float(value.removesuffix("s"))
+        except ValueError:
+            return value
+    return value
