@@ -134,7 +134,7 @@ def test_files_that_the_page_of_the_architecture_names_exist() -> None:
     ("question", "file"),
     [
         ("where is a command", "cli/commands/"),
-        ("where is a transfer looked at before it starts", "preflight/"),
+        ("where is a transfer checked before it starts", "preflight/"),
         ("where are ACL, SSE and tags set", "crates/store/src/properties.rs"),
         ('where is "did you mean" made', "preflight/start.py"),
         ("where is an extra object removed", "planning/removal_rules.py"),
@@ -145,7 +145,7 @@ def test_files_that_the_page_of_the_architecture_names_exist() -> None:
         ("where is a part planned", "crates/transfer/src/plan.rs"),
         ("where is an upload id recorded", "db/objects.py"),
         ("where does a key become a path", "crates/store/src/disk/names.rs"),
-        ("where is a door added", "service/service.py"),
+        ("where is an interface added", "service/service.py"),
     ],
 )
 def test_the_page_of_the_architecture_says_where_to_look(question: str, file: str) -> None:
