@@ -30,7 +30,7 @@ export function columns(samples: readonly Sample[]): Columns {
   }
 }
 
-/** Spans of time, in seconds since the epoch, in which the storage asked for fewer requests. */
+/** Spans of time, in seconds since the epoch, in which the storage throttled requests. */
 export function throttledSpans(samples: readonly Sample[]): [number, number][] {
   const spans: [number, number][] = []
   for (const one of samples) {
