@@ -28,7 +28,7 @@ class Bench:
     peers: tuple[str, ...] = ()
     """Options that choose the peers: all where there are none."""
     ours: tuple[str, ...] = ()
-    """Options that leave the peers out: two builds of ours are compared."""
+    """Options that leave the peers out: two builds of Seqferry are compared."""
     builds_simulator: bool = False
     """The simulator is what is measured, so two builds each bring theirs; elsewhere it is the same for both."""
 

@@ -55,7 +55,7 @@ class Context:
 
         Raises:
             PolicyError: the policy does not allow it.
-            UsageError: it makes no sense.
+            UsageError: it is not valid.
         """
         if isinstance(body, TransferRequest):
             body.take_folders(self.settings.policy)
@@ -94,7 +94,7 @@ class Context:
         """The spec as it would be recorded; for all that follows it is resolved once. Reads files of the AWS tools.
 
         Raises:
-            UsageError: it makes no sense with the places of this server.
+            UsageError: it is not valid with the locations of this server.
         """
         return await run_in_threadpool(resolve, spec)
 

@@ -382,7 +382,7 @@ class Engine:
         stop_at_failure: bool = False,
         fail_at_lapse: bool = False,
     ) -> Job:
-        """Start removing ``items``: versions for good, those with an ETag only while it is theirs.
+        """Start removing ``items``: versions permanently, and objects with an ETag only while they have it.
 
         One that is not there counts as removed; one that holds something else by now fails as ``CHANGED_SINCE``. A
         resumed job looks at each first: some services pass over ETags.

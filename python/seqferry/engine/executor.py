@@ -3,7 +3,7 @@
 A job is the work on some objects while it runs, as ``engine.Job``. ``JobSequence`` makes one of several, each begun
 when there is room for it. ``execute`` carries what jobs tell to a recorder.
 
-What must stay true: each object of a job ends once, in ``Events``, unless the job is cancelled without cleaning up.
+Invariant: each object of a job ends once, in ``Events``, unless the job is cancelled without cleaning up.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class JobPlan:
     """The jobs of a sequence; as it stands here, none."""
 
     def next(self, epoch: int | None, /) -> Job | None:
-        """Begin the next job; None when there is none yet, or no more. ``epoch`` is that of the lease to write."""
+        """Begin the next job; None if there is none now. ``epoch`` is that of the lease to write."""
         del epoch
 
     def has_more(self) -> bool:

@@ -55,7 +55,7 @@ class TransferResult:
     Attributes:
         found: objects that the source held, those that were refused included.
         failures: the first of them; ``failed`` counts all.
-        left_out: files that are never copied (devices, sockets), the first in words.
+        left_out: messages of the first files that are never copied (devices, sockets).
     """
 
     found: int = 0

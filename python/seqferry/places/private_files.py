@@ -55,7 +55,7 @@ def temporary_folder() -> Path | None:
 
 
 _FOLDERS: Final = ("pipes", "scratch")
-"""Folders of ours in a state folder."""
+"""Folders of Seqferry in a state folder."""
 
 
 def open_private(path: Path, flags: int) -> int:
@@ -106,7 +106,7 @@ def read(path: Path, most: int) -> str:
 
 
 def find_planted(folder: Path) -> Path | None:
-    """The file or folder of ours in a state folder that is a link, a pipe or has a second name; None if none is."""
+    """A file or folder of Seqferry in a state folder that is a link, a pipe or has a second name; None if none is."""
     for name in (*_NAMES, *_FOLDERS):
         with contextlib.suppress(FileNotFoundError):
             found = (folder / name).lstat()
@@ -204,7 +204,7 @@ def narrow(folder: Path) -> list[str]:
 
 
 def _is_narrowed(path: Path) -> bool:
-    """Take the permissions of others from a file; False where they had none, or the file is none of this user."""
+    """Remove the permissions of other users; False if they had none, or if the file is not owned by this user."""
     try:
         # No open file: closing one of a database drops the locks that SQLite holds on it.
         descriptor = os.open(path, _REFERENCE | os.O_NOFOLLOW | os.O_CLOEXEC)

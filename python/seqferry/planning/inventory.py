@@ -2,7 +2,7 @@
 
 A file is fetched to the disk, compared with the MD5 of the manifest, and read row by row; then it is removed.
 
-What must stay true: no row is passed over but those of other prefixes, older versions and delete markers; a file that
+Invariant: no row is passed over but those of other prefixes, older versions and delete markers; a file that
 is not what the manifest says is never read.
 """
 

@@ -398,7 +398,7 @@ def _require_text(path: Path, what: str, option: str) -> None:
     """Refuse a path whose bytes are no UTF-8: the database and the engine name files by text.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the value is not text.
     """
     try:
         str(path).encode()

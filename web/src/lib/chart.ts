@@ -1,4 +1,4 @@
-/** The course of a transfer as a chart and in words. No module of the browser is used here. */
+/** The progress of a transfer as a chart and as text. No module of the browser is used here. */
 
 import { count, counted, duration, rate } from './format'
 import type { Sample } from './types'

@@ -1,4 +1,4 @@
-/** What a retry does, in words. No module of the browser is used here. */
+/** Texts about the effect of a retry. No module of the browser is used here. */
 
 /** A retry by operation: what a new transfer does with what is left of it. */
 const RETRIES: Record<string, { left: string; effect: (left: string) => string }> = {
