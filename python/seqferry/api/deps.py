@@ -84,9 +84,9 @@ class Context:
         if key:
             earlier = await run_in_threadpool(self.service.submitted_spec, key, actor=actor)
         if earlier is not None:
-            found = start.with_prefixes_of(earlier, given)
+            found = start.reuse_prefixes(earlier, given)
         else:
-            look = partial(start.with_prefixes, self.service.engine, given)
+            look = partial(start.resolve_prefixes, self.service.engine, given)
             found = await self.checks.run(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
 
