@@ -66,9 +66,9 @@ def test_health_tells_what_works_and_what_does_not(
         timeout=15_000
     )
     processes = page.get_by_role("listitem").filter(has_text=re.compile("process \\d+ on"))
-    expect(processes.filter(has_text="running")).to_contain_text("API and worker")
-    expect(processes.filter(has_text="running")).to_contain_text(re.compile(r"idle, .* MiB of memory"))
-    expect(processes.filter(has_text="no heartbeat")).to_contain_text("worker, process 4242 on sequencer-7")
+    expect(processes.filter(has_text="alive")).to_contain_text("API and worker")
+    expect(processes.filter(has_text="alive")).to_contain_text(re.compile(r"idle, .* MiB of memory"))
+    expect(processes.filter(has_text="silent")).to_contain_text("worker, process 4242 on sequencer-7")
     expect(page.get_by_text("seqferry.sqlite")).to_be_visible()
     notice = page.get_by_role("listitem").filter(has_text="has ended")
     expect(notice).to_contain_text("failing")
@@ -103,7 +103,7 @@ def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
     gateway.wait_for_output("is served at")
     shown = page.get_by_role("listitem").filter(has_text=f"process {gateway.pid} on")
     expect(shown).to_contain_text("gateway", timeout=20_000)
-    expect(shown).to_contain_text("running")
+    expect(shown).to_contain_text("alive")
     expect(page.get_by_text("Healthy")).to_be_visible()
     [worker] = [one for one in server.http.get("/api/v1/workers").json()["workers"] if one["kind"] == "gateway"]
     assert worker["alive"]
@@ -112,11 +112,11 @@ def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
     with sqlite3.connect(mover.state / "seqferry.sqlite", timeout=30, isolation_level=None) as connection:
         connection.execute("UPDATE worker SET seen_at = seen_at - 4000 WHERE kind = 'gateway'")  # an hour goes by
     connection.close()
-    expect(shown).to_contain_text("no heartbeat", timeout=20_000)
+    expect(shown).to_contain_text("silent", timeout=20_000)
     expect(page.get_by_text("1 process without a heartbeat")).to_be_visible()
 
     mover.start("gateway", "serve", "--port", "0").wait_for_output("is served at")
-    expect(shown).to_contain_text("ended", timeout=20_000)
+    expect(shown).to_contain_text("gone", timeout=20_000)
     expect(page.get_by_text("Healthy")).to_be_visible()
 
 

@@ -30,9 +30,9 @@ const STYLES: Record<string, StateStyle> = {
   failed: { word: 'failed', shape: 'diamond', tone: 'failed' },
   skipped: { word: 'skipped', shape: 'chevron', tone: 'skipped' },
   // Of processes, the database, notices and share links.
-  alive: { word: 'running', shape: 'tick', tone: 'done' },
-  gone: { word: 'ended', shape: 'square', tone: 'cancelled' },
-  silent: { word: 'no heartbeat', shape: 'diamond', tone: 'failed' },
+  alive: { word: 'alive', shape: 'tick', tone: 'done' },
+  gone: { word: 'gone', shape: 'square', tone: 'cancelled' },
+  silent: { word: 'silent', shape: 'diamond', tone: 'failed' },
   answers: { word: 'available', shape: 'tick', tone: 'done' },
   in_trouble: { word: 'unavailable', shape: 'diamond', tone: 'failed' },
   sent: { word: 'sent', shape: 'tick', tone: 'done' },
