@@ -110,7 +110,7 @@ class Engine:
             ConfigError: so few files may be open that nothing works.
         """
         files = process_limits.files_for_requests(max_requests)
-        fitting = process_limits.fitting(memory, min(max_requests, files))
+        fitting = process_limits.plan_process_memory(memory, min(max_requests, files))
         self._most_requests = min(files, fitting.most_requests)
         self._max_requests = fitting.requests
         self._native = _native.Engine(max_requests=fitting.requests, memory=fitting.memory, max_bandwidth=max_bandwidth)

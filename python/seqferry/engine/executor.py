@@ -126,7 +126,7 @@ Recorder = Callable[[Events], Sequence[int]]
 """Keeps events, and returns the ids of objects whose uploads are on record now: they may go on."""
 
 
-def pass_by(events: Events) -> Sequence[int]:
+def record_nothing(events: Events) -> Sequence[int]:
     """Record nothing: an upload is not resumed by another process, so that its parts may be sent."""
     return [one.id for one in events.uploads]
 
@@ -134,7 +134,7 @@ def pass_by(events: Events) -> Sequence[int]:
 def execute(
     job: Job,
     seconds: Callable[[], float],
-    record: Recorder = pass_by,
+    record: Recorder = record_nothing,
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -164,7 +164,7 @@ def collect(job: Job, seconds: Callable[[], float]) -> dict[int, dict[str, Any]]
 
     def record(events: Events) -> Sequence[int]:
         found.update((row["id"], row) for row in rows(events))
-        return pass_by(events)
+        return record_nothing(events)
 
     execute(job, seconds, record)
     return found

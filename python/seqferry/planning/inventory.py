@@ -301,7 +301,7 @@ def _fetch(engine: Engine, place: S3Location, key: str, folder: Path, most: int 
         for row in executor.rows(events):
             if failed := row["error_message"]:
                 raise StorageError(f"{failed}", "person", "InventoryUnreadable", "read inventory", True)
-        return executor.pass_by(events)
+        return executor.record_nothing(events)
 
     executor.execute(job, lambda: _WAIT_SECONDS, record)
     if (failure := job.failure()) is not None:
