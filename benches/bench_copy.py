@@ -165,8 +165,8 @@ def _compare(
             runs.append(
                 {"method": method.name, "round": round_, "load_before": load_before, **asdict(cost), "error": error}
             )
-            told = error or f"{cost.wall_s:.2f} s wall, {cost.cpu_s:.2f} s CPU, {cost.peak_mib:.0f} MiB, verified"
-            print(f"  round {round_ + 1}  {method.name:<12} {told}", flush=True)
+            result = error or f"{cost.wall_s:.2f} s wall, {cost.cpu_s:.2f} s CPU, {cost.peak_mib:.0f} MiB, verified"
+            print(f"  round {round_ + 1}  {method.name:<12} {result}", flush=True)
     server.delete_bucket(source)
     _print_table(runs, [method.name for method, _ in methods])
     return {

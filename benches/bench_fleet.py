@@ -1,6 +1,6 @@
 """A fleet on PostgreSQL and the simulator: many small transfers on one worker, and one large transfer on 1, 2, 4.
 
-``make bench-fleet`` has two parts. ``small`` submits 300 transfers of a few objects at once over HTTP, to a server
+``make bench-fleet`` has two parts. ``small`` submits 300 transfers of a few objects together over HTTP, to a server
 that does no work itself, and measures when each of them ends on one ``seqferry worker``. ``scale`` copies one transfer
 with 1, 2 and 4 workers, each with few requests in flight, so that latency bounds them and neither the cores of this
 machine nor the model's limit of a prefix does. Afterwards every object is compared by the simulator.
@@ -208,10 +208,10 @@ def _small(server: postgres.Postgres, options: argparse.Namespace, report: Repor
     source = {"keys": keys, "count": options.transfers * options.each, "size": SIZE, "true_etags": False}
     with ExitStack() as held:
         stage = Stage(server, held, ["vendor=" + json.dumps({"objects": [source]}), "ours"], options)
-        door = stage.start("server", "serve", "--no-worker", "--port", "0")
-        address = door.wait_for_line("http://", deadline=START_WITHIN).strip()
+        api = stage.start("server", "serve", "--no-worker", "--port", "0")
+        address = api.wait_for_line("http://", deadline=START_WITHIN).strip()
         [worker] = stage.workers(1)
-        watched = {"worker": worker.pid, "server": door.pid, "PostgreSQL": stage.database_pid}
+        watched = {"worker": worker.pid, "server": api.pid, "PostgreSQL": stage.database_pid}
         watched["simulator"] = stage.simulator.pid
         if options.statements:
             stage.rows("CREATE EXTENSION pg_stat_statements")
@@ -219,7 +219,7 @@ def _small(server: postgres.Postgres, options: argparse.Namespace, report: Repor
         began = time.time()
         submitted = _submit(address, names)
         answered = time.time()
-        stage.wait_for_end([door, worker], options.within)
+        stage.wait_for_end([api, worker], options.within)
         rows = stage.rows(_TRANSFERS)
         report.small = SmallTransfers(
             wall_s=max(row[4] for row in rows) - began,
@@ -304,7 +304,7 @@ def _compare(stage: Stage, objects: int, report: Report) -> None:
 def _figures(options: argparse.Namespace, report: Report) -> list[Figure]:
     found: list[Figure] = []
     if (small := report.small) is not None:
-        group = f"{options.transfers} transfers of {options.each} objects at once, 1 worker"
+        group = f"{options.transfers} transfers of {options.each} objects submitted together, 1 worker"
         found += [
             Figure(group, "all have ended", "s", "lower", {"seqferry": [small.wall_s]}),
             Figure(group, "from submission to end, median", "s", "lower", {"seqferry": [_share(small.each_s, 0.5)]}),

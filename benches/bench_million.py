@@ -329,7 +329,7 @@ def _wait_until_idle(pids: list[int]) -> None:
 def _read(probe: subprocess.Popen[bytes], seen: list[dict[str, Any]]) -> None:
     assert probe.stdout is not None
     for line in probe.stdout:
-        seen += [json.loads(line)]  # at once: others look at what is there
+        seen += [json.loads(line)]  # line by line: other threads read the list
 
 
 def _sample(watched: dict[str, int], last: dict[str, Any] | None) -> dict[str, Any]:

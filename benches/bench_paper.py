@@ -4,7 +4,7 @@
 S3Mirror's setting and the AWS CLI would take hours: they run for a sample after a warm-up, and the rate of the sample
 gives their time. Everything runs on this machine, the simulator included; nothing of it touches AWS. All figures are
 **simulated**: they follow from the model whose parameters are printed with them (``docs/develop/simulator.md``). Rates
-and wall times are told in the model's seconds. With ``--set time_scale=0.1`` the model runs ten times slower than the
+and wall times are in the model's seconds. With ``--set time_scale=0.1`` the model runs ten times slower than the
 clock, so that this machine's cores do not bound a client that has more of them in the paper.
 
 Costs of requests are computed from what the simulator counted, at the prices below. The paper leaves them out.

@@ -173,8 +173,8 @@ def _methods(
 
 def _has(command: str, option: str = "") -> bool:
     """Whether the measured build knows the command, with this option."""
-    told = subprocess.run([seqferry(), command, "--help"], capture_output=True, text=True, check=False, timeout=60)
-    return told.returncode == 0 and option in told.stdout
+    ended = subprocess.run([seqferry(), command, "--help"], capture_output=True, text=True, check=False, timeout=60)
+    return ended.returncode == 0 and option in ended.stdout
 
 
 def _plugins(scratch: Path) -> Path:

@@ -52,7 +52,7 @@ SECURE = "versitygw-tls"
 SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
 WORKLOADS = ("1x2GiB", "20x256MiB", "10000x100KiB")
 QUICK = ("1x24MiB", "60x100KiB")
-READ_AT_ONCE = 16
+PIECES_IN_FLIGHT = 16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -227,10 +227,10 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
     def ahead(each: Workload) -> Iterator[tuple[tuple[int, int, int], bytes]]:
         """All pieces in order. Replies take as long as S3's would, so pieces are requested before they are needed."""
         under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
-        with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+        with ThreadPoolExecutor(PIECES_IN_FLIGHT) as threads:
             for piece in ((file, start, length) for file in range(each.files) for start, length in each.pieces()):
                 under_way.append((piece, threads.submit(read, each, *piece)))
-                if len(under_way) == READ_AT_ONCE:
+                if len(under_way) == PIECES_IN_FLIGHT:
                     first, content = under_way.popleft()
                     yield first, content.result()
             for piece, content in under_way:
@@ -250,14 +250,14 @@ class PrintedProgress:
         print(f"  {line}", flush=True)
 
     def ran(self, run: MeasuredRun) -> None:
-        told = run.error
-        if told is None and run.cost is not None and run.speed is not None:
+        result = run.error
+        if result is None and run.cost is not None and run.speed is not None:
             peak = (run.cost.peak_bytes or 0) / 2**20
             on_disk = "" if run.on_disk_s is None else f" ({run.on_disk_s:.2f} s until on the disk)"
             used = f"{run.cost.cpu_s:.2f} s CPU, {peak:.0f} MiB, verified"
-            told = f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall{on_disk}, {used}"
+            result = f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall{on_disk}, {used}"
         print(
-            f"  round {run.round + 1}  {run.direction:<8} {run.workload.name:<14} {run.variant.label:<9} {told}",
+            f"  round {run.round + 1}  {run.direction:<8} {run.workload.name:<14} {run.variant.label:<9} {result}",
             flush=True,
         )
 

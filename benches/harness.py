@@ -1,4 +1,4 @@
-"""What all benches have in common as programs: common options, where results go, how a missing tool is told."""
+"""Common parts of the bench programs: options, files of results, and messages about missing tools."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ STEP: Final = """([selector, value, event, first]) => new Promise((resolve) => {
     } else node.click()
     look()
 })"""
-"""Milliseconds from the act of a person in the page until the frame with the first row that it asked for."""
+"""Milliseconds from the action of a user in the page until the frame with the first requested row."""
 
 PAINT: Final = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 
@@ -99,7 +99,7 @@ def views(objects: int) -> list[View]:
         View(
             "transfer: course", "#/t/{transfer}?tab=course", lambda page: page.get_by_role("figure").locator("*").first
         ),
-        View("transfer: events", "#/t/{transfer}?tab=events", text("asked for the transfer")),
+        View("transfer: events", "#/t/{transfer}?tab=events", text("submitted the transfer")),
         View("transfer: details", "#/t/{transfer}?tab=details", text("Source")),
         View("new transfer", "#/new", text("New transfer")),
         View("health", "#/health", text("seqferry.sqlite")),

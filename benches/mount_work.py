@@ -63,9 +63,9 @@ class MountTask:
     command: Callable[[Path, bool, Path], list[str]]
     """Command line for the mounted folder; the arguments say whether archives are folders, and where to write."""
     check: Callable[[str, Path], str | None]
-    """What is wrong, from what it printed and what it wrote; None when all is as in the bucket."""
+    """The error found in its output and its files; None if all is as in the bucket."""
     wanted: int | None
-    """Bytes that the program asked for, where that does not depend on the program."""
+    """Bytes that the work reads, if that does not depend on the program; otherwise None."""
 
 
 def make(folder: Path, sizes: Sizes, seed: int) -> Data:

@@ -88,16 +88,16 @@ def _verdicts(report: Report) -> str:
 
 
 def _verdict_table(rows: Sequence[ComparedFigure]) -> str:
-    told: list[Sequence[str]] = []
+    cells: list[Sequence[str]] = []
     for one in rows:
         what = [escape(text) for text in (one.group, one.figure, one.series)]
         found = one.verdict
         if found is None:
-            told.append((*what, "-", "-", "no ratio: a side holds zero"))
+            cells.append((*what, "-", "-", "no ratio: a side holds zero"))
             continue
         word = f'<span class="{found.word.split()[0]}">{found.word}</span>' + (f" ({found.why})" if found.why else "")
-        told.append((*what, _ratio(found.ratio), f"{_ratio(found.low)}..{_ratio(found.high)}", word))
-    return _table(("work", "figure", "series", "new / old", "interval", "verdict"), told, numeric={3, 4})
+        cells.append((*what, _ratio(found.ratio), f"{_ratio(found.low)}..{_ratio(found.high)}", word))
+    return _table(("work", "figure", "series", "new / old", "interval", "verdict"), cells, numeric={3, 4})
 
 
 def _bench(section: Section, *, two: bool) -> str:
@@ -226,13 +226,13 @@ def _figure(by_build: dict[str, Figure], *, two: bool) -> str:
             middle = number(statistics.median(values))
             cells.append((escape(label), str(len(values)), middle, number(min(values)), number(max(values)), ratio))
     good = {"lower": "lower is better", "higher": "higher is better", "": ""}[figure.better]
-    told = ", ".join(
+    facts = ", ".join(
         part for part in (figure.unit, good, "" if figure.dot == "round" else f"a dot is a {figure.dot}") if part
     )
     title = f"{figure.name}, {figure.group}"
     table = _table(("", "values", "median", "lowest", "highest", "ratio"), cells, numeric={1, 2, 3, 4, 5})
     return (
-        f"<figure><h4>{escape(figure.name)} <span class='dim'>({escape(told)})</span></h4>"
+        f"<figure><h4>{escape(figure.name)} <span class='dim'>({escape(facts)})</span></h4>"
         f"{strip(rows, figure.unit, title)}<details><summary>as a table</summary>{table}</details></figure>"
     )
 

@@ -112,9 +112,9 @@ def ratio_plot(rows: Sequence[tuple[str, Sequence[Mark]]], axis: str, title: str
         drawn.append(f'<text class="label" x="{labels}" y="{middle + 4:.1f}">{escape(_short(label))}</text>')
         for turn, mark in enumerate(row):
             height = middle + (turn - (len(row) - 1) / 2) * min(5, 18 / max(1, len(row)))
-            told = f"{mark.name}: {number(mark.ratio)} [{number(mark.low)}..{number(mark.high)}]"
+            label = f"{mark.name}: {number(mark.ratio)} [{number(mark.low)}..{number(mark.high)}]"
             drawn.append(
-                f'<g class="mark c{mark.colour % COLOURS}"><title>{escape(told)}</title>'
+                f'<g class="mark c{mark.colour % COLOURS}"><title>{escape(label)}</title>'
                 f'<line x1="{scale(mark.low):.1f}" x2="{scale(mark.high):.1f}" y1="{height:.1f}" y2="{height:.1f}"/>'
                 f'<circle cx="{scale(mark.ratio):.1f}" cy="{height:.1f}" r="4.5"/></g>'
             )

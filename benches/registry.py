@@ -28,7 +28,7 @@ class Bench:
     peers: tuple[str, ...] = ()
     """Options that choose the peers: all where there are none."""
     ours: tuple[str, ...] = ()
-    """Options that leave the peers out: two builds of ours are compared."""
+    """Options that leave the peers out: two builds of Seqferry are compared."""
     builds_simulator: bool = False
     """The simulator is what is measured, so two builds each bring theirs; elsewhere it is the same for both."""
 
@@ -120,7 +120,7 @@ BENCHES: Final = (
         "fleet",
         "Many small transfers, and more workers",
         "bench_fleet.py",
-        proves="How long 300 small transfers take that are submitted at once to one worker, and how the rate of one "
+        proves="How long 300 small transfers take that are submitted together to one worker, and how the rate of one "
         "transfer grows with 2 and 4 workers while requests in flight bound it. Every object is compared afterwards.",
         cannot="Workers, server, PostgreSQL and the simulator share two cores. Requests in flight are few, so that "
         "latency bounds the workers: at full width one of them takes what these cores can do.",

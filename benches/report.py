@@ -52,8 +52,8 @@ class Section:
 
     @property
     def errors(self) -> list[str]:
-        told = [attempt.error for attempt in self.attempts if attempt.error]
-        return list(dict.fromkeys([*told, *(line for result in self.results.values() for line in result.errors)]))
+        failed = [attempt.error for attempt in self.attempts if attempt.error]
+        return list(dict.fromkeys([*failed, *(line for result in self.results.values() for line in result.errors)]))
 
     @property
     def missing(self) -> list[str]:
@@ -80,8 +80,8 @@ class Section:
             for name, values in figure.series.items():
                 if other is None or name not in other.series or figure.dot != "round":
                     continue
-                told = verdict(values, other.series[name], figure.better)
-                found.append(ComparedFigure(figure.group, figure.name, name, figure.unit, figure.better, told))
+                judged = verdict(values, other.series[name], figure.better)
+                found.append(ComparedFigure(figure.group, figure.name, name, figure.unit, figure.better, judged))
         return found
 
 

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in section.errors:
             print(f"{section.bench.name}: FAILED: {line}", file=sys.stderr)
     _print_verdicts(report)
-    print(f"\nAll values:  {_told(json_path)}\nAs a page:   {_told(page_path)}")
+    print(f"\nAll values:  {_relative(json_path)}\nAs a page:   {_relative(page_path)}")
     if all(section.left_out for section in report.sections):
         return 2
     return 1 if report.failed else 0
@@ -217,7 +217,7 @@ def _write(report: Report, folder: Path) -> tuple[Path, Path]:
     return json_path, page_path
 
 
-def _told(path: Path) -> Path:
+def _relative(path: Path) -> Path:
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
@@ -227,8 +227,8 @@ def _print_verdicts(report: Report) -> None:
     for section in report.sections:
         for one in section.compared():
             found = one.verdict
-            told = f"{found.ratio:.3f} [{found.low:.3f}..{found.high:.3f}] {found.word}" if found else "no ratio"
-            print(f"{section.bench.name}: {one.group}, {one.figure}, {one.series}: new/old {told}")
+            ratio = f"{found.ratio:.3f} [{found.low:.3f}..{found.high:.3f}] {found.word}" if found else "no ratio"
+            print(f"{section.bench.name}: {one.group}, {one.figure}, {one.series}: new/old {ratio}")
     print(f"\n{report.rule}")
 
 

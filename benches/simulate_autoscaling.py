@@ -33,7 +33,7 @@ START: Final = 45.0
 MOST: Final = 40
 DRAIN: Final = 900.0
 BATCH: Final = 8 * GIB
-BATCHES_AT_ONCE: Final = 8
+CONCURRENT_BATCHES: Final = 8
 UNKNOWN: Final = 400 * 1024**2
 """Bytes a second that a worker is taken to move while none has worked."""
 
@@ -114,7 +114,7 @@ def by_formula(state: State) -> int:
     futile = sum(1 for one in hour if one.workers > 1 and one.workers * 0.8 > best)
     knee = max(1, math.ceil(best)) if futile >= 3 else MOST
     return min(
-        max(1, math.ceil(state.left / (alone * DRAIN))), max(1, math.ceil(state.batches / BATCHES_AT_ONCE)), knee
+        max(1, math.ceil(state.left / (alone * DRAIN))), max(1, math.ceil(state.batches / CONCURRENT_BATCHES)), knee
     )
 
 
@@ -149,7 +149,7 @@ def simulate(policy: Callable[[State], int], ceiling: float, seed: int) -> Outco
             open_ones.append([*due.pop(0)])
         state = State(now, sum(left for _, left in open_ones), fleet)
         fleet.follow(now, min(MOST, policy(state)) if open_ones else 0)
-        working = min(fleet.ready, math.ceil(state.batches / BATCHES_AT_ONCE)) if open_ones else 0
+        working = min(fleet.ready, math.ceil(state.batches / CONCURRENT_BATCHES)) if open_ones else 0
         moved = min(working * ALONE, ceiling) * STEP
         minute_bytes, minute_workers = minute_bytes + moved, min(minute_workers, working)
         worker_seconds += working * STEP

@@ -26,7 +26,7 @@ RULE: Final = (
     f"A figure is better or worse when the {CONFIDENCE:.0%} interval of the ratio new / old (exact, from the rank sum "
     f"test over all pairs of rounds) does not hold 1 and the ratio itself, the median of all pairs, is at least "
     f"{SMALLEST:.0%} away from 1; else it is within noise. With fewer than {FEWEST_ROUNDS} rounds of each build "
-    f"nothing is told apart. Of figures that did not change about one in {round(1 / (1 - CONFIDENCE))} would pass the "
+    f"there is no verdict. Of figures that did not change about one in {round(1 / (1 - CONFIDENCE))} would pass the "
     "first condition by chance: look at a lonely verdict twice."
 )
 

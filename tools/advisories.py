@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
     ):
         named = os.environ.get(variable, "")
         if not named:
-            print(f"SKIPPED: advisories of {what} were not looked at; {variable} names no clone of their database")
+            print(f"SKIPPED: advisories of {what} were not checked; {variable} names no clone of their database")
             if "--require" in arguments:
                 problems.append(f"{variable} is not set")
             continue

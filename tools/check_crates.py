@@ -127,7 +127,7 @@ def main() -> int:
 
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(ours)} crates looked at, {len(problems)} problems")
+    print(f"{len(ours)} crates checked, {len(problems)} problems")
     return 1 if problems else 0
 
 

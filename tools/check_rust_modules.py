@@ -102,7 +102,7 @@ def main() -> int:
             problems += 1
             names = " <- ".join("::".join(module) for module in found)
             print(f"{crate.name}: modules use each other in a circle: {names}", file=sys.stderr)
-    print(f"modules of {len(crates)} crates looked at, {problems} circles")
+    print(f"modules of {len(crates)} crates checked, {problems} circles")
     return 1 if problems else 0
 
 

@@ -2,7 +2,7 @@
 
 Run by ``make lint``. An HTTP client or a mount cannot add an option, nor run a command again: the engine says which
 step would help by a code (``crates/store/src/error/advice.rs``), and ``python/seqferry/model/advice.py`` has the words.
-Programs with options of their own, tests and examples are left out, and so are the doors.
+Programs with their own options, user interfaces, tests and examples are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CRATES = Path(__file__).parent.parent / "crates"
-# Doors to people, which say how they are called, and what runs programs for tests.
-DOORS = frozenset({"gateway", "mount", "testkit", "store-testing"})
+# User interfaces, which name their commands, and crates that run programs for tests.
+INTERFACES = frozenset({"gateway", "mount", "testkit", "store-testing"})
 # The ending of directory buckets.
 NAMES = frozenset({"--x-s3"})
 
@@ -28,7 +28,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 COMMAND = re.compile(r"\b(?:commands?|re-?runs?|run(?:s|ning)?\s+(?:it\s+)?again)\b|`seqferry ", re.IGNORECASE)
 
 
-def words_of_doors(text: str) -> Iterator[tuple[int, str]]:
+def command_words(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of each option, and of each word about commands, in a string of this Rust source."""
     text = TESTS_AT_END.sub("", text)
     for token in TOKEN.finditer(text):
@@ -40,10 +40,10 @@ def words_of_doors(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_shipped(file: Path) -> bool:
-    """Whether a source is part of the engine, as against a door, a test or an example."""
+    """True for sources of the engine; False for user interfaces, tests and examples."""
     parts = file.relative_to(CRATES).parts
     is_test = file.stem in {"tests", "test_support"} or file.stem.endswith("_tests") or "tests" in parts
-    return parts[0] not in DOORS and parts[1] == "src" and not is_test
+    return parts[0] not in INTERFACES and parts[1] == "src" and not is_test
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
         f"{file.relative_to(CRATES.parent)}:{line}: {word}: say it by a code of Advice (crates/store/src/error)"
         for file in sorted(CRATES.rglob("*.rs"))
         if is_shipped(file)
-        for line, word in words_of_doors(file.read_text())
+        for line, word in command_words(file.read_text())
     ]
     print("\n".join(found) or "No string of the engine names an option or a command.")
     return 1 if found else 0

@@ -162,7 +162,7 @@ class RustFile:
             for pattern, values in _RUST_DEFAULTS:
                 for value in values if re.fullmatch(pattern, kind) else ():
                     text = f"{{ if crate::mutants::is_on({NUMBER}) {{ return {value}; }}".replace("return ;", "return;")
-                    what = f"return {value} at once".replace("return  at", "return at")
+                    what = f"return {value} immediately".replace("return  ", "return ")
                     yield self._mutant("early return", what, body.start, body.start + 1, text)
 
     def _of_lines(self) -> Iterator[Mutant | None]:
@@ -299,7 +299,7 @@ class PythonFile:
         for pattern, values in _PYTHON_DEFAULTS:
             for value in values if re.fullmatch(pattern, kind) else ():
                 text = f"{indent}if _mutants.is_on({NUMBER}):\n{indent}    return {value}\n"
-                yield Mutant(self.file, line, name, "early return", f"return {value} at once", at, at, text)
+                yield Mutant(self.file, line, name, "early return", f"return {value} immediately", at, at, text)
 
     def _of_node(self, node: ast.AST) -> Iterator[tuple[str, str, tuple[int, int], str]]:
         on = f"_mutants.is_on({NUMBER})"

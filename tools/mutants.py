@@ -1,6 +1,6 @@
 """Plants deliberate faults (mutants) in a copy of the checkout, and finds out which tests catch them.
 
-All mutants are planted at once, each behind a switch: ``SEQFERRY_MUTANT=7`` turns on the seventh. Without the variable
+All mutants are planted together, each behind a switch: ``SEQFERRY_MUTANT=7`` turns on the seventh. Without the variable
 the copy behaves as the original. So the copy is built once.
 
     git clone --local . /tmp/mutants
@@ -199,7 +199,7 @@ def planted_mutants(tree: Path) -> dict[int, Mutant]:
 
 # --- hunting --------------------------------------------------------------------------------------------------------
 
-# Those to run at once: ``cargo`` and a crate, or ``pytest`` and paths.
+# Tests of one run: ``cargo`` and a crate, or ``pytest`` and paths.
 Tests = tuple[str, ...]
 
 CARGO = [
@@ -289,7 +289,7 @@ class Hunt:
         self.kept.write_text(json.dumps(self.results, indent=1))
 
     def programs(self, crate: str) -> list[str]:
-        """The test programs of a crate. Cargo is asked for all crates: ``--package`` would choose other features."""
+        """The test programs of a crate. Cargo builds all crates: ``--package`` would choose other features."""
         if not self._programs:
             output = subprocess.run(CARGO, cwd=self.tree, check=True, stdout=subprocess.PIPE, text=True).stdout
             for message in map(json.loads, output.splitlines()):

@@ -31,11 +31,11 @@ spec.loader.exec_module(check)
     ],
 )
 def test_an_option_or_a_command_in_a_string_is_found(text: str) -> None:
-    assert len(list(check.words_of_doors(text))) == 1
+    assert len(list(check.command_words(text))) == 1
 
 
 def test_the_line_of_an_option_is_told() -> None:
-    assert list(check.words_of_doors('fn f() {\n    g("a \\\n b --sse")\n}\n')) == [(3, "--sse")]
+    assert list(check.command_words('fn f() {\n    g("a \\\n b --sse")\n}\n')) == [(3, "--sse")]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_line_of_an_option_is_told() -> None:
     ],
 )
 def test_what_is_no_option_of_a_string_is_not(text: str) -> None:
-    assert not list(check.words_of_doors(text))
+    assert not list(check.command_words(text))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Builds what a release consists of into a folder, checks it, and tries it in an empty environment.
+"""Builds what a release consists of into a folder, checks it, and tests it in an empty environment.
 
     dist.py                 wheels for each platform that the Rust toolchain can build for, sdist, bills of materials,
                             requirements-runtime.lock, SHA256SUMS, and SHA256SUMS.sig when SEQFERRY_SIGNING_KEY names
@@ -193,14 +193,14 @@ def main() -> int:
         parser.error(f"--target is one of {', '.join(one.target for one in PLATFORMS)}")
     out = given.out.resolve()
     try:
-        make(out, platforms, host=given.host, tries=not given.no_try, page=not given.no_page)
+        make(out, platforms, host=given.host, with_trial=not given.no_try, page=not given.no_page)
     except (subprocess.CalledProcessError, notices.NoticesError, checks.CheckError, try_wheel.TrialError) as why:
         print(f"dist: failed: {why}", file=sys.stderr)
         return 1
     return 0
 
 
-def make(out: Path, platforms: Sequence[Platform], *, host: bool, tries: bool, page: bool) -> None:
+def make(out: Path, platforms: Sequence[Platform], *, host: bool, with_trial: bool, page: bool) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     crates, packages = notices.write()
@@ -218,7 +218,7 @@ def make(out: Path, platforms: Sequence[Platform], *, host: bool, tries: bool, p
     own = [wheel for wheel in wheels if os.uname().machine in wheel.name and "musllinux" not in wheel.name]
     if own:
         (out / "seqferry-crates.cdx.json").write_bytes(checks.crates_sbom(own[0]))
-    if own and tries:
+    if own and with_trial:
         has_cyclonedx = Path(sys.executable).with_name("cyclonedx-py").exists()
         sbom = out / "seqferry-python.cdx.json" if has_cyclonedx else None
         try_wheel.try_wheel(own[0], say, sbom=sbom, demo=not host)

@@ -134,10 +134,10 @@ def demo_server(empty: EmptyEnvironment) -> Iterator[dict[str, str]]:
         [empty.python, "-c", SERVER], env=empty.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
-        told = server.stdout.readline()
-        if not told:
+        line = server.stdout.readline()
+        if not line:
             raise TrialError("The S3 server of the demo does not start.")
-        yield json.loads(told)
+        yield json.loads(line)
 
 
 def try_wheel(wheel: Path, say: Callable[[str], None], *, sbom: Path | None = None, demo: bool = True) -> None:

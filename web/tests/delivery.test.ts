@@ -39,7 +39,7 @@ describe('the sentence of a delivery', () => {
     [{}, '445 of 448 files have arrived and are verified.'],
     [{ verified: 440 }, '445 of 448 files have arrived.'],
     [{ objects: 1, arrived: 1, verified: 1 }, '1 of 1 file has arrived and is verified.'],
-    [{ state: 'listing', planned: false }, 'Files are being looked for: 448 found so far.'],
+    [{ state: 'listing', planned: false }, 'Listing files: 448 found so far.'],
     [{ state: 'complete', arrived: 448, verified: 448 }, 'Complete. 448 files, all verified.'],
     [{ state: 'complete', arrived: 448, verified: 440 }, 'Complete. All arrived; 440 of 448 were verified.'],
     [

@@ -94,9 +94,9 @@ test('options have words, kinds and headings', () => {
     'Requests per second',
   ])
   expect(grouped(options).map((group) => [group.heading, group.options.length])).toEqual([
-    ['Which objects', 3],
-    ['How it goes', 1],
-    ['Attributes of the copies', 2],
+    ['Selection of objects', 3],
+    ['Execution', 1],
+    ['Attributes of the target objects', 2],
   ])
 })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { inWords, verifications } from '../src/lib/events'
-import { countOf, fate, maySort, speed, wanted } from '../src/lib/objects'
+import { textOf, verifications } from '../src/lib/events'
+import { countOf, details, filterOf, maySort, speed } from '../src/lib/objects'
 import type { Transfer, TransferEvent, TransferObject } from '../src/lib/types'
 
 const object = {
@@ -29,28 +29,28 @@ const object = {
   source_upload_id: null,
 } as TransferObject
 
-describe('which objects are wanted', () => {
+describe('the filter of objects', () => {
   it('stands in the address, whatever was written into it', () => {
-    expect(wanted(new URLSearchParams('state=failed&prefix=run%2F&order=size&at=k3&from=200'))).toEqual({
+    expect(filterOf(new URLSearchParams('state=failed&prefix=run%2F&order=size&at=k3&from=200'))).toEqual({
       state: 'failed',
       prefix: 'run/',
       cursor: 'k3',
       from: 200,
       order: 'size',
     })
-    expect(wanted(new URLSearchParams('state=__proto__&order=x&from=-1'))).toEqual({
+    expect(filterOf(new URLSearchParams('state=__proto__&order=x&from=-1'))).toEqual({
       state: null,
       prefix: '',
       cursor: '',
       from: 0,
       order: '',
     })
-    expect(wanted(new URLSearchParams('from=1e99')).from).toBe(0)
+    expect(filterOf(new URLSearchParams('from=1e99')).from).toBe(0)
   })
 
   it('are sorted by size where they are few, or few have failed', () => {
     const transfer = { totals: { objects: 200_000, failed: 5 } } as Transfer
-    const all = wanted(new URLSearchParams())
+    const all = filterOf(new URLSearchParams())
     expect(maySort(transfer, all)).toBe(false)
     expect(maySort(transfer, { ...all, state: 'failed' })).toBe(true)
     expect(maySort({ totals: { objects: 5, failed: 0 } } as Transfer, all)).toBe(true)
@@ -62,17 +62,17 @@ describe('which objects are wanted', () => {
   })
 })
 
-describe('the fate of an object', () => {
+describe('the details of an object', () => {
   it('leaves out what is not known', () => {
-    const facts = Object.fromEntries(fate(object))
+    const facts = Object.fromEntries(details(object))
     expect(facts).toMatchObject({
-      Verified: 'checksum: the checksum of the content is equal at both sides',
+      Verified: 'checksum: source and target have the same checksum',
       Checksum: 'CRC64NVME AAAA',
-      Took: '2 s, 1.00 KiB/s',
-      How: 'copied within the storage by one request',
+      Duration: '2 s, 1.00 KiB/s',
+      Method: 'server-side copy in one request (CopyObject)',
     })
-    expect(Object.keys(facts)).not.toContain('Why')
-    expect(Object.keys(facts)).not.toContain('At the target')
+    expect(Object.keys(facts)).not.toContain('Error')
+    expect(Object.keys(facts)).not.toContain('Target key')
   })
 
   it('says why it failed, and how often it was tried', () => {
@@ -84,8 +84,8 @@ describe('the fate of an object', () => {
       attempts: 2,
       retries: 1,
     }
-    const facts = Object.fromEntries(fate(failed as TransferObject))
-    expect(facts).toMatchObject({ Why: 'no', Cause: 'AccessDenied', Tried: '2 times, with 1 repeated request' })
+    const facts = Object.fromEntries(details(failed as TransferObject))
+    expect(facts).toMatchObject({ Error: 'no', Cause: 'AccessDenied', Attempts: '2 times, with 1 repeated request' })
     expect(speed({ ...object, ended_at: null })).toBe('')
   })
 })
@@ -96,16 +96,16 @@ function event(kind: string, data: Record<string, unknown> = {}): TransferEvent 
 
 describe('events in words', () => {
   it.each([
-    [event('paused'), 'paused it'],
+    [event('paused'), 'paused the transfer'],
     [event('adjusted', { priority: 0, max_bandwidth: '50MB', tpslimit: null }), 'set priority 0, max bandwidth 50MB'],
-    [event('described', { name: null, labels: { project: 'X' } }), 'called it by no name, with the labels project=X'],
+    [event('described', { name: null, labels: { project: 'X' } }), 'removed its name, with the labels project=X'],
     [
       event('verified', { objects: 3, same: 2, how: 'content' }),
       'the target was verified, all bytes read: 2 of 3 objects as received',
     ],
     [event('of_a_later_version'), 'of a later version'],
   ])('%j', (one, words) => {
-    expect(inWords(one)).toBe(words)
+    expect(textOf(one)).toBe(words)
   })
 
   it('hold the verifications, the latest first', () => {
@@ -114,7 +114,7 @@ describe('events in words', () => {
       event('done'),
       event('verified', { verification: 'b', objects: 3, same: 2, how: 'content' }),
     ]
-    expect(verifications(all).map(({ id, isGood, words }) => [id, isGood, words])).toEqual([
+    expect(verifications(all).map(({ id, isGood, text }) => [id, isGood, text])).toEqual([
       ['b', false, '2 of 3 objects as received, all bytes read'],
       ['a', true, '3 objects as received'],
     ])

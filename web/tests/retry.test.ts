@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { retryEffect } from '../src/lib/retry'
-import { brings } from '../src/lib/transfer'
+import { copiesObjects } from '../src/lib/transfer'
 
 describe('a retry', () => {
   it('copies what has not arrived', () => {
@@ -13,8 +13,8 @@ describe('a retry', () => {
 
   it('of what compares looks again, and says that nothing is copied', () => {
     for (const operation of ['verify', 'check']) {
-      expect(retryEffect(operation)).toMatch(/looks at what .* again\. It copies nothing/)
-      expect(retryEffect(operation, 1)).toMatch(/looks at it again\. It copies nothing/)
+      expect(retryEffect(operation)).toMatch(/checks what .* again\. It copies nothing/)
+      expect(retryEffect(operation, 1)).toMatch(/checks it again\. It copies nothing/)
     }
   })
 
@@ -24,6 +24,6 @@ describe('a retry', () => {
 })
 
 it('an operation by which nothing arrives has no sender to write to', () => {
-  expect(['transfer', 'move', 'unpack', 'history'].every(brings)).toBe(true)
-  expect(['verify', 'check', 'remove', 'cleanup'].some(brings)).toBe(false)
+  expect(['transfer', 'move', 'unpack', 'history'].every(copiesObjects)).toBe(true)
+  expect(['verify', 'check', 'remove', 'cleanup'].some(copiesObjects)).toBe(false)
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { changes, setCommand } from '../src/lib/limits'
-import { asOne, headline, letter } from '../src/lib/transfer'
+import { mergeChain, headline, letter } from '../src/lib/transfer'
 import type { Cause, Transfer } from '../src/lib/types'
 
 const totals = { objects: 0, bytes: 0, done: 0, skipped: 0, failed: 0, cancelled: 0, bytes_done: 0 }
@@ -44,7 +44,7 @@ describe('a chain of retries', () => {
       name: null,
       totals: { ...totals, objects: 3, bytes: 10, done: 2, failed: 1, bytes_done: 6 },
     }
-    const one = asOne([first, retry])
+    const one = mergeChain([first, retry])
     expect(one?.totals).toEqual({
       ...totals,
       objects: 448,
@@ -55,7 +55,7 @@ describe('a chain of retries', () => {
       bytes_done: 996,
     })
     expect([one?.id, one?.name]).toEqual(['b', 'Run 42'])
-    expect(asOne([])).toBeNull()
+    expect(mergeChain([])).toBeNull()
   })
 })
 

@@ -149,7 +149,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _content_length(scope: Scope) -> int | None:
-    """The length in the header; None when there is none, as for a body in chunks."""
+    """The length in the header; None without one, as for a chunked body."""
     headers = dict(scope["headers"])
     text = headers.get(b"content-length", b"")
     return int(text) if text.isdigit() and b"transfer-encoding" not in headers else None

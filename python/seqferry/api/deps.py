@@ -55,7 +55,7 @@ class Context:
 
         Raises:
             PolicyError: the policy does not allow it.
-            UsageError: it makes no sense.
+            UsageError: it is not valid.
         """
         if isinstance(body, TransferRequest):
             body.take_folders(self.settings.policy)
@@ -84,9 +84,9 @@ class Context:
         if key:
             earlier = await run_in_threadpool(self.service.submitted_spec, key, actor=actor)
         if earlier is not None:
-            found = start.with_prefixes_of(earlier, given)
+            found = start.reuse_prefixes(earlier, given)
         else:
-            look = partial(start.with_prefixes, self.service.engine, given)
+            look = partial(start.resolve_prefixes, self.service.engine, given)
             found = await self.checks.run(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
 
@@ -94,7 +94,7 @@ class Context:
         """The spec as it would be recorded; for all that follows it is resolved once. Reads files of the AWS tools.
 
         Raises:
-            UsageError: it makes no sense with the places of this server.
+            UsageError: it is not valid with the locations of this server.
         """
         return await run_in_threadpool(resolve, spec)
 

@@ -1,6 +1,6 @@
 """The answer of S3Mirror's ``/transfer_status`` as JSON text, in pieces that are mostly kept for the next answer.
 
-The rows of a batch that has ended do not change: its text is written once. What must stay true: the counts of an answer
+The rows of a batch that has ended do not change: its text is written once. Invariant: the counts of an answer
 are those of the files that are written before them; memory is bounded, whatever the number of objects.
 """
 

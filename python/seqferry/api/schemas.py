@@ -160,7 +160,7 @@ def spec_of_request(body: TransferRequest) -> TransferSpec:
     """The spec that a request asks for.
 
     Raises:
-        UsageError: it makes no sense.
+        UsageError: it is not valid.
     """
     return build_operation_spec(body.operation, body.options, **body.arguments())
 

@@ -1,8 +1,8 @@
 """The process that boto3 and the AWS Common Runtime (CRT) are measured in: moves all files of one folder, one way, or
 copies all objects of a prefix.
 
-Run as ``python -m seqferry.bench.client``; credentials come from the environment. Imports nothing of ours, so what is
-measured is the library and Python's own start.
+Run as ``python -m seqferry.bench.client``; credentials come from the environment. Imports no other module of Seqferry,
+so that only the library and the start of Python are measured.
 """
 
 from __future__ import annotations

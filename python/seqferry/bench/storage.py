@@ -244,7 +244,7 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
 
     Raises:
         ConfigError: boto3, credentials, the profile or the region are missing.
-        UsageError: the endpoint is none.
+        UsageError: the endpoint is not a valid URL.
         StorageError: the bucket cannot be used.
     """
     if endpoint_url is not None:

@@ -62,7 +62,7 @@ class ComparisonParameters:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what makes no sense."""
+        """Raises UsageError for values that are not valid."""
         unknown = [name for name in self.methods if name not in NAMES]
         if unknown:
             raise UsageError(f"--methods {', '.join(unknown)}: there is no such method. There are: {', '.join(NAMES)}.")

@@ -79,7 +79,7 @@ def _with_prefixes(given: dict[str, Any]) -> str | list[str]:
         return given["source"]
     from seqferry.preflight import start  # it brings the engine, which --help need not wait for
 
-    return start.with_prefixes(_engine(), given)
+    return start.resolve_prefixes(_engine(), given)
 
 
 @cache

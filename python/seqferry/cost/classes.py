@@ -71,7 +71,7 @@ def find_class(written: str, named: str) -> StorageClass:
     """The class of this name, in any case, with dashes or without.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no storage class has this name.
     """
     found = CLASSES.get(written.strip().upper().replace("-", "_"))
     if found is None:

@@ -72,7 +72,7 @@ def parse(written: str, named: str, sizes: Sequence[int]) -> list[Disk]:
     A single one holds for all disks.
 
     Raises:
-        UsageError: it makes no sense; the message says how it is written.
+        UsageError: it is not valid; the message has an example.
     """
     items = [item.strip() for item in written.split(",")]
     if len(items) == 1 and "@" not in items[0]:

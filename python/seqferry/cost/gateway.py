@@ -43,7 +43,7 @@ def compare(request: GatewayRequest, pricer: Pricer) -> Comparison:
     """The gateway with its disks, side by side with the other ones.
 
     Raises:
-        UsageError: what was asked makes no sense.
+        UsageError: the request is not valid.
     """
     hours = decimal(request.hours, "--hours", most=_MOST_HOURS)
     if len(request.against) >= _MOST_OFFERS:

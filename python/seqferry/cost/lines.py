@@ -185,5 +185,5 @@ def decimal(value: float, named: str, *, least: float = 0, most: float = float(_
         UsageError: it is not within these bounds.
     """
     if not least <= value <= most:
-        raise UsageError(f"{named} {value:g} makes no sense: write {least:g} to {most:,.15g}.")
+        raise UsageError(f"{named} {value:g} is not valid: choose {least:g} to {most:,.15g}.")
     return Decimal(repr(value))

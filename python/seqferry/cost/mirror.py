@@ -50,7 +50,7 @@ def compare(request: MirrorRequest, pricer: Pricer) -> Comparison:
     """The copy by Seqferry, side by side with the other ways.
 
     Raises:
-        UsageError: what was asked makes no sense.
+        UsageError: the request is not valid.
     """
     if len(request.against) >= _MOST_OFFERS:
         raise UsageError(

@@ -48,10 +48,10 @@ def compare(request: StageRequest, pricer: Pricer) -> Comparison:
     """The three ways side by side.
 
     Raises:
-        UsageError: what was asked makes no sense.
+        UsageError: the request is not valid.
     """
     if not 1 <= request.tasks <= _MOST_TASKS:
-        raise UsageError(f"--tasks {request.tasks:,} makes no sense: write 1 to {_MOST_TASKS:,}.")
+        raise UsageError(f"--tasks {request.tasks:,} is not valid: choose 1 to {_MOST_TASKS:,}.")
     fraction = decimal(request.fraction, "--fraction", most=100) / 100
     hours = decimal(request.hours, "--hours", most=10_000)
     if request.disk is not None and request.disk not in _DISKS:

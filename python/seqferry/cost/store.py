@@ -43,7 +43,7 @@ def compare(request: StoreRequest, pricer: Pricer) -> Comparison:
     """The class side by side with the other ones.
 
     Raises:
-        UsageError: what was asked makes no sense.
+        UsageError: the request is not valid.
     """
     months = decimal(request.months, "--months", most=_MOST_MONTHS)
     if len(request.against) >= _MOST_OFFERS - 1:

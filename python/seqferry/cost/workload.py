@@ -32,7 +32,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         if not 1 <= self.objects <= _MOST_OBJECTS:
-            raise UsageError(f"--objects {self.objects:,} makes no sense: write 1 to {_MOST_OBJECTS:,}.")
+            raise UsageError(f"--objects {self.objects:,} is not valid: choose 1 to {_MOST_OBJECTS:,}.")
 
     @property
     def mean(self) -> int:

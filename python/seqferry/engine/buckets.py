@@ -107,7 +107,7 @@ def presign(engine: Engine, place: Location, *, seconds: int, put: bool = False,
 
 
 def head_object(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
-    """Facts about an object from a HEAD request; raises StorageError where there is none."""
+    """Facts about an object from a HEAD request; raises StorageError if there is no such object."""
     with translate_errors():
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
 

@@ -117,7 +117,7 @@ def arm(environment: Mapping[str, str]) -> None:
     """Take the order that stands in an environment, if there is one.
 
     Raises:
-        UsageError: no point has such a name, or the number is none.
+        UsageError: no point has this name, or the number is not valid.
     """
     if not (text := environment.get(VARIABLE, "")):
         return

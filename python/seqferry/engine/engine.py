@@ -110,7 +110,7 @@ class Engine:
             ConfigError: so few files may be open that nothing works.
         """
         files = process_limits.files_for_requests(max_requests)
-        fitting = process_limits.fitting(memory, min(max_requests, files))
+        fitting = process_limits.plan_process_memory(memory, min(max_requests, files))
         self._most_requests = min(files, fitting.most_requests)
         self._max_requests = fitting.requests
         self._native = _native.Engine(max_requests=fitting.requests, memory=fitting.memory, max_bandwidth=max_bandwidth)
@@ -382,7 +382,7 @@ class Engine:
         stop_at_failure: bool = False,
         fail_at_lapse: bool = False,
     ) -> Job:
-        """Start removing ``items``: versions for good, those with an ETag only while it is theirs.
+        """Start removing ``items``: versions permanently, and objects with an ETag only while they have it.
 
         One that is not there counts as removed; one that holds something else by now fails as ``CHANGED_SINCE``. A
         resumed job looks at each first: some services pass over ETags.

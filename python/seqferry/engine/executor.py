@@ -3,7 +3,7 @@
 A job is the work on some objects while it runs, as ``engine.Job``. ``JobSequence`` makes one of several, each begun
 when there is room for it. ``execute`` carries what jobs tell to a recorder.
 
-What must stay true: each object of a job ends once, in ``Events``, unless the job is cancelled without cleaning up.
+Invariant: each object of a job ends once, in ``Events``, unless the job is cancelled without cleaning up.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ Recorder = Callable[[Events], Sequence[int]]
 """Keeps events, and returns the ids of objects whose uploads are on record now: they may go on."""
 
 
-def pass_by(events: Events) -> Sequence[int]:
+def record_nothing(events: Events) -> Sequence[int]:
     """Record nothing: an upload is not resumed by another process, so that its parts may be sent."""
     return [one.id for one in events.uploads]
 
@@ -134,7 +134,7 @@ def pass_by(events: Events) -> Sequence[int]:
 def execute(
     job: Job,
     seconds: Callable[[], float],
-    record: Recorder = pass_by,
+    record: Recorder = record_nothing,
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -164,7 +164,7 @@ def collect(job: Job, seconds: Callable[[], float]) -> dict[int, dict[str, Any]]
 
     def record(events: Events) -> Sequence[int]:
         found.update((row["id"], row) for row in rows(events))
-        return pass_by(events)
+        return record_nothing(events)
 
     execute(job, seconds, record)
     return found
@@ -220,7 +220,7 @@ class JobPlan:
     """The jobs of a sequence; as it stands here, none."""
 
     def next(self, epoch: int | None, /) -> Job | None:
-        """Begin the next job; None when there is none yet, or no more. ``epoch`` is that of the lease to write."""
+        """Begin the next job; None if there is none now. ``epoch`` is that of the lease to write."""
         del epoch
 
     def has_more(self) -> bool:

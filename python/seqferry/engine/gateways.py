@@ -59,7 +59,7 @@ def start(spec: GatewaySpec) -> _native.Gateway:
     from seqferry.engine import process_limits
 
     process_limits.open_files()
-    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    fitting = process_limits.plan_process_memory(spec.memory, spec.max_requests)
     shares = [native_share(share, place) for share, place in spec.shares]
     try:
         return _native.Gateway(

@@ -48,7 +48,7 @@ def mount(spec: MountSpec) -> _native.Mount:
         ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
     """
     process_limits.open_files()
-    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    fitting = process_limits.plan_process_memory(spec.memory, spec.max_requests)
     try:
         return _native.Mount(
             native_endpoint(spec.place),
@@ -89,7 +89,7 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
     """
     assert spec.cache is not None  # see check_writable
     process_limits.open_files()
-    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    fitting = process_limits.plan_process_memory(spec.memory, spec.max_requests)
     share = Share(
         name=SHARE,
         source=spec.place.at(spec.prefix),

@@ -28,7 +28,7 @@ _SOURCE: Final = "s3://"
 """Beginning of the source of our mounts; those of other programs show their names there."""
 
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-"""Names that a bucket can have, old ones with capitals as well. A path that begins with a dot is none."""
+"""Names that a bucket can have, including old ones with capitals. They never begin with a dot, as paths can."""
 
 _STATS: Final = "user.seqferry.stats"
 _HIDDEN: Final = "user.seqferry.hidden"
@@ -224,7 +224,7 @@ def unmount(directory: Path, *, force: bool = False) -> None:
     With ``force`` a mount in use is detached: it disappears immediately, and ends when the last program closes it.
 
     Raises:
-        ConfigError: the folder is no mount of ours, is in use, or may not be unmounted.
+        ConfigError: the folder is not mounted by Seqferry, is in use, or may not be unmounted.
     """
     if not is_mounted(directory):
         raise ConfigError(f"{directory} is not mounted by seqferry: `seqferry mounts` lists the folders that are.")

@@ -1,6 +1,6 @@
 """Command lines of other tools as tables: which options there are, and what becomes of each.
 
-An option is never dropped in silence: it is carried out, it is known to change nothing here, or it is refused in words.
+An option is never ignored silently: it is applied, is known to have no effect here, or is refused with a message.
 Options that the engine has by the same name and with the same values are passed on as they are: ``of_engine``.
 """
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from seqferry.engine.engine import CopyItem, Engine, FailedLookup, JobContext, Listed
-from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
+from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, record_nothing, rows
 from seqferry.engine.native_calls import storage_error
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import AT_REST, ResolvedSpec
@@ -55,7 +55,7 @@ class TransferResult:
     Attributes:
         found: objects that the source held, those that were refused included.
         failures: the first of them; ``failed`` counts all.
-        left_out: files that are never copied (devices, sockets), the first in words.
+        left_out: messages of the first files that are never copied (devices, sockets).
     """
 
     found: int = 0
@@ -226,7 +226,7 @@ class UnrecordedTransfer(JobPlan):
             if self._arrived is not None:
                 self._arrived(*self._places(planned.info.key, planned.target_key))
         # Nothing goes on with an upload after this process: there is nothing to record first.
-        return pass_by(events)
+        return record_nothing(events)
 
     def _fail(
         self,

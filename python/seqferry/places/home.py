@@ -39,7 +39,7 @@ def expand(text: str, env: Mapping[str, str]) -> Path:
     return Path(text).absolute()
 
 
-def is_shut_by_another(path: Path) -> bool:
+def is_denied_by_other_user(path: Path) -> bool:
     """True when the first folder on the way to this one that may not be entered belongs to another user."""
     for above in reversed((path, *path.parents)):
         with contextlib.suppress(OSError):

@@ -251,7 +251,7 @@ def hold_lock(path: Path) -> Generator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """True while the process lives that has made a folder of ours: it holds the lock in it."""
+    """True while the process that created this folder of Seqferry lives: it holds the lock in it."""
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -55,7 +55,7 @@ def temporary_folder() -> Path | None:
 
 
 _FOLDERS: Final = ("pipes", "scratch")
-"""Folders of ours in a state folder."""
+"""Folders of Seqferry in a state folder."""
 
 
 def open_private(path: Path, flags: int) -> int:
@@ -106,7 +106,7 @@ def read(path: Path, most: int) -> str:
 
 
 def find_planted(folder: Path) -> Path | None:
-    """The file or folder of ours in a state folder that is a link, a pipe or has a second name; None if none is."""
+    """A file or folder of Seqferry in a state folder that is a link, a pipe or has a second name; None if none is."""
     for name in (*_NAMES, *_FOLDERS):
         with contextlib.suppress(FileNotFoundError):
             found = (folder / name).lstat()
@@ -169,11 +169,11 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def foreign(folder: Path) -> tuple[Path, str] | None:
-    """The state folder or the file of ours in it that belongs to another user, and that user's name; None if none does.
+def find_foreign_owner(folder: Path) -> tuple[Path, str] | None:
+    """The state folder or a file of Seqferry in it that belongs to another user, with the name of the user; or None.
 
-    The owner of a database can write transfers into it, which would be done with our credentials. What root owns is
-    trusted. Root itself may open the folder of another user, as in a container with a folder of the host.
+    The owner of a database can add transfers to it, which would run with the credentials of this user. Root is
+    trusted, and may itself open the folder of another user, as in a container with a folder of the host.
     """
     mine = {0, os.geteuid()}
     if os.geteuid() == 0:
@@ -194,17 +194,17 @@ def _name(uid: int) -> str:
         return str(uid)
 
 
-def narrow(folder: Path) -> list[str]:
-    """Take the permissions of others from our files in a state folder; returns the names of those that had any.
+def restrict_permissions(folder: Path) -> list[str]:
+    """Remove the permissions of other users on Seqferry's files in a state folder; returns the names of changed files.
 
     Raises:
-        OSError: a file of ours is a link, or has a second name: the permissions of another file would be changed.
+        OSError: a file is a link, or has a second name: the permissions of another file would be changed.
     """
-    return [name for name in _NAMES if _is_narrowed(folder / name)]
+    return [name for name in _NAMES if _restrict(folder / name)]
 
 
-def _is_narrowed(path: Path) -> bool:
-    """Take the permissions of others from a file; False where they had none, or the file is none of this user."""
+def _restrict(path: Path) -> bool:
+    """Remove the permissions of other users; False if they had none, or if the file is not owned by this user."""
     try:
         # No open file: closing one of a database drops the locks that SQLite holds on it.
         descriptor = os.open(path, _REFERENCE | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -84,7 +84,7 @@ def priority(items: Sequence[SizedObject]) -> int:
 
 
 def biggest(items: Sequence[SizedObject]) -> int:
-    """The size of the biggest object; 0 where there is none."""
+    """The size of the biggest object; 0 without objects."""
     return max((item.size for item in items), default=0)
 
 

@@ -1,6 +1,6 @@
 """The spec of ``cleanup``, and the selection of the unfinished multipart uploads to abort.
 
-What must stay true: an upload of a transfer that is unfinished in our records is never aborted, however old it is.
+Invariant: an upload of a transfer that is unfinished in our records is never aborted, however old it is.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     """Planned action for one object of the source, and its target key.
 
     Attributes:
-        code, reason: why it is refused or left out, for machines and in words.
+        code, reason: code and text of the refusal, or why it is left out.
         verified: verification that the skip rests on.
         target_etag: ETag of the object at the target that the skip leaves there.
         error_class, operation: of what is refused; the operation is that of the storage, or ``plan``.

@@ -2,7 +2,7 @@
 
 A file is fetched to the disk, compared with the MD5 of the manifest, and read row by row; then it is removed.
 
-What must stay true: no row is passed over but those of other prefixes, older versions and delete markers; a file that
+Invariant: no row is passed over but those of other prefixes, older versions and delete markers; a file that
 is not what the manifest says is never read.
 """
 
@@ -301,7 +301,7 @@ def _fetch(engine: Engine, place: S3Location, key: str, folder: Path, most: int 
         for row in executor.rows(events):
             if failed := row["error_message"]:
                 raise StorageError(f"{failed}", "person", "InventoryUnreadable", "read inventory", True)
-        return executor.pass_by(events)
+        return executor.record_nothing(events)
 
     executor.execute(job, lambda: _WAIT_SECONDS, record)
     if (failure := job.failure()) is not None:

@@ -1,6 +1,6 @@
 """Members of an archive that is made: the objects that become its members, are left out, or forbid it.
 
-What must stay true: the same answer for a dry run and for the transfer itself; no archive lacks a member.
+Invariant: the same answer for a dry run and for the transfer itself; no archive lacks a member.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Member(NamedTuple):
     """An object of the source.
 
     Attributes:
-        left_out: why it is no member, though that forbids nothing (a device, a socket), for machines and in words.
+        left_out: code and reason if it is no member, which is not an error (a device, a socket).
     """
 
     found: ObjectInfo

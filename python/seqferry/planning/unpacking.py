@@ -2,7 +2,7 @@
 
 The operation, its dry run, ``seqferry tar ls`` and the HTTP API ask here.
 
-What must stay true: a member becomes a key or a path only by the safe relative path that the engine gives it; the same
+Invariant: a member becomes a key or a path only by the safe relative path that the engine gives it; the same
 answer for a dry run and for the operation itself.
 """
 

@@ -117,7 +117,7 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
         log.info("%s may not be listed by these credentials; going on without", place.uri)
 
 
-def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
+def resolve_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
     """The source (or sources) of a request with ``--recursive``: what no object is named after gets its last slash.
 
     An object counts before a prefix of the same name. A name that is neither stays, for the error about it.
@@ -140,8 +140,8 @@ def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
     return _with_slashes(given, prefixes)
 
 
-def with_prefixes_of(earlier: TransferSpec, given: Mapping[str, Any]) -> str | list[str]:
-    """``with_prefixes`` of a request that is made once more, as an earlier one has found them."""
+def reuse_prefixes(earlier: TransferSpec, given: Mapping[str, Any]) -> str | list[str]:
+    """``resolve_prefixes`` of a request that is made once more, as an earlier one has found them."""
     found = {one.source.key for one in source_ranges.parts(earlier) if not one.single}
     return _with_slashes(given, {at for at, place in _single(given) if f"{place.key}/" in found})
 

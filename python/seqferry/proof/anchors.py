@@ -25,7 +25,7 @@ from seqferry.db.record.ledger import Head
 from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import CopyItem, Engine, JobContext
-from seqferry.engine.executor import Events, execute, pass_by, rows
+from seqferry.engine.executor import Events, execute, record_nothing, rows
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import AT_REST
@@ -203,7 +203,7 @@ def _put(
         def record(events: Events) -> Sequence[int]:
             for row in rows(events):
                 results.update(row)
-            return pass_by(events)
+            return record_nothing(events)
 
         execute(job, lambda: _LOOK_SECONDS, record, until=ends)
         if not job.finished():

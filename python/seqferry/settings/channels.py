@@ -106,7 +106,7 @@ def parse_duration(value: object) -> float:
     """Seconds of a duration in the configuration file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a duration.
     """
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:

@@ -341,7 +341,7 @@ class Settings:
                 paths.make_folders(str(self.state_dir), mode=0o700)
             else:
                 self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if (foreign := private_files.foreign(self.state_dir)) is not None:
+            if (foreign := private_files.find_foreign_owner(self.state_dir)) is not None:
                 path, owner = foreign
                 raise ConfigError(
                     f"Cannot use the state folder {self.state_dir}: {path} belongs to the user {owner}, who could have "
@@ -354,7 +354,7 @@ class Settings:
                     "name, and what is written to it would go elsewhere. Remove it, or give another folder with "
                     "--state-dir or SEQFERRY_STATE_DIR."
                 )
-            narrowed = private_files.narrow(self.state_dir)
+            narrowed = private_files.restrict_permissions(self.state_dir)
             if self.uses_sqlite and database:
                 private_files.create(self.sqlite_path)
             with tempfile.TemporaryFile(dir=self.state_dir):
@@ -398,7 +398,7 @@ def _require_text(path: Path, what: str, option: str) -> None:
     """Refuse a path whose bytes are no UTF-8: the database and the engine name files by text.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the value is not text.
     """
     try:
         str(path).encode()
@@ -453,7 +453,7 @@ def _is_absent(path: Path, *, of_home: bool) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except PermissionError:
-        return of_home and home.is_shut_by_another(path.parent)
+        return of_home and home.is_denied_by_other_user(path.parent)
     except OSError:
         return False  # reading it fails alike, and says why
     return False

@@ -55,7 +55,7 @@ class Policy:
     schedule_interval: float = 60.0
 
     def __str__(self) -> str:
-        """Policy in words, for the log."""
+        """The policy as text for the log."""
         endpoints = ", ".join(("the configured one", *self.endpoints))
         profiles = ", ".join(("the configured one", *self.profiles))
         return (

@@ -54,7 +54,7 @@ def test_health_tells_what_works_and_what_does_not(
     mover.env |= configured(tmp_path)
     server = serve(mover)
     page = open_tab(server.url).sign_in(server.token, "#/health")
-    expect(page.get_by_role("status").filter(has_text="All is well")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Healthy")).to_be_visible()
     expect(page.get_by_text("Seqferry").filter(has_text="the role of your token is admin")).to_be_visible()
 
     transfer = server.submit("s3://vendor/run42/", "s3://ours/run42/", name="Run 42")
@@ -62,10 +62,12 @@ def test_health_tells_what_works_and_what_does_not(
     eventually(lambda: server.http.get("/api/v1/notices").json()["notices"], what="a notice")
     add_silent_process(mover.state)
 
-    expect(page.get_by_text("1 process is silent, 1 notice does not arrive.")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("1 process without a heartbeat, 1 notice could not be delivered.")).to_be_visible(
+        timeout=15_000
+    )
     processes = page.get_by_role("listitem").filter(has_text=re.compile("process \\d+ on"))
-    expect(processes.filter(has_text="alive")).to_contain_text("server, works as well")
-    expect(processes.filter(has_text="alive")).to_contain_text(re.compile(r"no transfer now, .* MiB of memory"))
+    expect(processes.filter(has_text="alive")).to_contain_text("API and worker")
+    expect(processes.filter(has_text="alive")).to_contain_text(re.compile(r"idle, .* MiB of memory"))
     expect(processes.filter(has_text="silent")).to_contain_text("worker, process 4242 on sequencer-7")
     expect(page.get_by_text("seqferry.sqlite")).to_be_visible()
     notice = page.get_by_role("listitem").filter(has_text="has ended")
@@ -75,7 +77,7 @@ def test_health_tells_what_works_and_what_does_not(
 
     page.get_by_role("button", name="Revoke the link to Run 42").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("No link is valid now.")).to_be_visible()
+    expect(page.get_by_text("No valid links.")).to_be_visible()
     page.get_by_text("Expired and revoked: 1").click()
     expect(page.get_by_role("listitem").filter(has_text="revoked").last).to_contain_text("by local")
     holder = {"Authorization": f"Bearer {made['token']}"}
@@ -95,14 +97,14 @@ def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
     mover.env["SEQFERRY_CONFIG"] = str(file)
     server = serve(mover)
     page = open_tab(server.url).sign_in(server.token, "#/health")
-    expect(page.get_by_text("All is well")).to_be_visible()
+    expect(page.get_by_text("Healthy")).to_be_visible()
 
     gateway = mover.start("gateway", "serve", "--port", "0")
     gateway.wait_for_output("is served at")
     shown = page.get_by_role("listitem").filter(has_text=f"process {gateway.pid} on")
     expect(shown).to_contain_text("gateway", timeout=20_000)
     expect(shown).to_contain_text("alive")
-    expect(page.get_by_text("All is well")).to_be_visible()
+    expect(page.get_by_text("Healthy")).to_be_visible()
     [worker] = [one for one in server.http.get("/api/v1/workers").json()["workers"] if one["kind"] == "gateway"]
     assert worker["alive"]
 
@@ -111,11 +113,11 @@ def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
         connection.execute("UPDATE worker SET seen_at = seen_at - 4000 WHERE kind = 'gateway'")  # an hour goes by
     connection.close()
     expect(shown).to_contain_text("silent", timeout=20_000)
-    expect(page.get_by_text("1 process is silent")).to_be_visible()
+    expect(page.get_by_text("1 process without a heartbeat")).to_be_visible()
 
     mover.start("gateway", "serve", "--port", "0").wait_for_output("is served at")
     expect(shown).to_contain_text("gone", timeout=20_000)
-    expect(page.get_by_text("All is well")).to_be_visible()
+    expect(page.get_by_text("Healthy")).to_be_visible()
 
 
 def test_health_asks_what_a_storage_can_do_and_says_when_the_server_is_lost(
@@ -129,23 +131,23 @@ def test_health_asks_what_a_storage_can_do_and_says_when_the_server_is_lost(
     mover.env |= configured(tmp_path)
     server = serve(mover)
     page = open_tab(server.url).sign_in(server.token, "#/health")
-    place, look = page.get_by_label("Place"), page.get_by_role("button", name="Look")
+    place, look = page.get_by_label("Bucket or prefix"), page.get_by_role("button", name="Check")
 
     place.fill("vendor/run42")
     look.click()
-    expect(page.get_by_text("Write a place in S3, as s3://bucket/prefix/.")).to_be_visible()
+    expect(page.get_by_text("Write an S3 address, for example s3://bucket/prefix/.")).to_be_visible()
     place.fill("s3://secret/")
     look.click()
     expect(page.get_by_role("alert")).to_contain_text("s3://secret/")
     place.fill("s3://vendor/run42/")
     place.press("Enter")
-    expect(page.get_by_role("heading", name="What the storage of s3://vendor/run42/ can do")).to_be_visible()
+    expect(page.get_by_role("heading", name="Capabilities of s3://vendor/run42/")).to_be_visible()
     expect(page.get_by_role("definition").first).to_be_visible()
     page.reload()
-    expect(page.get_by_text("All is well")).to_be_visible()
-    expect(page.get_by_role("heading", name="What the storage of s3://vendor/run42/ can do")).to_be_visible()
+    expect(page.get_by_text("Healthy")).to_be_visible()
+    expect(page.get_by_role("heading", name="Capabilities of s3://vendor/run42/")).to_be_visible()
 
     running: RunningProcess = server.process
     running.kill()
     expect(page.get_by_text("The server does not answer since")).to_be_visible(timeout=15_000)
-    expect(page.get_by_text("All is well")).to_have_count(0)
+    expect(page.get_by_text("Healthy")).to_have_count(0)

@@ -51,7 +51,7 @@ def test_a_transfer_is_browsed_checked_and_started_once(
     expect(page.get_by_text("3 objects", exact=True)).to_be_visible()
     expect(page.get_by_label("From", exact=True)).to_have_value(f"s3://{source}/run42/")
     page.get_by_label("To", exact=True).fill(f"s3://{target}/in/")
-    page.get_by_label("Name, for people").fill("Run 42")
+    page.get_by_label("Transfer name").fill("Run 42")
     page.get_by_label("Labels").fill("project=X")
 
     page.get_by_role("button", name="Check").click()
@@ -62,8 +62,8 @@ def test_a_transfer_is_browsed_checked_and_started_once(
     command = f"seqferry cp s3://{source}/run42/ s3://{target}/in/ --name 'Run 42' --label project=X"
     expect(page.get_by_text(command)).to_be_visible()
     assert grave_violations(page) == []
-    page.get_by_label("Name, for people").fill("Run 42 again")
-    expect(page.get_by_text("The form was changed since.")).to_be_visible()
+    page.get_by_label("Transfer name").fill("Run 42 again")
+    expect(page.get_by_text("The form has changed.")).to_be_visible()
 
     # The first answer is lost on its way, as on a bad line: the second click sends the same submission.
     lost: list[str] = []
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
 
     page.get_by_role("button", name="Start").click()
     expect(beside(page, "To")).to_have_text("Say where it is to go, as s3://bucket/run42/.")
-    expect(beside(page, "Max depth")).to_have_text("The least is 1.")
+    expect(beside(page, "Max depth")).to_have_text("The minimum is 1.")
     expect(page.get_by_label("To", exact=True)).to_be_focused()
     page.get_by_label("Find an option").fill("")
     assert grave_violations(page) == []
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
     expect(beside(page, "ACL")).to_contain_text("2048")
     page.get_by_label("ACL", exact=True).fill("")
     for option, value, said in (
-        ("Age at rest", "long", "'long' is no age"),
+        ("Minimum age", "long", "'long' is no age"),
         ("Source endpoint URL", "nonsense", "'nonsense' is not an endpoint URL"),
         ("Target region", "nowhere!", "'nowhere!' is not a region"),
         ("SSE-C key", "/etc/shadow", "A client may name keys of SSE-C only"),

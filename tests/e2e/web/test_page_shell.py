@@ -47,7 +47,7 @@ def test_the_page_works_below_a_prefix_and_asks_for_nothing_outside(
     server = serve(mover)
     with PrefixProxy(urlsplit(server.url).port or 0) as proxy:
         page = open_tab(proxy.url).sign_in(server.token)
-        expect(page.get_by_text("Nothing was transferred yet")).to_be_visible()
+        expect(page.get_by_text("No transfers yet")).to_be_visible()
         expect(page.get_by_role("button", name="live")).to_be_visible()
 
         assert page.request.get(f"{proxy.url}licenses.md").ok

@@ -82,7 +82,7 @@ def test_rows_tell_what_runs_and_what_waits_and_why(
 ) -> None:
     scene = Scene(make_mover, make_simulator, serve)
     page = open_tab(scene.server.url, viewport=PHONE).sign_in(scene.server.token)
-    expect(page.get_by_text("Nothing was transferred yet")).to_be_visible()
+    expect(page.get_by_text("No transfers yet")).to_be_visible()
     # Two of twelve take long: ten are there at once, which the page, open since before, is told.
     scene.simulator.set_faults(
         {"fault": {"stall": 3}, "operation": "CopyObject", "key_prefix": "run42/001", "times": 2}
@@ -114,7 +114,7 @@ def test_filters_live_in_the_address(
 ) -> None:
     scene = Scene(make_mover, make_simulator, serve)
     page = open_tab(scene.server.url).sign_in(scene.server.token)
-    expect(page.get_by_text("Nothing was transferred yet")).to_be_visible()
+    expect(page.get_by_text("No transfers yet")).to_be_visible()
     for name in ("Alpha one", "Beta"):
         ended(scene.server, scene.submit(name.lower().replace(" ", ""), name=name))
     expect(row(page, "Alpha one")).to_be_visible()
@@ -200,7 +200,7 @@ def test_one_is_paused_resumed_cancelled_and_retried_by_keyboard(
 
     ask("Pause")
     confirm("Pause")
-    expect(row(page, "Run 42")).to_contain_text("Paused: nothing is moved until somebody resumes it.")
+    expect(row(page, "Run 42")).to_contain_text("Paused: nothing is copied until it is resumed.")
     ask("Resume")
     confirm("Resume")
     expect(row(page, "Run 42")).to_contain_text("running")

@@ -72,7 +72,7 @@ def _start_by_browsing(page: Page, vendor: str, ours: str) -> str:
     expect(target).to_have_value(f"s3://{ours}/")
     target.press("End")
     target.press_sequentially("run42/")
-    page.get_by_label("Name, for people").fill("Run 42")
+    page.get_by_label("Transfer name").fill("Run 42")
     page.get_by_role("button", name="Start").click()
     page.wait_for_url(re.compile(r"#/t/[0-9a-f-]{36}$"))
     return page.url.rpartition("/")[2]
@@ -125,11 +125,11 @@ def _prove(page: Page) -> None:
     """The fate of the object, the record, the target today, and the receipt of the retry."""
     page.get_by_role("link", name="Objects").click()
     page.get_by_role("button", name=DENIED).click()
-    expect(page.get_by_text("the ETag, a digest of the content, is equal at both sides")).to_be_visible()
+    expect(page.get_by_text("source and target have the same ETag, a digest of the content")).to_be_visible()
     page.get_by_role("link", name="Events").click()
     page.get_by_role("button", name="Check the record").click()
     expect(page.get_by_text("The record is intact")).to_be_visible()
-    expect(page.get_by_text("asked for the transfer")).to_be_visible()
+    expect(page.get_by_text("submitted the transfer")).to_be_visible()
     page.get_by_role("link", name="Verification").click()
     page.get_by_role("button", name="Verify now").click()
     expect(page.get_by_text("The object is as it was received.")).to_be_visible(timeout=20_000)

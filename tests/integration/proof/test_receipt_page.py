@@ -61,7 +61,7 @@ def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
 
     acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
 
-    assert "asked for the transfer" in acts
+    assert "submitted the transfer" in acts
     assert "bob called it Run 43" in acts
     assert "UTC" in acts
     assert "{" not in acts

@@ -17,7 +17,7 @@ from seqferry.engine.executor import (
     abort,
     collect,
     execute,
-    pass_by,
+    record_nothing,
     rows,
 )
 from seqferry.model.models import RESULT_COLUMNS
@@ -111,7 +111,7 @@ def _ids(job: Job) -> list[int]:
 
     def record(events: Events) -> Sequence[int]:
         found.extend(row["id"] for row in rows(events))
-        return pass_by(events)
+        return record_nothing(events)
 
     execute(job, lambda: 0.5, record)
     return found

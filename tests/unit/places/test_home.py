@@ -71,4 +71,4 @@ def test_a_user_that_is_not_there_is_named() -> None:
 def test_a_folder_of_this_user_is_shut_by_no_other(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
 
-    assert not home.is_shut_by_another(tmp_path / "open/new/file")
+    assert not home.is_denied_by_other_user(tmp_path / "open/new/file")

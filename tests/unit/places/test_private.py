@@ -76,7 +76,7 @@ def test_what_is_planted_after_the_check_keeps_its_permissions(tmp_path: Path, v
     (tmp_path / name).hardlink_to(victim)
 
     with pytest.raises(OSError, match="it is a link") as refused:
-        private_files.narrow(tmp_path)
+        private_files.restrict_permissions(tmp_path)
 
     assert Path(refused.value.filename) == tmp_path / name
     assert victim.stat().st_mode & 0o777 == 0o644
@@ -102,7 +102,7 @@ def test_files_of_ours_are_made_private_and_the_locks_of_a_database_stay(tmp_pat
     with closing(sqlite3.connect(settings.sqlite_path, isolation_level=None)) as writer:
         writer.execute("begin immediate")
 
-        assert "seqferry.sqlite" in private_files.narrow(state)
+        assert "seqferry.sqlite" in private_files.restrict_permissions(state)
 
         # Another process finds the lock of this one: a closed descriptor would have dropped it.
         tried = subprocess.run(

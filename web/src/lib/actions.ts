@@ -1,4 +1,4 @@
-/** Acts on transfers: what they stop and what stays, in words. */
+/** Actions on transfers, and texts about their effects. */
 
 import { api, content } from './api'
 import { counted } from './format'
@@ -12,25 +12,26 @@ export const WORDS: Record<Verb, { title: string; button: string; effect: string
   pause: {
     title: 'Pause',
     button: 'Pause',
-    effect: 'Workers leave it within a second. What has arrived stays, and so do parts of large objects.',
+    effect: 'Workers stop within a second. Copied objects stay, and so do uploaded parts of large objects.',
     done: 'paused',
   },
-  resume: { title: 'Resume', button: 'Resume', effect: 'It goes on where it was paused.', done: 'resumed' },
+  resume: { title: 'Resume', button: 'Resume', effect: 'The transfer continues where it was paused.', done: 'resumed' },
   cancel: {
     title: 'Cancel',
     button: 'Cancel',
-    effect: 'Objects that have arrived stay at the target. Those under way are given up, and it cannot be resumed.',
+    effect:
+      'Copied objects stay at the target. Unfinished objects are aborted. A cancelled transfer cannot be resumed.',
     done: 'cancelled',
   },
   retry: {
     title: 'Retry',
     button: 'Retry',
-    effect: 'A new transfer does what is left, and nothing else. One that compares looks again, and copies nothing.',
+    effect: 'A new transfer copies only the failed objects. The retry of a comparison compares them again.',
     done: 'retried',
   },
 }
 
-/** What the verb does to this transfer, what stops and what stays. */
+/** The effect of the verb on this transfer. */
 export function effectOf(verb: Verb, transfer: Transfer): string {
   return verb === 'retry' ? retryEffect(transfer.operation) : WORDS[verb].effect
 }
@@ -39,14 +40,14 @@ export function command(verb: Verb, id: string): string {
   return `seqferry ${verb} ${quoted(id)}`
 }
 
-/** Verbs that a transfer takes in its state. */
+/** Verbs that are possible in the state of the transfer. */
 export function verbsOf(transfer: Transfer): Verb[] {
   if (transfer.state === 'paused') return ['resume', 'cancel']
   if (['queued', 'planning', 'running'].includes(transfer.state)) return ['pause', 'cancel']
   return transfer.next_step === 'retry' ? ['retry'] : []
 }
 
-/** Does it to one; returns the id of the transfer that goes on. */
+/** Applies the verb to one transfer; returns the id of the transfer that goes on. */
 export async function act(verb: Verb, id: string): Promise<string> {
   const params = { path: { transfer_id: id } }
   if (verb === 'pause') return (await content(api.POST('/api/v1/transfers/{transfer_id}/pause', { params }))).id

@@ -1,4 +1,4 @@
-/** The course of a transfer as a chart and in words. No module of the browser is used here. */
+/** The progress of a transfer as a chart and as text. No module of the browser is used here. */
 
 import { count, counted, duration, rate } from './format'
 import type { Sample } from './types'
@@ -30,7 +30,7 @@ export function columns(samples: readonly Sample[]): Columns {
   }
 }
 
-/** Spans of time, in seconds since the epoch, in which the storage asked for fewer requests. */
+/** Spans of time, in seconds since the epoch, in which the storage throttled requests. */
 export function throttledSpans(samples: readonly Sample[]): [number, number][] {
   const spans: [number, number][] = []
   for (const one of samples) {

@@ -9,7 +9,7 @@ export function sentence(delivery: Delivery, now: Date): string {
   const files = counted(objects, 'file')
   const some = `${count(arrived)} of ${files} ${objects === 1 ? 'has' : 'have'} arrived`
   if (state === 'waiting') return `This delivery has not begun yet. ${waiting(delivery)}`.trim()
-  if (state === 'listing' || !delivery.planned) return `Files are being looked for: ${count(objects)} found so far.`
+  if (state === 'listing' || !delivery.planned) return `Listing files: ${count(objects)} found so far.`
   if (state === 'complete') {
     const at = delivery.ended_at === null ? '' : ` at ${moment(new Date(delivery.ended_at), now)}`
     const all = arrived === 1 ? 'It' : 'All'

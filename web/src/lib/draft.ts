@@ -53,10 +53,10 @@ export function check(draft: Draft, options: readonly Option[]): Wrong {
     target: placeWrong(draft.target, 'where it is to go'),
   }
   if (found.target === undefined && draft.source.trim() === draft.target.trim()) {
-    found.target = 'This is the source itself; name another place.'
+    found.target = 'Source and target are the same; name another target.'
   }
   const bad = pairs(draft.labels).find((one) => !/^[a-z0-9][a-z0-9._/-]*=./.test(one))
-  if (bad !== undefined) found.labels = `Write key=value, the key in small letters; '${bad}' is none.`
+  if (bad !== undefined) found.labels = `Write key=value, the key in lower case; '${bad}' is not valid.`
   for (const option of options) found[option.name] = wrong(option, draft.options[option.name])
   return Object.fromEntries(Object.entries(found).filter(([, message]) => message !== undefined))
 }

@@ -1,42 +1,42 @@
-/** Events of a transfer in words, behind the name of who did it. No module of the browser is used here. */
+/** Texts of the events of a transfer, which follow the name of the actor. No module of the browser is used here. */
 
 import { count, counted } from './format'
 import type { TransferEvent } from './types'
 
 const ACTS: Record<string, string> = {
-  submitted: 'asked for the transfer',
-  joined: 'asked for the same again; the transfer went on',
+  submitted: 'submitted the transfer',
+  joined: 'submitted the same transfer again; the first one went on',
   planned: 'the source was listed',
-  started: 'the work began',
-  paused: 'paused it',
-  resumed: 'let it go on',
-  resume_requested: 'asked a worker to go on',
-  cancel_requested: 'gave it up',
-  stopping: 'requests in flight were ended, and open uploads aborted',
-  key_renewed: 'gave renewed keys',
+  started: 'the transfer started',
+  paused: 'paused the transfer',
+  resumed: 'resumed the transfer',
+  resume_requested: 'requested that a worker resumes it',
+  cancel_requested: 'cancelled the transfer',
+  stopping: 'requests in flight ended, and open multipart uploads were aborted',
+  key_renewed: 'provided renewed keys',
   done: 'the transfer ended',
-  done_with_failures: 'the transfer ended; some objects had failed',
+  done_with_failures: 'the transfer ended with failed objects',
   failed: 'the transfer failed',
-  cancelled: 'the transfer ended; it had been given up',
-  shared: 'made a link by which others see how it is doing',
-  share_revoked: 'revoked such a link',
-  pruned: 'removed the list of its objects from the records, which the digest still covers',
-  restoring: 'objects in an archive were asked for',
+  cancelled: 'the transfer ended after its cancellation',
+  shared: 'created a share link',
+  share_revoked: 'revoked a share link',
+  pruned: 'removed the list of objects from the records; the digest still covers it',
+  restoring: 'the restore of archived objects was requested',
   adopted: 'sealed a record that is older than the key',
-  preflight: 'a look before the work found objects that cannot be copied',
-  removing: 'objects that the source has not are removed at the target',
-  not_removed: 'left objects at the target that were to be removed',
+  preflight: 'the check before the start found objects that cannot be copied',
+  removing: 'objects that are not in the source are removed at the target',
+  not_removed: 'did not remove objects at the target',
   nothing_removed: 'removed nothing at the target',
-  removing_sources: 'sources that have arrived are removed',
-  sources_left: 'left sources that were to be removed',
-  folders_found: 'members of the archive that are folders were noted',
-  line_arrived: 'what a line copies has arrived',
-  line_ended: 'a line has ended',
+  removing_sources: 'the sources of copied objects are removed',
+  sources_left: 'did not remove sources',
+  folders_found: 'the folders of the archive were recorded',
+  line_arrived: 'the objects of a line were copied',
+  line_ended: 'a line ended',
 }
 
 const LIMITS = ['priority', 'max_requests', 'max_bandwidth', 'tpslimit']
 
-export function inWords(event: TransferEvent): string {
+export function textOf(event: TransferEvent): string {
   const { kind, data } = event
   if (kind === 'adjusted') return adjusted(data)
   if (kind === 'described') return described(data)
@@ -55,8 +55,8 @@ function described(data: Record<string, unknown>): string {
   const labels = Object.entries((data.labels ?? {}) as Record<string, unknown>).map(
     ([key, value]) => `${key}=${String(value)}`,
   )
-  const name = data.name ? `“${String(data.name)}”` : 'by no name'
-  return `called it ${name}${labels.length ? `, with the labels ${labels.join(', ')}` : ''}`
+  const name = data.name ? `named it “${String(data.name)}”` : 'removed its name'
+  return `${name}${labels.length ? `, with the labels ${labels.join(', ')}` : ''}`
 }
 
 function verified(data: Record<string, unknown>): string {
@@ -77,7 +77,7 @@ export interface Verified {
   actor: string
   /** All objects were as received. */
   isGood: boolean
-  words: string
+  text: string
 }
 
 /** Verifications that have ended, the latest first. */
@@ -89,7 +89,7 @@ export function verifications(events: readonly TransferEvent[]): Verified[] {
       at,
       actor,
       isGood: data.same === data.objects,
-      words: `${found(data)}${data.how === 'content' ? ', all bytes read' : ''}`,
+      text: `${found(data)}${data.how === 'content' ? ', all bytes read' : ''}`,
     }))
     .reverse()
 }

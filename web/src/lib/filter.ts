@@ -1,6 +1,6 @@
 /** The filter of the list of transfers. It lives in the address, and actions for many take the same one. */
 
-import { ALL_STATES, look, type State } from './states'
+import { ALL_STATES, styleOf, type State } from './states'
 
 export interface Filter {
   states: State[]
@@ -60,7 +60,7 @@ function startOf(day: string, later: number): string {
 /** `text “run42”, state failed`; empty when it selects all. */
 export function inWords(filter: Filter): string {
   const parts: string[] = []
-  if (filter.states.length) parts.push(`state ${filter.states.map((one) => look(one).word).join(' or ')}`)
+  if (filter.states.length) parts.push(`state ${filter.states.map((one) => styleOf(one).word).join(' or ')}`)
   if (filter.text.trim()) parts.push(`text “${filter.text.trim()}”`)
   if (filter.person.trim()) parts.push(`person “${filter.person.trim()}”`)
   if (filter.label.trim()) parts.push(`label “${filter.label.trim()}”`)

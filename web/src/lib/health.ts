@@ -1,33 +1,33 @@
-/** What the health of a server is, in words. No module of the browser is used here. */
+/** Texts about the health of a server. No module of the browser is used here. */
 
 import { counted } from './format'
 import type { Notice, Worker } from './types'
 
 const KINDS: Record<string, string> = {
   worker: 'worker',
-  serve: 'server, works as well',
-  http: 'server',
+  serve: 'API and worker',
+  http: 'API server',
   gateway: 'gateway',
 }
 
-/** Kinds that do transfers. */
+/** Kinds of processes that run transfers. */
 const WORKING: ReadonlySet<string> = new Set(['worker', 'serve'])
 
 export function kindOf(worker: Worker): string {
   return KINDS[worker.kind] ?? worker.kind
 }
 
-/** `gone`: killed, and others do what it did; `silent`: no sign of life, and no process in its place. */
+/** `gone`: killed, and other processes do its work; `silent`: no heartbeat, and no process took over. */
 export function processState(worker: Worker): 'alive' | 'gone' | 'silent' {
   if (worker.alive) return 'alive'
   return worker.gone ? 'gone' : 'silent'
 }
 
-/** What a process is at now. */
-export function doing(worker: Worker): string {
+/** The current work of a process. */
+export function activityOf(worker: Worker): string {
   if (worker.kind === 'gateway') return shares(worker)
-  if (worker.kind === 'http') return 'answers requests, does no transfers'
-  if (worker.transfers === 0 && worker.requests_in_flight === 0) return 'no transfer now'
+  if (worker.kind === 'http') return 'serves the API, runs no transfers'
+  if (worker.transfers === 0 && worker.requests_in_flight === 0) return 'idle'
   return `${counted(worker.transfers, 'transfer')}, ${counted(worker.requests_in_flight, 'request')} in flight`
 }
 
@@ -40,9 +40,9 @@ function shares(worker: Worker): string {
 
 const EVENTS: Record<string, string> = {
   finished: 'has ended',
-  person: 'needs a person',
+  person: 'needs action',
   stalled: 'has stalled',
-  vanished: 'has vanished',
+  vanished: 'has stopped without notice',
 }
 
 /** `has ended`, of a transfer or worker. */
@@ -50,7 +50,7 @@ export function happened(notice: Notice): string {
   return EVENTS[notice.kind] ?? notice.kind
 }
 
-/** One that was tried and has failed is not the same as one that is new. */
+/** The state of a notice; a pending one with a failed attempt is `failing`. */
 export function stateOf(notice: Notice): string {
   if (notice.state !== 'pending') return notice.state
   return notice.error === null ? 'to_be_sent' : 'failing'
@@ -64,18 +64,18 @@ export interface Facts {
 
 /** One sentence for all of it. */
 export function summary({ trouble, workers, notices }: Facts): { good: boolean; text: string } {
-  if (trouble !== null) return { good: false, text: `The database is in trouble: ${trouble}` }
+  if (trouble !== null) return { good: false, text: `The database is not available: ${trouble}` }
   const silent = workers.filter((one) => processState(one) === 'silent').length
   const working = workers.filter((one) => one.alive && WORKING.has(one.kind)).length
   const failing = notices.filter((one) => ['failing', 'given_up'].includes(stateOf(one))).length
   const parts = []
-  if (working === 0) parts.push('no process works: what waits stays')
-  if (silent) parts.push(`${counted(silent, 'process', 'processes')} ${silent === 1 ? 'is' : 'are'} silent`)
-  if (failing) parts.push(`${counted(failing, 'notice')} ${failing === 1 ? 'does' : 'do'} not arrive`)
+  if (working === 0) parts.push('no worker is running: transfers stay in the queue')
+  if (silent) parts.push(`${counted(silent, 'process', 'processes')} without a heartbeat`)
+  if (failing) parts.push(`${counted(failing, 'notice')} could not be delivered`)
   if (parts.length === 0)
     return {
       good: true,
-      text: `All is well: the database answers, ${counted(working, 'process', 'processes')} work${working === 1 ? 's' : ''}.`,
+      text: `Healthy: the database is available, ${counted(working, 'worker is', 'workers are')} running.`,
     }
   const text = parts.join(', ')
   return { good: false, text: `${text[0]?.toUpperCase() ?? ''}${text.slice(1)}.` }

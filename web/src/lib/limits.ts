@@ -38,7 +38,7 @@ const OPTIONS: Record<keyof Changes, string> = {
   tpslimit: '--tpslimit',
 }
 
-/** `seqferry set ID --priority 5`; empty where a limit is given up, which the command line does for all at once. */
+/** `seqferry set ID --priority 5`; empty if a limit is removed, which the command line can only do for all together. */
 export function setCommand(id: string, changed: Changes): string {
   if (Object.values(changed).includes(null)) return ''
   const options = (Object.keys(OPTIONS) as (keyof Changes)[])

@@ -14,7 +14,7 @@ class NewerPage {
   assets = $state('')
 
   /** Asks for the server's page. One that does not answer is asked again when the next stream opens. */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     try {
       const answer = await fetch(base, { cache: 'no-cache', credentials: 'omit' })
       if (!answer.ok) return

@@ -1,4 +1,4 @@
-/** Objects of a transfer: which are wanted, as the address has it, and their fates in words. No module of the browser. */
+/** Objects of a transfer: their filter, as the address holds it, and their details. No module of the browser. */
 
 import { forReaders } from './options'
 import { bytes, counted, duration, rate } from './format'
@@ -13,17 +13,17 @@ export type Order = (typeof ORDERS)[number]
 /** The server sorts by size and time up to so many objects. */
 export const MOST_SORTED = 100_000
 
-export interface Wanted {
+export interface ObjectFilter {
   state: ObjectState | null
   prefix: string
   /** Empty: as they were found, or by key with a prefix. By size and time the largest and the latest come first. */
   order: Order
   cursor: string
-  /** Objects before those of the page: counted on, or asked for where there is no cursor. */
+  /** Number of objects before the page: counted with a cursor, or requested as an offset without one. */
   from: number
 }
 
-export function wanted(query: URLSearchParams): Wanted {
+export function filterOf(query: URLSearchParams): ObjectFilter {
   const state = query.get('state') ?? ''
   const order = query.get('order') ?? ''
   const from = Number(query.get('from') ?? '0')
@@ -36,12 +36,12 @@ export function wanted(query: URLSearchParams): Wanted {
   }
 }
 
-/** False where so many cannot be sorted by size or time. */
-export function maySort(transfer: Transfer, { state }: Wanted): boolean {
+/** False if there are too many objects to sort by size or time. */
+export function maySort(transfer: Transfer, { state }: ObjectFilter): boolean {
   return transfer.totals.objects <= MOST_SORTED || (state === 'failed' && transfer.totals.failed <= MOST_SORTED)
 }
 
-/** How many objects are in a state; null where the totals do not tell. */
+/** Number of objects in a state; null if the totals do not contain it. */
 export function countOf(transfer: Transfer, state: ObjectState | null): number | null {
   const { totals } = transfer
   if (state === null) return totals.objects
@@ -59,35 +59,35 @@ export function speed(one: TransferObject): string {
 
 const METHODS: Record<string, string> = {
   none: '',
-  copy: 'copied within the storage by one request',
-  multipart: 'copied within the storage, part by part',
-  stream: 'read and written by Seqferry',
+  copy: 'server-side copy in one request (CopyObject)',
+  multipart: 'server-side copy in parts (UploadPartCopy)',
+  stream: 'downloaded and uploaded by Seqferry',
   read: 'read again',
-  head: 'looked at',
+  head: 'checked (HEAD)',
 }
 
 const PROOFS: Record<string, string> = {
-  checksum: 'the checksum of the content is equal at both sides',
-  content: 'the content was read at both sides, and is equal',
-  etag: 'the ETag, a digest of the content, is equal at both sides',
-  time: 'size and time are equal to those kept with the object',
-  size: 'the size alone is equal',
+  checksum: 'source and target have the same checksum',
+  content: 'source and target were read and have the same content',
+  etag: 'source and target have the same ETag, a digest of the content',
+  time: 'size and modification time are those recorded with the object',
+  size: 'only the size was compared',
   none: 'nothing was compared',
 }
 
-/** The fate of an object as pairs of a name and a value, without what is not known. */
-export function fate(one: TransferObject): [string, string][] {
-  const tries =
+/** The details of an object as pairs of a name and a value, without those that are not known. */
+export function details(one: TransferObject): [string, string][] {
+  const attempts =
     one.attempts > 1 || one.retries > 0
       ? `${counted(one.attempts, 'time')}, with ${counted(one.retries, 'repeated request')}`
       : ''
   const facts: [string, string | null][] = [
-    ['At the source', one.source_key],
-    ['At the target', one.target_key === one.source_key ? '' : one.target_key],
+    ['Source key', one.source_key],
+    ['Target key', one.target_key === one.source_key ? '' : one.target_key],
     ['Size', `${bytes(one.size)}${one.size > 999 ? ` (${counted(one.size, 'byte')})` : ''}`],
-    ['Why', one.error_message === null ? null : forReaders(one.error_message)],
+    ['Error', one.error_message === null ? null : forReaders(one.error_message)],
     ['Cause', [one.error_class, one.error_code, one.error_operation].filter(Boolean).join(', ')],
-    ['How', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
+    ['Method', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
     [
       'Verified',
       one.verified === null ? '' : one.verified in PROOFS ? `${one.verified}: ${PROOFS[one.verified]}` : one.verified,
@@ -98,8 +98,8 @@ export function fate(one: TransferObject): [string, string][] {
     ['Upload', one.source_upload_id],
     ['Not carried over', one.not_carried.join(', ')],
     ['Written by', one.written_by],
-    ['Took', speed(one)],
-    ['Tried', tries],
+    ['Duration', speed(one)],
+    ['Attempts', attempts],
   ]
   return facts.filter((fact): fact is [string, string] => Boolean(fact[1]))
 }

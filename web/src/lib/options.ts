@@ -1,4 +1,4 @@
-/** Options of a transfer as the description of the API has them: what each is, and what may be written into it. */
+/** Options of a transfer, from the description of the API: their types, limits and help texts. */
 
 export type Kind = 'choice' | 'flag' | 'whole' | 'text' | 'lines' | 'pairs'
 
@@ -51,7 +51,7 @@ export function optionsOf(properties: Record<string, Property>): Option[] {
       return {
         name,
         kind: kindOf(own),
-        help: inWords(property.description ?? ''),
+        help: plainHelp(property.description ?? ''),
         choices: own.enum ?? (own.const === undefined ? [] : [own.const]),
         least: own.minimum ?? null,
         most: own.maximum ?? null,
@@ -61,7 +61,7 @@ export function optionsOf(properties: Record<string, Property>): Option[] {
 }
 
 /** The first paragraph, with options as the form names them. */
-function inWords(description: string): string {
+function plainHelp(description: string): string {
   const [first = ''] = description.split('\n\n')
   return first.replace(/`([a-z]+(?:_[a-z]+)*)`/g, (_, name: string) => `'${title(name)}'`).replaceAll('`', '')
 }
@@ -77,9 +77,9 @@ function kindOf(property: Property): Kind {
 /** Names that say too little by themselves. */
 const TITLES: Record<string, string> = {
   if_exists: 'If it exists',
-  new: 'Another one beside the same',
+  new: 'Allow a duplicate transfer',
   raw: 'No wildcards',
-  settle: 'Age at rest',
+  settle: 'Minimum age',
   tpslimit: 'Requests per second',
   sse: 'Encryption',
 }
@@ -102,27 +102,30 @@ export function forReaders(text: string): string {
     .replace(/(?<![\w-])--([a-z]+(?:-[a-z]+)*)/g, (_, name: string) => `“${title(name.replaceAll('-', '_'))}”`)
 }
 
-/** What happens to an object that is at the target already. */
+/** Action for an object that already exists at the target. */
 export const IF_EXISTS: Record<string, string> = {
-  same: 'skip what is identical, copy what differs',
-  size: 'skip what has the same size',
-  skip: 'skip, whatever is there',
-  overwrite: 'copy, and replace what is there',
-  fail: 'count it as failed',
+  same: 'skip identical objects, copy others',
+  size: 'skip objects of the same size, copy others',
+  skip: 'skip all existing objects',
+  overwrite: 'overwrite',
+  fail: 'report an error for the object',
 }
 export const VERIFY: Record<string, string> = {
-  auto: 'the strongest evidence without a second read',
-  checksum: 'a checksum or digest; read where there is none',
-  content: 'read both sides and compare',
+  auto: 'strongest verification without a second read',
+  checksum: 'checksum or digest; read if there is none',
+  content: 'read source and target, and compare',
 }
 
 const GROUPS: [string, RegExp][] = [
-  ['Which objects', /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/],
-  ['How it goes', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
-  ['Service and sign-in', /(endpoint_url|profile|region)$|^(no_sign_request|request_payer)$/],
-  ['Protection of the copies', /^(sse|acl|grants|object_lock|checksum)/],
+  [
+    'Selection of objects',
+    /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/,
+  ],
+  ['Execution', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
+  ['Endpoint and credentials', /(endpoint_url|profile|region)$|^(no_sign_request|request_payer)$/],
+  ['Encryption and protection', /^(sse|acl|grants|object_lock|checksum)/],
 ]
-const REST = 'Attributes of the copies'
+const REST = 'Attributes of the target objects'
 
 /** The options below headings, in their order; groups without any are left out. */
 export function grouped(options: readonly Option[]): { heading: string; options: Option[] }[] {
@@ -144,13 +147,13 @@ export function wrong(option: Option, value: Value | undefined): string | undefi
   if (typeof value !== 'string' || value.trim() === '') return undefined
   if (option.kind === 'pairs') {
     const bad = lines(value).find((line) => !/^[^=]+=/.test(line))
-    return bad === undefined ? undefined : `Write NAME=VALUE on each line; '${bad}' is none.`
+    return bad === undefined ? undefined : `Write NAME=VALUE on each line; '${bad}' is not valid.`
   }
   if (option.kind !== 'whole') return undefined
   if (!/^-?\d+$/.test(value.trim())) return 'Write a whole number.'
   const number = Number(value)
-  if (option.least !== null && number < option.least) return `The least is ${option.least}.`
-  if (option.most !== null && number > option.most) return `The most is ${option.most}.`
+  if (option.least !== null && number < option.least) return `The minimum is ${option.least}.`
+  if (option.most !== null && number > option.most) return `The maximum is ${option.most}.`
   return undefined
 }
 
@@ -165,7 +168,7 @@ export function given(option: Option, value: Value | undefined): unknown {
   return value.trim()
 }
 
-/** True for the flag that is set when nothing is said. */
+/** True for the flag that is set by default. */
 export function isOn(option: Option): boolean {
   return option.name === 'preflight'
 }

@@ -2,7 +2,7 @@
 
 import type { Transfer } from './types'
 
-/** Seconds of work before a remaining time is told. */
+/** Seconds of work before a remaining time is shown. */
 const BEFORE_ETA = 30
 
 export interface Progress {

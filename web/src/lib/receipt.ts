@@ -1,4 +1,4 @@
-/** The receipt of a transfer: a link carries no token, so a ticket for one use is asked for. */
+/** The receipt of a transfer. A link cannot send a token, so the page requests a ticket for one download. */
 
 import { addressOf, api, content } from './api'
 

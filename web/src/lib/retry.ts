@@ -1,4 +1,4 @@
-/** What a retry does, in words. No module of the browser is used here. */
+/** Texts about the effect of a retry. No module of the browser is used here. */
 
 /** A retry by operation: what a new transfer does with what is left of it. */
 const RETRIES: Record<string, { left: string; effect: (left: string) => string }> = {
@@ -8,12 +8,12 @@ const RETRIES: Record<string, { left: string; effect: (left: string) => string }
   },
   remove: { left: 'what is left', effect: (left) => `A new removal removes ${left}, and nothing else.` },
   cleanup: { left: 'what is left', effect: (left) => `A new clean-up aborts ${left}, and nothing else.` },
-  check: { left: 'what differed', effect: (left) => `A new comparison looks at ${left} again. It copies nothing.` },
+  check: { left: 'what differed', effect: (left) => `A new comparison checks ${left} again. It copies nothing.` },
   verify: {
     left: 'what was not as received',
     effect: (left) =>
-      `A new verification looks at ${left} again. It copies nothing: what is missing or changed comes back with a new ` +
-      'transfer from the same places.',
+      `A new verification checks ${left} again. It copies nothing: to replace missing or changed objects, start a new ` +
+      'transfer with the same source and target.',
   },
   run: { left: 'the lines that have failed', effect: (left) => `A new transfer runs ${left}, and nothing else.` },
 }

@@ -1,16 +1,16 @@
-/** States of transfers and objects: a word and a shape stand beside each colour. */
+/** Styles of states of transfers and objects: a word, a shape and a colour. */
 
 export type Shape = 'circle' | 'triangle' | 'bars' | 'tick' | 'half-diamond' | 'diamond' | 'square' | 'chevron'
 
 export type Tone = 'waiting' | 'running' | 'paused' | 'done' | 'partly' | 'failed' | 'cancelled' | 'skipped'
 
-export interface Look {
+export interface StateStyle {
   word: string
   shape: Shape
   tone: Tone
 }
 
-const LOOKS: Record<string, Look> = {
+const STYLES: Record<string, StateStyle> = {
   queued: { word: 'queued', shape: 'circle', tone: 'waiting' },
   pending: { word: 'pending', shape: 'circle', tone: 'waiting' },
   waiting: { word: 'waiting', shape: 'circle', tone: 'waiting' },
@@ -33,8 +33,8 @@ const LOOKS: Record<string, Look> = {
   alive: { word: 'alive', shape: 'tick', tone: 'done' },
   gone: { word: 'gone', shape: 'square', tone: 'cancelled' },
   silent: { word: 'silent', shape: 'diamond', tone: 'failed' },
-  answers: { word: 'answers', shape: 'tick', tone: 'done' },
-  in_trouble: { word: 'in trouble', shape: 'diamond', tone: 'failed' },
+  answers: { word: 'available', shape: 'tick', tone: 'done' },
+  in_trouble: { word: 'unavailable', shape: 'diamond', tone: 'failed' },
   sent: { word: 'sent', shape: 'tick', tone: 'done' },
   to_be_sent: { word: 'to be sent', shape: 'circle', tone: 'waiting' },
   failing: { word: 'failing', shape: 'half-diamond', tone: 'partly' },
@@ -44,12 +44,12 @@ const LOOKS: Record<string, Look> = {
   revoked: { word: 'revoked', shape: 'square', tone: 'cancelled' },
 }
 
-export function look(state: string): Look {
-  return LOOKS[state] ?? { word: state.replaceAll('_', ' '), shape: 'circle', tone: 'waiting' }
+export function styleOf(state: string): StateStyle {
+  return STYLES[state] ?? { word: state.replaceAll('_', ' '), shape: 'circle', tone: 'waiting' }
 }
 
 export const RUNNING = ['planning', 'running', 'cancelling'] as const
-/** A paused one waits for a person. */
+/** A paused transfer waits for a user. */
 export const WAITING = ['queued', 'paused'] as const
 export const ENDED = ['done', 'done_with_failures', 'failed', 'cancelled'] as const
 export const ALL_STATES = ['queued', ...RUNNING, 'paused', ...ENDED] as const
@@ -60,10 +60,10 @@ export function hasEnded(state: string): boolean {
 }
 
 /**
- * Lists of which each entry is in one only: the first that has it. Answers that were read one after another can both
- * hold what has changed its state meanwhile.
+ * The lists without entries that an earlier list has. Lists that were loaded one after another can hold the same
+ * transfer, if its state has changed meanwhile.
  */
-export function apart<T extends { id: string }>(lists: readonly T[][]): T[][] {
+export function withoutDuplicates<T extends { id: string }>(lists: readonly T[][]): T[][] {
   const seen = new Set<string>()
   return lists.map((list) => {
     const own = list.filter((one) => !seen.has(one.id))

@@ -47,7 +47,7 @@ export function follow(path: string, following: Following): () => void {
     }
     following.opened?.()
     // A server that was upgraded has closed the stream before.
-    if (!isFirst) void newer.look()
+    if (!isFirst) void newer.check()
     isFirst = false
     pause = FIRST_PAUSE
     const parser = new EventParser()
@@ -75,7 +75,7 @@ export function follow(path: string, following: Following): () => void {
     read(mine.signal)
       .catch((why: unknown) => {
         if (controller !== mine) return
-        // A proxy whose server is away answers 404 as well, and that is not the last word.
+        // A proxy without a server also answers 404, so the request is repeated.
         if (why instanceof ApiError && why.code === 'not_found') {
           stopped = true
           following.ended?.()

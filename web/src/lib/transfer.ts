@@ -1,11 +1,11 @@
-/** One transfer in words: its chain of retries as one, and texts for people. No module of the browser. */
+/** Texts about a transfer, and its chain of retries as one transfer. No module of the browser is used here. */
 
 import { bytes, count, counted } from './format'
 import { reason } from './delivery'
 import type { Cause, Chain, Transfer } from './types'
 
 /** The latest of a chain, with the totals of all: what has arrived with any, and what the latest has left. */
-export function asOne(chain: readonly Transfer[]): Transfer | null {
+export function mergeChain(chain: readonly Transfer[]): Transfer | null {
   const first = chain[0]
   const latest = chain.at(-1)
   if (!first || !latest) return null
@@ -27,9 +27,9 @@ export function asOne(chain: readonly Transfer[]): Transfer | null {
   }
 }
 
-/** The chain with a newer look at one of its transfers. */
-export function withLook(chain: Chain, look: Transfer): Chain {
-  return { ...chain, transfers: chain.transfers.map((one) => (one.id === look.id ? look : one)) }
+/** The chain with a newer state of one of its transfers. */
+export function replaceTransfer(chain: Chain, newer: Transfer): Chain {
+  return { ...chain, transfers: chain.transfers.map((one) => (one.id === newer.id ? newer : one)) }
 }
 
 const NOUNS: Record<string, string> = {
@@ -49,7 +49,7 @@ const NOUNS: Record<string, string> = {
 const WITHOUT_ARRIVALS = ['remove', 'check', 'cleanup', 'verify', 'run']
 
 /** True where objects arrive at a target by the operation: what has failed of it is missing there. */
-export function brings(operation: string): boolean {
+export function copiesObjects(operation: string): boolean {
   return !WITHOUT_ARRIVALS.includes(operation)
 }
 

@@ -24,7 +24,7 @@ export function withReload(reloads: Reloads, assets: string, now: number): Reloa
   return Object.fromEntries([...others.sort(([, one], [, other]) => other - one).slice(0, MOST - 1), [assets, now]])
 }
 
-/** The record as it was stored; empty where the text is none. */
+/** The record as it was stored; empty if the text is not valid. */
 export function readReloads(text: string | null): Reloads {
   try {
     const read: unknown = JSON.parse(text ?? '{}')

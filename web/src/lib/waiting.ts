@@ -1,9 +1,9 @@
-/** Why a transfer waits, and who started one, in words. No module of the browser is used here. */
+/** Texts about why a transfer waits, and who started it. No module of the browser is used here. */
 
 import { counted } from './format'
 import type { Transfer } from './types'
 
-/** The name of who started it, without machine or address; empty where none is on record. */
+/** The name of the user who started it, without machine or address; empty if none is recorded. */
 export function person(actor: string): string {
   const words = actor.split(' ')
   if (words[0] !== 'http') return actor.split('@')[0] ?? ''
@@ -11,10 +11,10 @@ export function person(actor: string): string {
   return name === 'from' && words[2] !== 'from' ? '' : name
 }
 
-/** `person`, or a word for those without a name. */
+/** `person`, or a word for actors without a name. */
 export function personOf(actor: string): string {
   if (actor.startsWith('worker ')) return 'worker'
-  return person(actor) || actor || 'somebody'
+  return person(actor) || actor || 'unknown user'
 }
 
 export interface Wait {
@@ -24,29 +24,29 @@ export interface Wait {
   blocker: string | null
 }
 
-/** Why it has not begun, or does not go on: place in line or reason; null when it does, and when it has ended. */
+/** Position in the queue, or the reason for waiting; null while the transfer runs and after its end. */
 export function wait(transfer: Transfer): Wait | null {
-  if (transfer.state === 'paused') return said('Paused: nothing is moved until somebody resumes it.')
-  if (transfer.state === 'cancelling') return said('It is being given up: requests in flight are ended.')
+  if (transfer.state === 'paused') return said('Paused: nothing is copied until it is resumed.')
+  if (transfer.state === 'cancelling') return said('Cancelling: waits for the requests in flight.')
   const { queue } = transfer
-  if (queue === null) return transfer.state === 'queued' ? said('Begins in a moment.') : null
+  if (queue === null) return transfer.state === 'queued' ? said('Starting.') : null
   if (queue.reason === 'overlap') {
     return queue.blocked_by === null
-      ? said('Waits for an earlier transfer, which writes to the same keys.')
+      ? said('Waits for an earlier transfer that writes to the same keys.')
       : { text: 'Waits for', blocker: queue.blocked_by }
   }
-  if (queue.reason === 'worker') return said(`Waits for ${transfer.waits_for ?? 'a worker that may do it'}.`)
-  if (queue.ahead === null) return said('Waits for its turn.')
-  if (queue.ahead === 0) return said('Next in line.')
-  return said(`${counted(queue.ahead, 'transfer')} ${queue.ahead === 1 ? 'comes' : 'come'} first.`)
+  if (queue.reason === 'worker') return said(`Waits for ${transfer.waits_for ?? 'a suitable worker'}.`)
+  if (queue.ahead === null) return said('Queued.')
+  if (queue.ahead === 0) return said('Next in the queue.')
+  return said(`${counted(queue.ahead, 'transfer')} ahead in the queue.`)
 }
 
 function said(text: string): Wait {
   return { text, blocker: null }
 }
 
-/** Those that wait for their turn by their place in line, then the others, the paused ones last. */
-export function inLine(transfers: readonly Transfer[]): Transfer[] {
+/** Waiting transfers by their position in the queue, then the others, paused ones last. */
+export function inQueueOrder(transfers: readonly Transfer[]): Transfer[] {
   const place = (one: Transfer): number => (one.state === 'paused' ? 2e9 : (one.queue?.ahead ?? 1e9))
   return [...transfers].sort((a, b) => place(a) - place(b))
 }

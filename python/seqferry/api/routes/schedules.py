@@ -147,7 +147,7 @@ def _changeable(name: NameDep, service: ServiceDep, identity: IdentityDep) -> st
     """A client of the role ``submit`` may change its own schedules, one of ``admin`` all.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: no schedule has this name.
         PolicyError: another client, or a person at the command line, has added it.
     """
     if not _is_own(service, identity, name):

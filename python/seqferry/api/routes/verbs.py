@@ -53,7 +53,7 @@ class RemovalRequest(DescribedBody, create_body_model(OneEndpoint, Filters)):
     sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
     recursive: bool = False
     versions: bool = False
-    """All versions and delete markers, for good."""
+    """Remove all versions and delete markers, permanently."""
     version_id: str | None = None
     rules: list[str] | None = Field(default=None, max_length=1000)
     raw: bool = False

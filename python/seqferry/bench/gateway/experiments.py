@@ -69,7 +69,7 @@ class GatewayParameters:
     seconds: int = 60
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what makes no sense."""
+        """Raises UsageError for values that are not valid."""
         if not MIB <= self.size <= MOST_SIZE or self.size % MIB:
             raise UsageError(f"--size {shown(self.size)}: choose whole MiB, 1 MiB to 64 GiB.")
         if not 1 <= self.rounds <= MOST_ROUNDS:

@@ -1,4 +1,4 @@
-"""The result of a comparison of ways to stage: document of plain values, tables, and the verdict in words.
+"""The result of a comparison of staging methods: document of plain values, tables, and the verdict as text.
 
 ``docs/operate/bench-stage.md`` describes its fields. It holds no secret.
 """
@@ -139,7 +139,7 @@ def _take(ranked: Sequence[Row], standard: Row, tasks: int) -> str:
     if best not in sure or len(sure) == 1:
         least = min(each["runs"] for each in ranked)
         return f"no verdict: {fastest}, was the fastest, and {few_runs(least)} (--repetitions {FEWEST})."
-    # A way that failed in some rounds is none to be measured against.
+    # A method that failed in some rounds is not a baseline.
     ranked, standard = sure, standard if standard in sure else sure[-1]
     alike = [each for each in ranked[1:] if _overlap(best, each)]
     more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
