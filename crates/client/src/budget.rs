@@ -109,7 +109,7 @@ pub struct FlowId(u64);
 impl FlowId {
     /// One flow for all jobs that give this name.
     pub fn named(name: &str) -> Self {
-        // Two names of one hash would share their turns, no more.
+        // Two names of one hash would share one flow.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self(hasher.finish())
@@ -178,14 +178,14 @@ struct RequestLimits {
     runtime: Option<Handle>,
 }
 
-/// Removes a waiter from its queue when it goes away.
-struct Place<'a> {
+/// Removes a waiter from its queue when it is dropped.
+struct WaiterGuard<'a> {
     budget: &'a Budget,
     limiter: u64,
     waits: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         if self.waits {
             self.budget.lock().limiters.abandon(self.limiter);
@@ -276,7 +276,7 @@ impl Budget {
                 limiter
             };
             // Declared before `woken` is moved into the await, so that the sender is closed when this is dropped.
-            let mut place = Place { budget: self, limiter, waits: true };
+            let mut place = WaiterGuard { budget: self, limiter, waits: true };
             let permit = woken.await;
             place.waits = false;
             // A sender leaves its queue unused only when its receiver is gone.

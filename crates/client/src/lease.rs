@@ -123,7 +123,7 @@ impl LeaseHolder {
                 return;
             }
             let left = self.lease.until.load(Ordering::SeqCst).saturating_sub(now());
-            // At least a millisecond, the resolution of the timer: it never fires again and again at once.
+            // At least a millisecond, the resolution of the timer: it never fires again and again immediately.
             let left = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(Duration::from_millis(1));
             tokio::select! {
                 () = disowned => {}
@@ -140,7 +140,7 @@ impl LeaseHolder {
         // it.
         let mut lapsed = pin!(self.lapsed());
         std::future::poll_fn(|context| {
-            // The clock is asked at each look: the timer stands still while the machine is suspended.
+            // The clock is asked at each check: the timer stands still while the machine is suspended.
             if !self.may_write() {
                 return Poll::Ready(Err(about.lapsed()));
             }

@@ -20,7 +20,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, debug_span};
 
 use crate::client::RetryingClient;
-use crate::pages::CircleGuard;
+use crate::pages::LoopGuard;
 use crate::request::RequestError;
 
 /// Pages that wait for the receiver.
@@ -69,7 +69,7 @@ pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<P
     let (bucket, prefix) = (listing.bucket.as_str(), listing.prefix.as_str());
     let transfer = listing.transfer.as_str();
     let span = debug_span!("listing", transfer, bucket, prefix, found = Empty, code = Empty);
-    let walk = Walk {
+    let walk = RunListing {
         requests: requests.within(&listing.prefix),
         listing,
         pages,
@@ -93,7 +93,7 @@ pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<P
     receiver
 }
 
-struct Walk {
+struct RunListing {
     requests: RetryingClient,
     listing: ListingScope,
     pages: mpsc::Sender<Page>,
@@ -102,7 +102,7 @@ struct Walk {
 }
 
 /// Result of one page: the number of its run and the state of that run.
-type Step = Result<(usize, RunState), RequestError>;
+type PageResult = Result<(usize, RunState), RequestError>;
 
 /// State of a run after a page.
 enum RunState {
@@ -119,12 +119,12 @@ struct Runs {
     /// Last key that each run found; None before its first page or after its end.
     last: Vec<Option<String>>,
     /// Guard of each run.
-    guards: HashMap<usize, CircleGuard>,
+    guards: HashMap<usize, LoopGuard>,
     /// Keys in the middle of a range after which a run was started; each is used once.
     middles: Vec<String>,
 }
 
-impl Walk {
+impl RunListing {
     fn panic_error(&self) -> RequestError {
         let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
         error.with_message("the listing has failed by a fault of its own").into()
@@ -153,7 +153,7 @@ impl Walk {
             return Ok(());
         }
         let Some(token) = more else { return Ok(()) };
-        let mut tasks: tokio::task::JoinSet<Step> = tokio::task::JoinSet::new();
+        let mut tasks: tokio::task::JoinSet<PageResult> = tokio::task::JoinSet::new();
         tasks.spawn(Arc::clone(&self).step(0, Some(token), None).in_current_span());
         let mut seeds: VecDeque<String> = if self.listing.parallel > 1 && self.listing.limit.is_none() {
             self.seeds().await?.into()
@@ -241,7 +241,7 @@ impl Walk {
     }
 
     /// Fetch one page of a run and hand its keys over, up to where another run begins.
-    async fn step(self: Arc<Self>, number: usize, token: Option<String>, after: Option<String>) -> Step {
+    async fn step(self: Arc<Self>, number: usize, token: Option<String>, after: Option<String>) -> PageResult {
         let begins = token.is_none();
         let request = ListRequest { continuation: token, start_after: after, ..self.request() };
         let page = self.requests.list_page(&request).await?;

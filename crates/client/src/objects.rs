@@ -15,7 +15,7 @@ use crate::request::{RequestError, RequestSpec, RetryContext};
 /// HEAD requests of one call that wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
 
-/// Result of a look-up of one key.
+/// Result of a check-up of one key.
 #[derive(Debug, Clone)]
 pub enum KeyLookup {
     /// An object.
@@ -27,7 +27,7 @@ pub enum KeyLookup {
 }
 
 /// A key, and what its look-up has shown or why it failed.
-pub type LookupOutcome = (String, Result<KeyLookup, StoreError>);
+pub type LookupResult = (String, Result<KeyLookup, StoreError>);
 
 /// The answer to a ranged read.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl RetryingClient {
     ///
     /// # Errors
     /// The first failure with which no other key can fare better; or the client was cancelled.
-    pub async fn look_up_each(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<LookupOutcome>, RequestError> {
+    pub async fn look_up_each(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<LookupResult>, RequestError> {
         let look_up = async |key: String| match self.look_up_one(bucket, &key).await {
             Ok(found) => Ok((key, Ok(found))),
             Err(RequestError::Failed(error)) if error.scope != Scope::Job => Ok((key, Err(error))),

@@ -9,9 +9,9 @@ use crate::client::RetryingClient;
 use crate::request::RequestError;
 
 /// Finds a listing that goes round in circles, however long they are, with one key in memory (Brent's algorithm): a
-/// service that ignores the tokens of pages would be listed for ever.
+/// service that ignores the tokens of pages would be listed without end.
 #[derive(Debug, Default)]
-pub(crate) struct CircleGuard {
+pub(crate) struct LoopGuard {
     /// Last key of the page that later ones are compared with.
     mark: Option<String>,
     /// Pages since the mark.
@@ -20,7 +20,7 @@ pub(crate) struct CircleGuard {
     until: u64,
 }
 
-impl CircleGuard {
+impl LoopGuard {
     /// Notes the last key of a page.
     ///
     /// # Errors
@@ -44,13 +44,13 @@ impl CircleGuard {
 pub struct Pages {
     client: RetryingClient,
     request: ListRequest,
-    guard: CircleGuard,
+    guard: LoopGuard,
     ended: bool,
 }
 
 impl Pages {
     pub(crate) fn new(client: RetryingClient, request: ListRequest) -> Self {
-        Self { client, request, guard: CircleGuard::default(), ended: false }
+        Self { client, request, guard: LoopGuard::default(), ended: false }
     }
 
     /// The next page; None after the last. A page may be empty and not be the last.

@@ -29,7 +29,7 @@ pub struct RetryPolicy {
     pub most: Duration,
 }
 
-/// Attempts at a write before the first look at the target: what fails this often rarely passes at once, and each
+/// Attempts at a write before the first check of the target: what fails this often rarely passes immediately, and each
 /// further attempt sends the bytes again.
 pub(crate) const ATTEMPTS_BEFORE_LOOK: u32 = 3;
 
@@ -87,7 +87,7 @@ impl RetryPolicy {
 
     /// Number of attempts at a request that failed with `error`, when its class allows `attempts`.
     ///
-    /// A write whose answer is not understood may have had its effect: the target is looked at before it is repeated
+    /// A write whose answer is not understood may have had its effect: the target is checked before it is repeated
     /// ([`RetryingClient::put_object`](crate::RetryingClient::put_object), [`UploadSession`](crate::UploadSession)).
     /// Other writes have no such look, and are made once more. A read is made a few times more: what answers with
     /// something else, such as the page of a proxy, rarely stops after seconds, and a person waits for the words.

@@ -10,7 +10,8 @@
 //! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
 //!
 //! Invariants: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
-//! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept, since a part proves that it was recorded.
+//! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept,
+//! since a part proves that it was recorded.
 //!
 //! The size of the object need not be known when an upload begins: [`growing_part_size`] cuts a stream of any length.
 //!
@@ -78,7 +79,7 @@ use crate::client::RetryingClient;
 use crate::quirks::ConditionalRequest;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
-use crate::target_look::{Condition, TargetLook};
+use crate::target_check::{TargetCheck, WriteCondition};
 
 pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
@@ -384,7 +385,7 @@ impl UploadSession {
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
         let target = ObjectRef::new(&self.bucket, &self.key);
-        let wanted = Condition { if_absent: request.if_absent, if_match: request.if_match.as_deref() };
+        let wanted = WriteCondition { if_absent: request.if_absent, if_match: request.if_match.as_deref() };
         let mut sent = Cow::Borrowed(request);
         if self.client.looks_before_writes() {
             let known = self.client.sent_condition(ConditionalRequest::Complete, wanted);
@@ -395,8 +396,8 @@ impl UploadSession {
         }
         let mut condition = AbsentCondition::new(target, sent.if_absent);
         loop {
-            let has = Condition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
-            let look = self.client.target_look(ConditionalRequest::Complete, target, wanted, has);
+            let has = WriteCondition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
+            let look = self.client.target_check(ConditionalRequest::Complete, target, wanted, has);
             let answer = self.send_complete_once(&sent, look.as_ref()).await;
             if !condition.is_sent_again(&self.client, &answer).await? {
                 return answer;
@@ -410,12 +411,12 @@ impl UploadSession {
     async fn send_complete_once(
         &self,
         request: &CompleteUpload,
-        target_look: Option<&TargetLook<'_>>,
+        target_check: Option<&TargetCheck<'_>>,
     ) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
         let send = async |store: Arc<dyn ObjectStore>| {
-            TargetLook::look_if_any(target_look, &store).await?;
+            TargetCheck::look_if_any(target_check, &store).await?;
             store.complete_upload(request).await
         };
         let look = || self.end_if_gone(UploadRef::new(&self.bucket, &self.key, &request.upload_id));

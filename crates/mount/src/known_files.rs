@@ -12,13 +12,13 @@ use crate::fuse::BLOCK_SIZE;
 /// See the module. Memory grows with what the kernel keeps, which it bounds.
 pub(crate) struct KnownFiles {
     root: FileId,
-    files: Mutex<HashMap<u64, Known>>,
+    files: Mutex<HashMap<u64, KnownFile>>,
     /// Names at the top of the share that removed files have.
     removed: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownFile {
     generation: u32,
     /// References of the kernel.
     lookups: u64,
@@ -33,11 +33,11 @@ impl KnownFiles {
         Self { root, files: Mutex::default(), removed: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, KnownFile>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of an inode. None for one that the kernel was never told of.
+    /// The file of an inode. None for an inode that the kernel does not know.
     pub(crate) fn file(&self, inode: INodeNo) -> Option<FileId> {
         if inode == INodeNo::ROOT {
             return Some(self.root);
@@ -45,7 +45,7 @@ impl KnownFiles {
         self.lock().get(&inode.0).map(|known| FileId { number: inode.0, generation: known.generation })
     }
 
-    /// The kernel is told of a file.
+    /// Count a reference of the kernel to a file.
     pub(crate) fn look_up(&self, file: FileId) {
         let mut files = self.lock();
         let known = files.entry(file.number).or_default();

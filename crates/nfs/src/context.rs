@@ -15,7 +15,7 @@ use crate::key::HandleKey;
 use crate::mount_table::MountTable;
 use crate::reply::Payload;
 use crate::reply_cache::ReplyCache;
-use crate::share::{Attributes, Caller, Changed, FileId, FileKind, Share, Summary};
+use crate::share::{Attributes, Caller, ChangeResult, ChangeStamp, FileId, FileKind, Share};
 
 /// Exports, key, and what is remembered of clients.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Target<'_> {
     }
 
     /// Facts around a change.
-    pub(crate) fn changed(&self, changed: &Changed) -> wcc_data {
+    pub(crate) fn changed(&self, changed: &ChangeResult) -> wcc_data {
         let before = changed.before.as_ref().map_or(Nfs3Option::None, |before| Nfs3Option::Some(summary(before)));
         wcc_data { before, after: self.attributes(changed.after.as_ref()) }
     }
@@ -128,7 +128,7 @@ impl Target<'_> {
     }
 }
 
-fn summary(summary: &Summary) -> wcc_attr {
+fn summary(summary: &ChangeStamp) -> wcc_attr {
     wcc_attr { size: summary.size, mtime: time(summary.modified), ctime: time(summary.changed) }
 }
 

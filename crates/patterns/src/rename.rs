@@ -1,7 +1,7 @@
 //! Rules that rename: each replaces what a regular expression matches in a name.
 //!
-//! The time of one search is linear in the name. A rule for every match searches again behind each match, which can take
-//! quadratic time. The time of all rules is therefore measured, and a limit ends rules that take too long.
+//! The time of one search is linear in the name. A rule for every match searches again behind each match, which can
+//! take quadratic time. The time of all rules is therefore measured, and a limit ends rules that take too long.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

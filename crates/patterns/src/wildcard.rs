@@ -1,7 +1,7 @@
 //! Wildcards: `*`, `?` and `[...]` against whole names.
 //!
-//! A wildcard becomes a nondeterministic automaton whose states are the bits of a few words. All states are advanced at
-//! once, so that one character of a name costs a few operations on words, whatever came before it.
+//! A wildcard becomes a nondeterministic automaton whose states are the bits of a few words. All states are advanced
+//! together, so that one character of a name costs a few operations on words, whatever came before it.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

@@ -135,8 +135,8 @@ pub trait BucketService: Send + Sync {
 
 /// An S3-shaped object store: single requests, each made once.
 ///
-/// No method has a default: a layer that leaves one out does not compile. [`forward_object_read`](crate::forward_object_read)
-/// and its siblings write those that only pass a request on.
+/// No method has a default: a layer that leaves one out does not compile.
+/// [`forward_object_read`](crate::forward_object_read) and its siblings write those that only pass a request on.
 ///
 /// All implementations promise: a returned success is the service's own complete success (a 200 that carries an error,
 /// or lacks a required field, is an error); keys are passed on byte for byte; an error names its cause and its class. A

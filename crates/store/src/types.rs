@@ -306,9 +306,9 @@ pub struct PinnedObject {
     pub version_id: Option<String>,
     /// `ETag` that the object must still have; else the request fails. None: any.
     pub if_match: Option<String>,
-    /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits for
-    /// the answer to a copy, and show an answer of another length. A pinned object of unknown size comes in the form
-    /// that the service gives; the answer must then mark the end of the body.
+    /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits
+    /// for the answer to a copy, and show an answer of another length. A pinned object of unknown size comes in the
+    /// form that the service gives; the answer must then mark the end of the body.
     pub size: u64,
 }
 
@@ -364,7 +364,7 @@ impl Digests {
     }
 }
 
-/// An object to be written at once.
+/// An object to be written in one request.
 #[derive(Debug, Clone, Default)]
 pub struct PutObject {
     /// Bucket name.

@@ -37,7 +37,7 @@ use tokio::sync::oneshot;
 
 use self::context::ServerContext;
 pub use self::counters::{Count, Second, WastedWork};
-use self::faults::Rule;
+use self::faults::FaultRule;
 use self::scenario::{BucketSpec, Scenario};
 use self::state::SimState;
 
@@ -54,7 +54,7 @@ pub struct Stats {
     pub operations: BTreeMap<String, Count>,
     /// Requests under way now.
     pub in_flight: u64,
-    /// Most requests that were under way at once.
+    /// Most requests that were in flight concurrently.
     pub peak_in_flight: u64,
     /// Faults that struck, since the start.
     pub faults: u64,
@@ -151,7 +151,7 @@ impl Simulator {
                     Err(error) => eprintln!("s3sim: {error}"),
                 }
             });
-            // Ends every connection at once, whatever is under way on it.
+            // Ends every connection immediately, whatever is under way on it.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("s3sim".to_owned()).spawn(serve).map_err(failed)?;
@@ -182,7 +182,7 @@ impl Simulator {
     ///
     /// # Panics
     /// When one could never fire, such as one for a misspelt operation.
-    pub fn set_faults(&self, rules: Vec<Rule>) {
+    pub fn set_faults(&self, rules: Vec<FaultRule>) {
         for rule in &rules {
             if let Err(problem) = rule.check() {
                 panic!("{problem}");

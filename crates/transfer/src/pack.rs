@@ -14,21 +14,21 @@
 //!   are never taken for those of this one.
 //! - An archive holds all of its members or is not made.
 //! - A member that changes meanwhile is named, and the archive starts over once, from the new state of the members.
-//! - Files that were changed a moment before they were read are looked at again before Complete ([`rest`]).
+//! - Files that were changed a moment before they were read are checked again before Complete ([`rest`]).
 
 mod complete;
 mod copied;
+mod error;
 mod job;
-mod outcome;
+mod member_report;
 mod parts;
 mod plan;
-mod rest;
+mod recent_members;
+mod recheck;
 mod run;
 pub(crate) mod sidecar;
 mod split;
 mod split_members;
-mod trouble;
-mod young;
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Readable copies of archived objects: asked for once, and looked at until they are there.
+//! Readable copies of archived objects: asked for once, and polled until they are there.
 
 use std::sync::Arc;
 

@@ -13,7 +13,9 @@ use seqferry_store::{
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
-use seqferry_transfer::{DataPath, IfExists, Item, JobEvent, Outcome, Policy, State, StopMode, VerificationLevel};
+use seqferry_transfer::{
+    DataPath, IfExists, JobEvent, JobItem, ObjectOutcome, ObjectState, Policy, StopMode, VerificationLevel,
+};
 
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, drain};
 use crate::pack::{ARCHIVE, expected, limits, member_with_sum, members, pack, packing, start};
@@ -23,10 +25,10 @@ fn store() -> MemoryStore {
 }
 
 /// Verification levels of all members, which must be packed, by id.
-fn levels(outcomes: &HashMap<u64, Outcome>) -> Vec<VerificationLevel> {
+fn levels(outcomes: &HashMap<u64, ObjectOutcome>) -> Vec<VerificationLevel> {
     let mut ids: Vec<u64> = outcomes.keys().copied().collect();
     ids.sort_unstable();
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
     ids.iter().map(|id| outcomes[id].verified).collect()
 }
 
@@ -77,7 +79,7 @@ fn copies(fixture: &TransferFixture) -> usize {
 }
 
 /// A member that was sent with this checksum, or with none.
-async fn member_sent_with(fixture: &TransferFixture, id: u64, size: usize, sum: Option<ChecksumAlgorithm>) -> Item {
+async fn member_sent_with(fixture: &TransferFixture, id: u64, size: usize, sum: Option<ChecksumAlgorithm>) -> JobItem {
     let contents = Bytes::from(bytes(id, size));
     let digest = |algorithm| base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), &contents));
     let digests = Digests { checksum: sum.map(|algorithm| (algorithm, digest(algorithm))), md5: None };
@@ -85,11 +87,11 @@ async fn member_sent_with(fixture: &TransferFixture, id: u64, size: usize, sum: 
     let object = PutObject { bucket, key, digests, ..PutObject::default() };
     let etag = fixture.memory.put_object(&object, contents).await.unwrap().etag;
     let (source_key, target_key) = (object.key, ARCHIVE.into());
-    Item { id, source_key, target_key, size: size as u64, etag, ..Item::default() }
+    JobItem { id, source_key, target_key, size: size as u64, etag, ..JobItem::default() }
 }
 
 /// A member that is itself of parts, with a composite checksum by this algorithm or none.
-async fn member_of_parts(fixture: &TransferFixture, id: u64, sum: Option<ChecksumAlgorithm>) -> Item {
+async fn member_of_parts(fixture: &TransferFixture, id: u64, sum: Option<ChecksumAlgorithm>) -> JobItem {
     let (key, lengths) = (format!("run/{id:03}.parts"), [4000, 4000, 1000]);
     let checksum = sum.map(|algorithm| (algorithm, ChecksumKind::Composite));
     let upload = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
@@ -103,7 +105,7 @@ async fn member_of_parts(fixture: &TransferFixture, id: u64, sum: Option<Checksu
     }
     let complete = CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, ..Default::default() };
     let etag = fixture.memory.complete_upload(&complete).await.unwrap().etag;
-    Item { id, source_key: key, target_key: ARCHIVE.into(), size: 9000, etag, ..Item::default() }
+    JobItem { id, source_key: key, target_key: ARCHIVE.into(), size: 9000, etag, ..JobItem::default() }
 }
 
 #[tokio::test]
@@ -246,7 +248,7 @@ async fn each_large_member_costs_one_look_and_each_process_one_trial() {
 /// An upload as an earlier version began it, without a checksum, which holds the parts that `is_there` says.
 async fn begun_by_earlier_version(
     fixture: &TransferFixture,
-    items: &[Item],
+    items: &[JobItem],
     is_there: impl Fn(&PartInfo) -> bool,
 ) -> (RecordedUpload, Vec<PartInfo>) {
     // An archive of the same parts, up to its completion.
@@ -290,7 +292,7 @@ async fn begun_by_earlier_version(
 }
 
 /// The items as a later run gets them, in a process that knows nothing of the service.
-fn resumed(fixture: &mut TransferFixture, items: &[Item], upload: RecordedUpload) -> Vec<Item> {
+fn resumed(fixture: &mut TransferFixture, items: &[JobItem], upload: RecordedUpload) -> Vec<JobItem> {
     fixture.connection = Endpoint::new(Arc::clone(&fixture.store) as Arc<dyn ObjectStore>);
     let mut items = items.to_vec();
     items[0].upload = Some(upload);

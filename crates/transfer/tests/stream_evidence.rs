@@ -5,7 +5,7 @@ use crate::common::{SOURCE, ServicePair, bytes, streaming};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, ChecksumKind, ObjectRef};
 use seqferry_store_testing::ObjectWriteExt as _;
-use seqferry_transfer::{IfExists, Policy, State, VerificationLevel, VerificationRule};
+use seqferry_transfer::{IfExists, ObjectState, Policy, VerificationLevel, VerificationRule};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_evidence_is_used_and_named() {
@@ -48,7 +48,7 @@ async fn every_kind_of_evidence_is_used_and_named() {
     let again = services.run(streaming(), items.iter().map(|(item, ..)| item.clone()).collect()).await;
     for (item, algorithm, kind) in items {
         if kind == FullObject && (algorithm.spans_parts() || item.size <= 100) {
-            assert_eq!(again[&item.id].state, State::Skipped, "{:?}", again[&item.id]);
+            assert_eq!(again[&item.id].state, ObjectState::Skipped, "{:?}", again[&item.id]);
         }
     }
 }
@@ -151,13 +151,21 @@ async fn a_file_of_the_same_size_and_time_is_the_same_and_is_not_read() {
         let again = services.run(streaming(), items.clone()).await;
 
         for outcome in again.values() {
-            assert_eq!((outcome.state, outcome.verified), (State::Skipped, VerificationLevel::Time), "{outcome:?}");
+            assert_eq!(
+                (outcome.state, outcome.verified),
+                (ObjectState::Skipped, VerificationLevel::Time),
+                "{outcome:?}"
+            );
         }
         assert_eq!(services.from.store.count("GetObject") + services.to.store.count("GetObject"), reads);
         // More than a time when more is asked for: the file is read, the object is not.
         let checked = services.run(Policy { verify: VerificationRule::Checksum, ..streaming() }, items).await;
         for outcome in checked.values() {
-            assert_eq!((outcome.state, outcome.verified), (State::Skipped, VerificationLevel::Checksum), "{outcome:?}");
+            assert_eq!(
+                (outcome.state, outcome.verified),
+                (ObjectState::Skipped, VerificationLevel::Checksum),
+                "{outcome:?}"
+            );
         }
         let (disk, service) =
             if disk_at_source { (&services.from, &services.to) } else { (&services.to, &services.from) };
@@ -183,8 +191,8 @@ async fn a_file_of_another_time_is_read_and_copied_only_when_its_bytes_differ() 
 
     let outcomes = services.run(streaming(), items.clone()).await;
 
-    assert_eq!((outcomes[&1].state, outcomes[&1].verified), (State::Skipped, VerificationLevel::Checksum));
-    assert_eq!(outcomes[&2].state, State::Done);
+    assert_eq!((outcomes[&1].state, outcomes[&1].verified), (ObjectState::Skipped, VerificationLevel::Checksum));
+    assert_eq!(outcomes[&2].state, ObjectState::Done);
     assert!(services.is_copied(&items[1]).await);
     assert_eq!(services.to.head("copy/other").await.attributes.metadata["mtime"], "17.5");
 }
@@ -218,7 +226,11 @@ async fn a_small_object_made_of_parts_is_known_again() {
         let first = services.run(streaming(), vec![item.clone()]).await;
         let second = services.run(Policy { if_exists: IfExists::Same, ..streaming() }, vec![item]).await;
 
-        assert_eq!(first[&1].state, State::Done, "{first:?}");
-        assert_eq!((second[&1].state, second[&1].verified), (State::Skipped, VerificationLevel::Etag), "{second:?}");
+        assert_eq!(first[&1].state, ObjectState::Done, "{first:?}");
+        assert_eq!(
+            (second[&1].state, second[&1].verified),
+            (ObjectState::Skipped, VerificationLevel::Etag),
+            "{second:?}"
+        );
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::common::{TransferFixture, bytes, drain, policy};
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_store_testing::fault::{Fault, Rule};
-use seqferry_transfer::{Item, Policy};
+use seqferry_transfer::{JobItem, Policy};
 
 const PARTS: usize = 40;
 
 /// A fixture with four requests in flight, and objects of many slow parts.
-async fn fixture(objects: u64) -> (TransferFixture, Vec<Item>) {
+async fn fixture(objects: u64) -> (TransferFixture, Vec<JobItem>) {
     let mut fixture = TransferFixture::new();
     fixture.budget = Budget::new(BudgetLimits { max_requests: 4, ..BudgetLimits::default() });
     fixture.store.rule(Rule::always("UploadPartCopy", Fault::Delay(Duration::from_millis(5))));
@@ -22,7 +22,7 @@ async fn fixture(objects: u64) -> (TransferFixture, Vec<Item>) {
 }
 
 /// Returns for each item the share of all part copies that had begun when its last one did.
-fn ends(fixture: &TransferFixture, items: &[Item]) -> Vec<f64> {
+fn ends(fixture: &TransferFixture, items: &[JobItem]) -> Vec<f64> {
     let requests = fixture.store.requests();
     let copied: Vec<&str> = requests
         .iter()
@@ -30,7 +30,7 @@ fn ends(fixture: &TransferFixture, items: &[Item]) -> Vec<f64> {
         .map(|request| request.key.as_str())
         .collect();
     assert_eq!(copied.len(), items.len() * PARTS);
-    let end = |item: &Item| copied.iter().rposition(|key| *key == item.target_key).unwrap() + 1;
+    let end = |item: &JobItem| copied.iter().rposition(|key| *key == item.target_key).unwrap() + 1;
     items.iter().map(|item| end(item) as f64 / copied.len() as f64).collect()
 }
 

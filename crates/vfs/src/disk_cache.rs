@@ -4,7 +4,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `folder`, `open_error` | which folders are accepted, and the paths in them |
+//! | `folder`, `cache_open_error` | which folders are accepted, and the paths in them |
 //! | `side_file` | the format of side files: header, entries of blocks, eviction state |
 //! | `object_files`, `open_files` | the two files of an object version, and the bounded table of open ones |
 //! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
@@ -19,13 +19,13 @@
 //! they have that CRC: a crash, a damaged disk or another process can cause misses, never wrong bytes. Nothing is
 //! written with fsync. A full or failing disk causes misses and one note, never an error of a read.
 
+mod cache_open_error;
 mod evict;
 mod fill;
 mod folder;
 mod ghosts;
 mod inspect;
 mod object_files;
-mod open_error;
 mod open_files;
 mod pins;
 mod records;
@@ -46,11 +46,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+pub use cache_open_error::CacheOpenError;
 pub use evict::EvictReport;
 pub use fill::{Admission, Fill};
 pub use folder::unsafe_file_system;
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
-pub use open_error::OpenError;
 pub use pins::Prefix;
 pub use store::{CachedStore, SourceCache};
 pub use tier::{CacheTier, TierOptions};
@@ -58,7 +58,7 @@ pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 pub use warm_task::WarmTask;
 
 use crate::version::ObjectVersion;
-use folder::Folder;
+use folder::CacheFolder;
 use ghosts::Ghosts;
 use object_files::BlockLookup;
 use open_files::OpenFiles;
@@ -72,7 +72,7 @@ const SEGMENT_OVERHEAD: u64 = 2 * ALLOCATION;
 /// Folder of the tables of names.
 const NAMES: &str = "names";
 /// Pause of writing after an error of the disk.
-const PAUSE: Duration = Duration::from_secs(30);
+const ERROR_PAUSE: Duration = Duration::from_secs(30);
 /// Pause of writing after the disk was full: the evictor may need a moment.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -129,7 +129,7 @@ pub struct CacheStats {
     pub evicted: u64,
     /// Errors of the disk.
     pub errors: u64,
-    /// Bytes that all processes use, reserved ones included. Corrected by each look at all files.
+    /// Bytes that all processes use, reserved ones included. Corrected by each scan of all files.
     pub used: u64,
 }
 
@@ -165,31 +165,31 @@ pub struct DiskCache {
 /// State that the handle of the cache shares with its evictor thread.
 #[derive(Debug)]
 struct CacheState {
-    folder: Folder,
+    folder: CacheFolder,
     limits: CacheLimits,
     files: OpenFiles,
     usage: Usage,
     ghosts: Ghosts,
     pins: Pins,
-    counters: Counters,
+    counters: CacheCounters,
     /// Set by [`Drop`]: a pass of the evictor ends at the next file.
     closing: AtomicBool,
     wanted: Mutex<bool>,
     wake: Condvar,
     /// No writing before this time.
     paused_until: Mutex<Option<Instant>>,
-    notes: Mutex<Notes>,
+    notes: Mutex<WarningTexts>,
 }
 
 /// Texts for the user, one of each kind.
 #[derive(Debug, Default)]
-struct Notes {
+struct WarningTexts {
     /// Each text by its kind. None: it was taken.
     texts: BTreeMap<&'static str, Option<String>>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct CacheCounters {
     hits: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
@@ -216,12 +216,12 @@ impl DiskCache {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, limits: CacheLimits) -> Result<Self, CacheOpenError> {
         let mut cache = Self::open_passive(path, limits)?;
         let shared = Arc::clone(&cache.shared);
         let thread = std::thread::Builder::new().name("cache-evictor".to_owned());
         let spawned = thread.spawn(move || evictor(&shared));
-        cache.evictor = Some(spawned.map_err(|cause| OpenError::Io { path: path.to_owned(), cause })?);
+        cache.evictor = Some(spawned.map_err(|cause| CacheOpenError::Io { path: path.to_owned(), cause })?);
         Ok(cache)
     }
 
@@ -229,9 +229,9 @@ impl DiskCache {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_passive(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
-        let folder = Folder::open(path)?;
-        let error = |cause| OpenError::Io { path: path.to_owned(), cause };
+    pub fn open_passive(path: &Path, limits: CacheLimits) -> Result<Self, CacheOpenError> {
+        let folder = CacheFolder::open(path)?;
+        let error = |cause| CacheOpenError::Io { path: path.to_owned(), cause };
         let shared = CacheState {
             usage: Usage::open(&folder).map_err(error)?,
             ghosts: Ghosts::open(&folder).map_err(error)?,
@@ -239,21 +239,21 @@ impl DiskCache {
             folder,
             limits,
             files: OpenFiles::default(),
-            counters: Counters::default(),
+            counters: CacheCounters::default(),
             closing: AtomicBool::new(false),
             wanted: Mutex::new(true),
             wake: Condvar::new(),
             paused_until: Mutex::new(None),
-            notes: Mutex::new(Notes::default()),
+            notes: Mutex::new(WarningTexts::default()),
         };
         Ok(Self { shared: Arc::new(shared), evictor: None })
     }
 
-    /// Open a cache: one that makes room as it fills, or one to be looked at.
+    /// Open a cache: one that makes room as it fills, or one to be checked.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_as(path: &Path, limits: CacheLimits, makes_room: bool) -> Result<Self, OpenError> {
+    pub fn open_as(path: &Path, limits: CacheLimits, makes_room: bool) -> Result<Self, CacheOpenError> {
         if makes_room { Self::open(path, limits) } else { Self::open_passive(path, limits) }
     }
 
@@ -416,7 +416,7 @@ impl CacheState {
             return;
         }
         if verb == "write to" {
-            *lock(&self.paused_until) = Some(Instant::now() + PAUSE);
+            *lock(&self.paused_until) = Some(Instant::now() + ERROR_PAUSE);
         }
         self.note(verb, format!("Cannot {verb} the cache {path}: {cause}. Reading goes on without it"));
     }
@@ -448,7 +448,7 @@ fn evictor(shared: &CacheState) {
             return;
         }
         shared.checked("make room in", shared.evict());
-        // One pass looks at all files: when nothing can be freed, a full cache must not keep a processor busy.
+        // One pass scan of all files: when nothing can be freed, a full cache must not keep a processor busy.
         let waiting = lock(&shared.wanted);
         let closing = |_: &mut bool| !shared.closing.load(Ordering::SeqCst);
         let _ = shared.wake.wait_timeout_while(waiting, Duration::from_millis(200), closing);

@@ -1,4 +1,4 @@
-//! Errors of files. Doors translate these into the errors of their protocol and decide nothing else.
+//! Errors of files. Interfaces translate these into the errors of their protocol and decide nothing else.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, VfsError>;
 
 /// Error of an operation on a file.
 ///
-/// Doors match it without a `_` arm: a new cause has to be given its number in each protocol.
+/// Interfaces match it without a `_` arm: a new cause has to be given its number in each protocol.
 #[derive(Debug, Clone)]
 pub enum VfsError {
     /// No file or directory has this name.

@@ -73,7 +73,7 @@ pub trait BlockTier: Send + Sync + Debug + 'static {
     /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None: a miss, also on errors.
     async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes>;
 
-    /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.
+    /// Keep a block. Returns immediately; a tier that is busy, full or failing drops the block.
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);
 
     /// Use of the tier in bytes.

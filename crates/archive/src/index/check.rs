@@ -3,7 +3,7 @@
 use super::format::{IndexMember, TarIdentity};
 use super::read::{Index, IndexError, IndexFault};
 use crate::member::Member;
-use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
+use crate::scan::{Checkpoint, ReadOptions, ScanStep, Scanner};
 
 /// Result of comparing an index with a live object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,15 +90,15 @@ pub fn verify_member(entry: &IndexMember, headers: &[u8], options: &ReadOptions)
     let mut scanner = Scanner::resume(None, options, checkpoint);
     loop {
         match scanner.step().map_err(|_| foreign())? {
-            Step::Need { offset, .. } => {
+            ScanStep::Need { offset, .. } => {
                 let at = offset.checked_sub(listed.header_offset).and_then(|at| usize::try_from(at).ok());
                 let bytes = at.and_then(|at| headers.get(at..)).unwrap_or_default();
                 if scanner.supply(offset, bytes) == 0 {
                     return Err(foreign());
                 }
             }
-            Step::Member(found) => return if same_member(listed, &found) { Ok(()) } else { Err(foreign()) },
-            Step::End(_) => return Err(foreign()),
+            ScanStep::Member(found) => return if same_member(listed, &found) { Ok(()) } else { Err(foreign()) },
+            ScanStep::End(_) => return Err(foreign()),
         }
     }
 }

@@ -7,8 +7,8 @@ use seqferry_store::priority::Priority;
 use super::RequestOutcome;
 use super::latency::{Latencies, RequestClass};
 use super::rate::RequestRate;
-use super::shares::Shares;
-use super::window::Window;
+use super::shares::PriorityShares;
+use super::window::CongestionWindow;
 
 /// Seconds after a cut of the rate in which no hedged request is sent: the service is overloaded.
 const NO_HEDGE: f64 = 1.0;
@@ -41,9 +41,9 @@ pub(super) enum StartDecision {
 
 /// State of one limiter. Times count from any fixed start and never go back.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct LimiterControl {
     latencies: Latencies,
-    window: Window,
+    window: CongestionWindow,
     rate: RequestRate,
     /// True when a request had to wait for the window at the last check.
     full: bool,
@@ -53,13 +53,13 @@ pub(super) struct Control {
     hedges: u64,
 }
 
-impl Control {
+impl LimiterControl {
     /// A fresh limiter under a hard cap.
     pub(super) fn new(now: Duration, most: usize) -> Self {
         let now = now.as_secs_f64();
         Self {
             latencies: Latencies::default(),
-            window: Window::new(now, most),
+            window: CongestionWindow::new(now, most),
             rate: RequestRate::new(now),
             full: false,
             interactive: None,
@@ -89,7 +89,7 @@ impl Control {
         &mut self,
         now: Duration,
         priority: Priority,
-        in_flight: &Shares,
+        in_flight: &PriorityShares,
         present: bool,
     ) -> StartDecision {
         let at = now.as_secs_f64();
@@ -106,7 +106,7 @@ impl Control {
     }
 
     /// True when bulk requests have less in flight than the window lets them have.
-    pub(super) fn has_room_for_bulk(&self, now: Duration, in_flight: &Shares, present: bool) -> bool {
+    pub(super) fn has_room_for_bulk(&self, now: Duration, in_flight: &PriorityShares, present: bool) -> bool {
         let (width, reserve) = self.width(now, present);
         in_flight.is_below_reserve(1, width, reserve)
     }
@@ -130,7 +130,7 @@ impl Control {
     }
 
     /// Records the start of a request beside those in flight.
-    pub(super) fn note_start(&mut self, now: Duration, priority: Priority, in_flight: &Shares) {
+    pub(super) fn note_start(&mut self, now: Duration, priority: Priority, in_flight: &PriorityShares) {
         if priority == Priority::Interactive {
             if !self.is_interactive(now) {
                 self.window.share();
@@ -192,14 +192,14 @@ mod tests {
         RequestClass::new("PutObject", 0)
     }
 
-    fn may_start(control: &mut Control, now: Duration, in_flight: u64) -> StartDecision {
-        let mut shares = Shares::default();
+    fn may_start(control: &mut LimiterControl, now: Duration, in_flight: u64) -> StartDecision {
+        let mut shares = PriorityShares::default();
         shares.grant(Priority::Bulk, in_flight, false);
         control.may_start(now, Priority::Bulk, &shares, false)
     }
 
-    /// Sends requests until `until` to a service that takes `latency` and refuses every `nth` request at once.
-    fn run(control: &mut Control, latency: Duration, nth: Option<u64>, until: Duration) {
+    /// Sends requests until `until` to a service that takes `latency` and refuses every `nth` request immediately.
+    fn run(control: &mut LimiterControl, latency: Duration, nth: Option<u64>, until: Duration) {
         let mut under_way = std::collections::VecDeque::new();
         let (mut now, mut count) = (Duration::ZERO, 0);
         while now < until {
@@ -210,7 +210,7 @@ mod tests {
             }
             match may_start(control, now, under_way.len() as u64) {
                 StartDecision::Now => {
-                    control.note_start(now, Priority::Bulk, &Shares::default());
+                    control.note_start(now, Priority::Bulk, &PriorityShares::default());
                     count += 1;
                     if nth.is_some_and(|nth| count % nth == 0) {
                         control.note_end(now, now, class(), RequestOutcome::Throttled);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn starts_modest_and_widens_while_nothing_gets_slower() {
-        let mut control = Control::new(Duration::ZERO, 1000);
+        let mut control = LimiterControl::new(Duration::ZERO, 1000);
         assert_eq!(control.window(), 32);
 
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn one_burst_of_refusals_cuts_once() {
-        let mut control = Control::new(Duration::ZERO, 1000);
+        let mut control = LimiterControl::new(Duration::ZERO, 1000);
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
         let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
         control.note_end(now, sent, class(), RequestOutcome::Throttled);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_refusal_now_and_then_is_let_pass() {
-        let mut control = Control::new(Duration::ZERO, 1000);
+        let mut control = LimiterControl::new(Duration::ZERO, 1000);
 
         run(&mut control, 100 * MILLISECOND, Some(4000), Duration::from_mins(1));
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_service_that_refuses_some_whatever_the_rate_does_not_bring_work_to_a_halt() {
-        let mut control = Control::new(Duration::ZERO, 1000);
+        let mut control = LimiterControl::new(Duration::ZERO, 1000);
 
         run(&mut control, 100 * MILLISECOND, Some(5), Duration::from_mins(1));
 
@@ -276,11 +276,11 @@ mod tests {
     #[test]
     fn never_above_the_cap_nor_below_one() {
         for most in [1, 2, 3, 5] {
-            let mut control = Control::new(Duration::ZERO, most);
+            let mut control = LimiterControl::new(Duration::ZERO, most);
             for round in 0..100 {
                 let now = round * 10 * MILLISECOND;
                 if may_start(&mut control, now, 0) == StartDecision::Now {
-                    control.note_start(now, Priority::Bulk, &Shares::default());
+                    control.note_start(now, Priority::Bulk, &PriorityShares::default());
                 }
                 let how = if round % 3 == 0 { RequestOutcome::Throttled } else { RequestOutcome::Worked };
                 control.note_end(now + MILLISECOND, now, class(), how);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn few_requests_are_sent_twice_and_none_where_the_service_has_just_refused() {
-        let mut control = Control::new(Duration::ZERO, 1000);
+        let mut control = LimiterControl::new(Duration::ZERO, 1000);
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
         let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
         assert!(control.hedge(now));

@@ -36,7 +36,7 @@ const PASSED: f64 = 0.000_5;
 /// ... up to this number at a time, which is also the number at the start.
 const PASSED_MOST: f64 = 4.0;
 const PASSED_FIRST: f64 = 2.0;
-/// Resolution of timers in seconds: starts that are late by up to this much are made up for at once.
+/// Resolution of timers in seconds: starts that are late by up to this much are made up for immediately.
 const CATCH_UP: f64 = 0.005;
 /// Seconds before its time at which a start is due: a shorter wait, rounded to the clock's ticks, might never end.
 const INSTANT: f64 = 1e-6;

@@ -4,13 +4,13 @@ use seqferry_store::priority::{BULK_SHARE, Priority, PriorityMap};
 
 /// Amounts of one limit that both priorities hold, and the amount that bulk work is owed.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(super) struct PriorityShares {
     used: PriorityMap<u64>,
     /// Amount granted to interactive work while bulk work waited, since bulk work was served last.
     owed: u64,
 }
 
-impl Shares {
+impl PriorityShares {
     pub(super) fn used(&self, priority: Priority) -> u64 {
         self.used[priority]
     }
@@ -30,7 +30,7 @@ impl Shares {
         self.used[Priority::Bulk] + amount <= limit.saturating_sub(reserve)
     }
 
-    /// True when bulk work that waits for `amount` has been passed over for long enough.
+    /// True when bulk work that waits for `amount` has been skipped for long enough.
     pub(super) fn owes_bulk(&self, amount: u64) -> bool {
         self.owed >= (BULK_SHARE - 1) * amount
     }

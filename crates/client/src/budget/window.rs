@@ -38,7 +38,7 @@ const AVERAGED: (f64, f64) = (16.0, 512.0);
 
 /// See the module. Times are in seconds.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct CongestionWindow {
     width: f64,
     most: f64,
     /// Averages of latency and base of those answers whose base is known.
@@ -51,7 +51,7 @@ pub(super) struct Window {
     learning: bool,
 }
 
-impl Window {
+impl CongestionWindow {
     pub(super) fn new(now: f64, most: usize) -> Self {
         let most = most.max(1) as f64;
         Self { width: START.min(most), most, taken: 0.0, base: 0.0, latency: None, doubted: now, learning: false }

@@ -1,4 +1,4 @@
-//! The names of all metrics of the engine, with their kinds, labels and meaning, for all doors and samplers.
+//! The names of all metrics of the engine, with their kinds, labels and meaning, for all interfaces and samplers.
 //!
 //! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are
 //! those of a prefix class ([`crate::budget::stats`]), of which a bounded number exists; both are empty for

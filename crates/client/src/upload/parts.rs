@@ -15,7 +15,7 @@ use crate::retry::is_unclear;
 
 /// Patience of a look at the parts of an upload.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum ListingPatience {
     /// The service fails just now, and the next attempt at the part tells when it is back.
     Once,
     /// The service answers.
@@ -60,7 +60,8 @@ impl UploadSession {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
                 answer => return answer,
             };
-            match self.find_part(number, part.bytes.len() as u64, &part.digests, Asked::UntilAnswered).await? {
+            match self.find_part(number, part.bytes.len() as u64, &part.digests, ListingPatience::UntilAnswered).await?
+            {
                 Some(found) => return Ok(found),
                 None if is_last => return Err(RequestError::Failed(unclear)),
                 None => self.retry_context.count_retry(),
@@ -87,7 +88,7 @@ impl UploadSession {
             });
             join_request(sent, "UploadPart")
         };
-        let look = || self.find_part(number, bytes.len() as u64, digests, Asked::Once);
+        let look = || self.find_part(number, bytes.len() as u64, digests, ListingPatience::Once);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
         let written = self.client.call_looking(spec, permit, &self.retry_context, send, look).await?;
         self.plain_etags.store(!written.opaque_etag, Ordering::Relaxed);
@@ -104,14 +105,14 @@ impl UploadSession {
         number: u32,
         size: u64,
         sent: &Digests,
-        asked: Asked,
+        asked: ListingPatience,
     ) -> Result<Option<WrittenPart>, RequestError> {
         let upload_id = self.upload_id();
         let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
         let before = number.checked_sub(1).filter(|before| *before > 0);
         let spec = RequestSpec::read("ListParts", &self.bucket);
         let list = async |store: Arc<dyn ObjectStore>| match (store.list_parts(upload, before).await, asked) {
-            (Err(_), Asked::Once) => Ok(None),
+            (Err(_), ListingPatience::Once) => Ok(None),
             (answer, _) => answer.map(Some),
         };
         let page = match self.client.call(spec, &self.retry_context, list).await {
@@ -178,10 +179,10 @@ impl UploadSession {
         };
         // The pin of the source holds for a part that is found as for the one that was asked for.
         let unsent = Digests::default();
-        let look = || self.find_part(number, range.len(), &unsent, Asked::Once);
+        let look = || self.find_part(number, range.len(), &unsent, ListingPatience::Once);
         let copied = match self.client.call_looking(spec, permit, &self.retry_context, send, look).await {
             Err(RequestError::Failed(error)) if is_unclear(&error) => {
-                let found = self.find_part(number, range.len(), &unsent, Asked::UntilAnswered).await?;
+                let found = self.find_part(number, range.len(), &unsent, ListingPatience::UntilAnswered).await?;
                 found.ok_or(RequestError::Failed(error))?
             }
             answer => answer?,

@@ -41,7 +41,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// Bytes and length of the file are the same after a loss of power.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
 
-    /// Do work on this disk that blocks, away from the threads of the runtime.
+    /// Run blocking work on this disk on a thread for it, and not on a thread of the runtime.
     fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,

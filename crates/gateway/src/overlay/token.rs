@@ -18,8 +18,9 @@ pub(crate) fn new_token() -> Box<str> {
 }
 
 impl OpenUpload {
-    /// The mark that the object of this write has in its metadata: a hash of the token, the path and the size. An object
-    /// of another path or size that has inherited the metadata does not pass for this write. None: there is no token.
+    /// The mark that the object of this write has in its metadata: a hash of the token, the path and the size. An
+    /// object of another path or size that has inherited the metadata does not pass for this write. None: there is no
+    /// token.
     pub(crate) fn mark(&self) -> Option<String> {
         if self.token.is_empty() {
             return None;

@@ -13,16 +13,16 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::{Pin, file_type, meta};
-use super::fail::{DiskFailure, Result};
-use super::names::{Place, place};
+use super::names::{DiskPath, path_of_key};
 use super::{Disk, Symlinks, folders, sparse};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
 use crate::store::FetchedObject;
 use crate::types::{ObjectMeta, ObjectRef, PinnedObject, Range};
 
-/// Bytes that are read at once: large enough to hide the cost of the switch to a blocking thread.
+/// Bytes that are read in one step: large enough to hide the cost of the switch to a blocking thread.
 const CHUNK: u64 = 1 << 20;
 /// Largest range that is read in one piece: the caller has room for a part and then need not join pieces.
 const PIECE: u64 = 8 << 20;
@@ -30,8 +30,8 @@ const PIECE: u64 = 8 << 20;
 const GET: &str = "GetObject";
 
 /// Converts a key into a path for reading; a key that cannot be a path counts as missing.
-fn readable(key: &str) -> Result<Place<'_>> {
-    place(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
+fn readable(key: &str) -> Result<DiskPath<'_>> {
+    path_of_key(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
 }
 
 fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {

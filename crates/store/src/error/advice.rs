@@ -1,8 +1,8 @@
 //! Next steps, each a code here and a sentence of the floor that offers the options it names.
 //!
 //! This crate and those above it say which step would help. The words of the step name options and commands, which are
-//! not known here: the caller of the engine installs them once for the process. Before that the code stands for them.
-//! A process that serves (a gateway, a mount) ends with no failure: nobody runs a command again, and some steps have
+//! not known here: the caller of the engine installs them once for the process. Before that the code stands for them. A
+//! process that serves (a gateway, a mount) ends with no failure: no user runs a command again, and some steps have
 //! other words there.
 
 use std::collections::HashMap;

@@ -39,7 +39,7 @@ pub struct VerifiedObject {
     pub sound: u64,
     /// Blocks with other bytes. They were dropped.
     pub damaged: u64,
-    /// An evictor holds the files: nothing was looked at.
+    /// An evictor holds the files: nothing was checked.
     pub busy: bool,
 }
 

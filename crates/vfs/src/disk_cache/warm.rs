@@ -19,7 +19,7 @@ use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_count};
 
 /// Bytes of one request: large enough that its latency does not count.
 const RANGE: u64 = 8 << 20;
-/// Objects that are looked at side by side: those that are there already cost a look at the disk.
+/// Objects that are checked side by side: those that are there already cost a look at the disk.
 const OBJECTS: usize = 64;
 /// Bodies in a row that may break without a whole block.
 const BREAKS: u32 = 5;

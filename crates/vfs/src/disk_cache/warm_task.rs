@@ -66,7 +66,7 @@ impl WarmTask {
         self.progress.report()
     }
 
-    /// Ends it at once.
+    /// Ends it immediately.
     pub fn cancel(&self) {
         if let Some((runtime, _)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
             runtime.shutdown_background();

@@ -1,10 +1,10 @@
 //! Cursors: the places in a file at which a program reads on, and how far to read ahead of each.
 //!
 //! A first touch fetches only the bytes of the read. The first read that goes on fetches a probe with it. Only a read
-//! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel requests the
-//! second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It grows
-//! each time, beyond 8 MiB only while the program has to wait. It shrinks where blocks were evicted unused or memory is
-//! short. Where a file is read through an index, the first touch of a place fetches the probe.
+//! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel requests
+//! the second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It
+//! grows each time, beyond 8 MiB only while the program has to wait. It shrinks where blocks were evicted unused or
+//! memory is short. Where a file is read through an index, the first touch of a place fetches the probe.
 //!
 //! A program that begins at the start of a file is likely to read all of it: its probe and first window are larger, and
 //! windows grow up to 32 MiB without a wait. Windows come in several requests side by side: a single answer of S3 has
@@ -108,7 +108,7 @@ impl ReadAheadPlan {
 
 /// A read, as a cursor sees it.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct ReadStep {
     pub(super) offset: u64,
     pub(super) end: u64,
     /// True when a part of the read is not in memory.
@@ -125,7 +125,7 @@ impl Cursors {
     }
 
     /// A program makes a read. What to fetch for it and ahead of it; none where the read itself is all.
-    pub(super) fn follow(&mut self, step: &Step) -> Option<ReadAheadPlan> {
+    pub(super) fn follow(&mut self, step: &ReadStep) -> Option<ReadAheadPlan> {
         self.clock += 1;
         let clock = self.clock;
         let found = self.all.iter().enumerate().filter(|(_, cursor)| cursor.leads_to(step.offset));
@@ -156,7 +156,7 @@ impl Cursors {
     }
 
     /// The place of a new cursor. Of a file that is read by regions it takes its first read for one that goes on.
-    fn begin(&mut self, step: &Step, used: u64) -> usize {
+    fn begin(&mut self, step: &ReadStep, used: u64) -> usize {
         let next = if self.pattern == Pattern::Regions { step.offset } else { step.end };
         let here = if self.pattern == Pattern::Regions { next / BLOCK_SIZE } else { next.div_ceil(BLOCK_SIZE) };
         let new = Cursor {
@@ -189,7 +189,7 @@ impl Cursor {
     }
 
     /// Go on to the end of a read. What to fetch with it.
-    fn advance(&mut self, step: &Step) -> Option<Range<u64>> {
+    fn advance(&mut self, step: &ReadStep) -> Option<Range<u64>> {
         if step.end <= self.next {
             // Out of order, or read again: the program has not got on.
             return None;

@@ -91,7 +91,7 @@ async fn an_isolated_read_fetches_its_block_and_nothing_else() {
     assert_eq!(setting.gets(), 3, "the block is in memory, and the read stays in it");
 }
 
-/// Reads of the kernel for a program that reads some 70 KiB at a place: 4 KiB, and then two of 128 KiB at once.
+/// Reads of the kernel for a program that reads some 70 KiB at a place: 4 KiB, and then two of 128 KiB concurrently.
 async fn read_region(setting: &Setting, handle: &ReadHandle, bytes: &Bytes, offset: usize) {
     const AHEAD: usize = 128 << 10;
     let first = setting.read(handle, offset as u64, 4096).await;
@@ -336,7 +336,7 @@ async fn a_handle_at_rest_holds_no_memory() {
         handles.push(handle);
     }
 
-    // Nearly the whole pool at once is to be had while all of them are open.
+    // Nearly the whole pool is available while all of them are open.
     let room = setting.pool.reserve(SMALLEST_POOL - MIB as u64).await;
     drop(room);
 }

@@ -1,8 +1,8 @@
 //! Facts that objects state about their files: kind, permissions, owner and time, which no listing has.
 //!
-//! Facts belong to a version. They are learned once, by a HEAD, or by any other answer about the object, before they are
-//! shown: a version shows one kind, mode and time from first to last. A link that only its metadata tells apart from a
-//! file, as s3fs stores them, has an inode of its own.
+//! Facts belong to a version. They are learned once, by a HEAD, or by any other answer about the object, before they
+//! are shown: a version shows one kind, mode and time from first to last. A link that only its metadata tells apart
+//! from a file, as s3fs stores them, has an inode of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LINK_BIT: u64 = 1 << 62;
 
 /// Facts of one version.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Learned {
+pub(super) struct VersionFacts {
     pub(super) stored: StoredMetadata,
     /// The service does not let this identity see what is stored.
     is_denied: bool,
@@ -36,17 +36,17 @@ pub(super) struct Learned {
 
 /// Facts by the inode of the version as a file. Half of them are forgotten when there are too many.
 #[derive(Debug, Default)]
-pub(super) struct LearnedFacts {
-    recent: HashMap<u64, Learned>,
-    older: HashMap<u64, Learned>,
+pub(super) struct FactCache {
+    recent: HashMap<u64, VersionFacts>,
+    older: HashMap<u64, VersionFacts>,
 }
 
-impl LearnedFacts {
+impl FactCache {
     pub(super) fn get(&self, number: u64) -> Option<&StoredMetadata> {
         self.recent.get(&number).or_else(|| self.older.get(&number)).map(|learned| &learned.stored)
     }
 
-    fn insert(&mut self, number: u64, learned: Learned) {
+    fn insert(&mut self, number: u64, learned: VersionFacts) {
         if self.recent.len() >= MOST / 2 {
             self.older = std::mem::take(&mut self.recent);
         }
@@ -55,7 +55,7 @@ impl LearnedFacts {
 
     /// Take over what was kept on a disk.
     pub(super) fn restore(&mut self, number: u64, stored: StoredMetadata) {
-        self.insert(number, Learned { stored, is_denied: false });
+        self.insert(number, VersionFacts { stored, is_denied: false });
     }
 
     /// Facts that are worth keeping, those that were learned last first.
@@ -135,7 +135,7 @@ impl Tree {
             if !is_denied && state.facts.get(number) == Some(&stored) {
                 return;
             }
-            state.facts.insert(number, Learned { stored, is_denied });
+            state.facts.insert(number, VersionFacts { stored, is_denied });
         }
         self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if let Some((directory, name, facts)) = place
@@ -195,7 +195,7 @@ impl Tree {
         let is_guess = |found: &Attributes| if only_kinds { !found.has_kind() } else { !found.is_known };
         let guesses = page.entries.iter().map(|(_, found)| found).filter(|found| is_guess(found));
         let guesses: Vec<u64> = guesses.map(|found| found.inode).collect();
-        let answers: Vec<_> = guesses.iter().map(|inode| self.begin_asking(*inode)).collect();
+        let answers: Vec<_> = guesses.iter().map(|inode| self.begin_request(*inode)).collect();
         if !only_kinds
             && !page.is_end
             && let Some((last, _)) = page.entries.last()
@@ -215,33 +215,33 @@ impl Tree {
     /// # Errors
     /// Why the service did not answer about one of them.
     pub async fn learn_all(self: &Arc<Self>, inodes: impl IntoIterator<Item = u64>) -> Result<()> {
-        Ok(all(inodes.into_iter().map(|inode| self.begin_asking(inode)).collect()).await?)
+        Ok(all(inodes.into_iter().map(|inode| self.begin_request(inode)).collect()).await?)
     }
 
     async fn ask(self: &Arc<Self>, inode: u64) -> Result<()> {
-        let mut answer = self.begin_asking(inode);
+        let mut answer = self.begin_request(inode);
         let answered = answer.wait_for(Option::is_some).await.map_err(|_| VfsError::TryLater)?.clone();
         answered.unwrap_or(Ok(())).map_err(VfsError::from)
     }
 
     /// The request for the facts of an inode that is under way, or a new one.
-    pub(super) fn begin_asking(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<Answer>> {
-        let mut asking = self.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(answer) = asking.get(&inode) {
+    pub(super) fn begin_request(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<FactsResult>> {
+        let mut fact_requests = self.fact_requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(answer) = fact_requests.get(&inode) {
             return answer.clone();
         }
         let (sender, answer) = watch::channel(None);
-        asking.insert(inode, answer.clone());
+        fact_requests.insert(inode, answer.clone());
         let tree = Arc::clone(self);
         tokio::spawn(async move {
             let answered = tree.ask_service(inode).await;
-            tree.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&inode);
+            tree.fact_requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&inode);
             sender.send_replace(Some(answered));
         });
         answer
     }
 
-    async fn ask_service(&self, inode: u64) -> Answer {
+    async fn ask_service(&self, inode: u64) -> FactsResult {
         let _one = self.requests.acquire().await;
         // Unknown by now: its name is looked up again.
         let Ok(version) = self.version(inode) else { return Ok(()) };
@@ -265,7 +265,7 @@ impl Tree {
 }
 
 /// Wait for all answers. Returns the first failure.
-async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
+async fn all(answers: Vec<watch::Receiver<Option<FactsResult>>>) -> FactsResult {
     let mut first = Ok(());
     for mut answer in answers {
         // A request whose task has ended without an answer is made again when its facts are needed.
@@ -276,7 +276,7 @@ async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
 }
 
 /// End of a request for facts.
-pub(super) type Answer = std::result::Result<(), StoreError>;
+pub(super) type FactsResult = std::result::Result<(), StoreError>;
 
 impl State {
     /// Facts that the object of an inode states. None: not known.
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn half_of_the_facts_are_forgotten_when_there_are_too_many() {
-        let mut facts = LearnedFacts::default();
+        let mut facts = FactCache::default();
         for number in 0..=MOST as u64 {
             facts.restore(number, StoredMetadata { mode: Some(0o644), ..StoredMetadata::default() });
         }

@@ -172,9 +172,9 @@ fn a_long_stream_that_has_room_is_kept_at_once() {
     let cache = scratch.open(CacheLimits { stream_bypass: MIB, ..limits(64 * MIB) });
     let pass = |object: &ObjectVersion| -> usize {
         let admission = |number| Admission::Stream { passed: (number + 1) * BLOCK_SIZE };
-        let kept =
+        let saved_names =
             |number: &u64| cache.fill(object, *number, &block(object, *number), admission(*number)) == Fill::Stored;
-        (0..object.blocks()).filter(kept).count()
+        (0..object.blocks()).filter(saved_names).count()
     };
 
     assert_eq!(pass(&object("first", 240 * BLOCK_SIZE)), 240, "30 MiB of 64");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqferry_archive::ReadOptions;
-use seqferry_archive::index::{Head, Index, IndexLimits, IndexWriter, TarIdentity, build_from_stream};
+use seqferry_archive::index::{Index, IndexHead, IndexLimits, IndexWriter, TarIdentity, build_from_stream};
 use seqferry_vfs::disk_cache::{CacheLimits, DiskCache};
 use seqferry_vfs::{BLOCK_SIZE, ObjectVersion, VersionPin, VfsError};
 
@@ -17,7 +17,7 @@ fn identity(version: &ObjectVersion) -> TarIdentity {
 }
 
 fn index(tar: &[u8], identity: TarIdentity) -> Vec<u8> {
-    build_from_stream(&Head::new("test", identity, None), tar.chunks(1 << 20), ReadOptions::default()).unwrap()
+    build_from_stream(&IndexHead::new("test", identity, None), tar.chunks(1 << 20), ReadOptions::default()).unwrap()
 }
 
 /// The index without the line of one member; all else fits.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::{Sums, UploadJournal};
+use seqferry_client::{ChecksumSupport, UploadJournal};
 use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 
@@ -19,7 +19,7 @@ use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
 use crate::etags::{ObjectOrigin, StatedEtag, judge};
-use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
@@ -37,7 +37,7 @@ impl<J: UploadJournal> Object<'_, J> {
             OpenedUpload::Upload(done) => done,
             OpenedUpload::Completed(written) => {
                 let same_boundaries = route.parts.same_boundaries;
-                return self.verify(Method::Stream, written, Some(source.clone()), same_boundaries).await;
+                return self.verify(CopyMethod::Stream, written, Some(source.clone()), same_boundaries).await;
             }
         };
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
@@ -119,19 +119,19 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Chooses the checksum that is sent with the parts, by what the target takes and the policy asks for.
     pub(super) fn choose_checksum(&self, parts: &mut PartsRoute) {
         match self.target.quirks().sums() {
-            Sums::Any if !self.target.capabilities().digests => {
+            ChecksumSupport::Any if !self.target.capabilities().digests => {
                 // The one that records of uploads have.
                 parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
-            Sums::Any => {
+            ChecksumSupport::Any => {
                 if let Some(requested) = self.policy.properties.checksum {
                     parts.keep(requested);
                 }
             }
-            Sums::Crc32C => {
+            ChecksumSupport::Crc32C => {
                 parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
             }
-            Sums::Md5 => parts.checksum = None,
+            ChecksumSupport::Md5 => parts.checksum = None,
         }
     }
 

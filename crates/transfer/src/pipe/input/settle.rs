@@ -1,16 +1,16 @@
-//! The object that an input has become: looked at, and removed where it does not hold the bytes that were sent.
+//! The object that an input has become: checked, and removed where it does not hold the bytes that were sent.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
 
-use super::{Input, InputBytes, proof, report};
+use super::{InputBytes, InputUpload, proof, report};
 use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::object::EncryptionRule;
-use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
+use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::pipe::{PipeEnd, PipeError};
 use crate::verification::Verdict;
 
-impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
+impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     /// Look at the object that was made, and remove it when it does not hold the bytes sent.
     pub(super) async fn settle(
         &self,

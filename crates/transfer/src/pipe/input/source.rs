@@ -8,11 +8,12 @@ use bytes::Bytes;
 use seqferry_client::{RecordedUpload, RetryingClient, UploadJournal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Input, InputOptions, InputTarget};
+use super::{InputOptions, InputTarget, InputUpload};
 use crate::pipe::{ByteCounter, PipeEnd, PipeError};
 
-/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with class
-/// [`Precondition`](seqferry_store::ErrorClass::Precondition) or [`NotFound`](seqferry_store::ErrorClass::NotFound).
+/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with
+/// class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
+/// [`NotFound`](seqferry_store::ErrorClass::NotFound).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Replaces {
     /// Any.
@@ -81,7 +82,18 @@ pub async fn store_resumable<S: InputBytes, J: UploadJournal + Send>(
 ) -> PipeEnd {
     let (retry_context, passed) = (Arc::default(), ByteCounter::default());
     let ResumableInput { bytes: source, journal, recorded, replaces } = input;
-    Input { client, retry_context, target, options, source, journal, recorded, replaces, stays_open: true, passed }
-        .store()
-        .await
+    InputUpload {
+        client,
+        retry_context,
+        target,
+        options,
+        source,
+        journal,
+        recorded,
+        replaces,
+        stays_open: true,
+        passed,
+    }
+    .store()
+    .await
 }
