@@ -26,22 +26,22 @@ use crate::sparse::{self, MapText, SparseMapSource};
 /// List an archive by hopping over its contents:
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout};
-/// use seqferry_archive::{ReadOptions, Scanner, Step};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
+/// use seqferry_archive::{ReadOptions, Scanner, ScanStep};
 ///
-/// let entries = [Entry::file("reads/a.fastq", 3), Entry::file("reads/b.fastq", 2)];
+/// let entries = [ArchiveEntry::file("reads/a.fastq", 3), ArchiveEntry::file("reads/b.fastq", 2)];
 /// let tar = Layout::plan(&entries)?.assemble(|member| [b"abc".to_vec(), b"de".to_vec()][member].clone());
 ///
 /// let mut scanner = Scanner::new(Some(tar.len() as u64), ReadOptions::default());
 /// let mut names = Vec::new();
 /// loop {
 ///     match scanner.step()? {
-///         Step::Need { offset, len } => {
+///         ScanStep::Need { offset, len } => {
 ///             let at = offset as usize; // a ranged read in real life
 ///             scanner.supply(offset, &tar[at..at + len]);
 ///         }
-///         Step::Member(member) => names.push(member.display_name()),
-///         Step::End(_) => break,
+///         ScanStep::Member(member) => names.push(member.display_name()),
+///         ScanStep::End(_) => break,
 ///     }
 /// }
 /// assert_eq!(names, ["reads/a.fastq", "reads/b.fastq"]);
@@ -90,7 +90,7 @@ impl Scanner {
         Self::resume(size, options, Checkpoint::default())
     }
 
-    /// A scan that goes on at a checkpoint.
+    /// A scan that continues at a checkpoint.
     pub fn resume(size: Option<u64>, options: ReadOptions, checkpoint: Checkpoint) -> Self {
         Self {
             options,
@@ -109,7 +109,7 @@ impl Scanner {
         }
     }
 
-    /// The place at which a scan goes on with the members that were not returned yet. None in the middle of headers.
+    /// The place at which a scan continues with the members that were not returned yet. None in the middle of headers.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         let between = matches!(self.state, ScanState::Header) && self.pending.is_empty() && self.prelude.is_empty();
         between.then(|| Checkpoint { offset: self.start, globals: self.globals.clone() })
@@ -125,8 +125,8 @@ impl Scanner {
         self.start + self.pending.len() as u64
     }
 
-    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were asked
-    /// for, and none when `offset` is not the one that was asked for.
+    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were
+    /// requested, and none when `offset` is not the one that was requested.
     pub fn supply(&mut self, offset: u64, bytes: &[u8]) -> usize {
         if offset != self.offset() || matches!(self.state, ScanState::Ready(_) | ScanState::Ended(_)) {
             return 0;

@@ -27,10 +27,10 @@ pub enum ArchiveEvent<'a> {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
 /// use seqferry_archive::{ArchiveEvent, ReadOptions, StreamReader};
 ///
-/// let tar = Layout::plan(&[Entry::file("a.txt", 5)])?.assemble(|_| b"hello".to_vec());
+/// let tar = Layout::plan(&[ArchiveEntry::file("a.txt", 5)])?.assemble(|_| b"hello".to_vec());
 ///
 /// let mut reader = StreamReader::new(None, ReadOptions::default());
 /// let mut contents = Vec::new();

@@ -107,13 +107,13 @@ pub enum PathError {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::Entry;
+/// use seqferry_archive::write::ArchiveEntry;
 /// use seqferry_archive::{MemberRefusal, MemberTree, TreePolicy};
 ///
 /// let mut tree = MemberTree::new(TreePolicy::default());
-/// tree.admit(0, &Entry::file("ref/genome.fa", 10).member())?;
-/// tree.admit(1, &Entry::symbolic_link("ref/latest", "genome.fa").member())?;
-/// tree.admit(2, &Entry::symbolic_link("ref/out", "../../etc").member())?;
+/// tree.admit(0, &ArchiveEntry::file("ref/genome.fa", 10).member())?;
+/// tree.admit(1, &ArchiveEntry::symbolic_link("ref/latest", "genome.fa").member())?;
+/// tree.admit(2, &ArchiveEntry::symbolic_link("ref/out", "../../etc").member())?;
 ///
 /// assert_eq!(tree.finish(), [(2, MemberRefusal::LinkEscapes)]);
 /// let file = tree.resolve(tree.root(), b"ref/latest").unwrap();

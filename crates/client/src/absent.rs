@@ -33,8 +33,8 @@ impl<'a> AbsentCondition<'a> {
         self.is_sent
     }
 
-    /// Takes the answer to an attempt. True: the write is to be sent once more, as [`Self::is_sent`] says. At most
-    /// three attempts are made.
+    /// Takes the answer to an attempt. True: the write is to be sent again, as [`Self::is_sent`] says. At most three
+    /// attempts are made.
     ///
     /// # Errors
     /// [`RequestError::Cancelled`] when the caller was stopped.

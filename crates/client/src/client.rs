@@ -92,9 +92,9 @@ impl RetryingClient {
         self.looks_before_writes
     }
 
-    /// The same requests with interactive priority: they start before bulk requests, and the budget keeps room for them
-    /// while this client or a clone of it exists. The store of its connection has the throttle of interactive requests
-    /// (see [`ClientPool::interactive_client`](crate::ClientPool::interactive_client)).
+    /// The same requests with interactive priority: they start before bulk requests, and the budget keeps space for
+    /// them while this client or a clone of it exists. The store of its connection has the throttle of interactive
+    /// requests (see [`ClientPool::interactive_client`](crate::ClientPool::interactive_client)).
     #[must_use]
     pub fn interactive(mut self) -> Self {
         self.priority = Priority::Interactive;
@@ -102,7 +102,7 @@ impl RetryingClient {
         self
     }
 
-    /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
+    /// The same requests; writes among them start only within the lease, and wait for it while the job continues.
     #[must_use]
     pub fn with_lease(mut self, holder: Arc<LeaseHolder>) -> Self {
         self.connection.store = Arc::new(LeasedStore::new(self.connection.store, Arc::clone(&holder)));
@@ -294,7 +294,7 @@ impl RetryingClient {
 
     /// Makes a write as [`RetryingClient::call_reserved`] does. After a few attempts that failed for passing reasons,
     /// and after the last, `look` tells whether one of them had its effect: a proxy may lose the answers of a service
-    /// that has done its work. What it finds is the result, and its error ends the attempts.
+    /// that has done its work. Its result is the result of the request, and its error ends the attempts.
     pub(crate) async fn call_looking<T, F, Fut, L, LookFut>(
         &self,
         spec: RequestSpec<'_>,
@@ -376,7 +376,7 @@ impl RetryingClient {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(RequestError::Cancelled),
-            // What is cleaned up after a stop is left to the next owner.
+            // The next owner cleans up after a stop.
             () = lease.job.cancelled() => Err(RequestError::Failed(error)),
             () = lease.holder.wait_until_regained() => Ok(()),
         }

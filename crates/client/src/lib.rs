@@ -6,7 +6,7 @@
 //! | to do | use |
 //! |---|---|
 //! | a client for one endpoint and identity | [`ClientPool::client`], one pool for each process |
-//! | facts about an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
+//! | attributes of an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
 //! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
 //! | headers of an archive, with jumps over its contents | [`forward::ForwardReader`] |
 //! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |

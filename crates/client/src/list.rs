@@ -3,11 +3,11 @@
 //! **Runs.** The listing is cut into runs, each a sequential walk over pages by continuation. A run begins after some
 //! key and walks until it meets the first key of another run (or the end). So the runs are links of the service's own
 //! chain of keys: wherever one stops, the next has begun at exactly that key. Nothing here compares keys to decide
-//! where a run ends, so completeness does not depend on a sorted order. On a service with another order, a run may go
-//! on longer than needed and list some keys twice. Receivers take keys as a set.
+//! where a run ends, so completeness does not depend on a sorted order. On a service with another order, a run may
+//! continue longer than needed and list some keys twice. Receivers take keys as a set.
 //!
 //! **Where to begin runs.** First at the common prefixes of the delimiter `/` (going down while there is only one),
-//! which follows how people lay out data. Then, while there is room for more runs, the longest remaining range of keys
+//! which follows how people lay out data. Then, while there is space for more runs, the longest remaining range of keys
 //! is halved: a run begins after a key in its middle.
 
 use std::collections::{HashMap, VecDeque};
@@ -250,7 +250,7 @@ impl RunListing {
         {
             let mut runs = self.lock();
             let last = objects.last().map(|object| object.key.as_str());
-            runs.guards.entry(number).or_default().pass(&self.listing.bucket, last)?;
+            runs.guards.entry(number).or_default().check_page(&self.listing.bucket, last)?;
             if begins {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
                     return Ok((number, RunState::Met));
@@ -290,7 +290,7 @@ impl RunListing {
 }
 
 /// A text about half-way between two keys, and how far they are apart (as fractions of the key space after the prefix).
-/// None when there is no room. Made of printable ASCII, so that it is valid wherever keys are.
+/// None when there is no space. Made of printable ASCII, so that it is valid wherever keys are.
 fn between(low: &str, high: Option<&str>, prefix: &str) -> Option<(f64, String)> {
     const DIGITS: usize = 7;
     let (first, base) = (0x20_u32, 0x5f_u32);

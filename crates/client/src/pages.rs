@@ -25,7 +25,7 @@ impl LoopGuard {
     ///
     /// # Errors
     /// When it was the last key of an earlier page.
-    pub(crate) fn pass(&mut self, bucket: &str, last: Option<&str>) -> Result<(), StoreError> {
+    pub(crate) fn check_page(&mut self, bucket: &str, last: Option<&str>) -> Result<(), StoreError> {
         let Some(last) = last else { return Ok(()) };
         if self.mark.as_deref() == Some(last) {
             let error = StoreError::new("ListObjectsV2", bucket, None, CONTRADICTORY_LISTING, None);
@@ -69,7 +69,7 @@ impl Pages {
             return Err(error.with_message("the service answers with the same page token again and again").into());
         }
         let last = page.objects.last().map(|object| &object.key).or(page.common_prefixes.last());
-        self.guard.pass(&self.request.bucket, last.map(String::as_str))?;
+        self.guard.check_page(&self.request.bucket, last.map(String::as_str))?;
         self.request.continuation.clone_from(&page.continuation);
         self.ended = page.continuation.is_none();
         Ok(Some(page))

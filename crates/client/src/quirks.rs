@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-/// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned anew.
+/// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned again.
 const UNCOPYABLE: usize = 1000;
 
 /// Most objects without encryption that are remembered. A copy follows its HEAD closely, so a few are enough.
@@ -157,7 +157,7 @@ impl Quirks {
         }
     }
 
-    /// Records how a part copy into an upload with a checksum was answered. One answer without counts for good.
+    /// Records how a part copy into an upload with a checksum was answered. One answer without counts permanently.
     pub fn learn_copied_sums(&self, stated: bool) {
         self.copied_sums.fetch_max(if stated { 1 } else { 2 }, Ordering::Relaxed);
     }
@@ -219,7 +219,7 @@ impl Quirks {
         self.etags.store(if are_digests { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// The right to probe the nature of `ETag`s. None: it is known by now, or as many probes as are made showed
+    /// The right to probe the nature of `ETag`s. None: it is known meanwhile, or as many probes as are made showed
     /// nothing.
     pub async fn probe_etags(&self) -> Option<MutexGuard<'_, ()>> {
         let turn = self.etag_probe.lock().await;

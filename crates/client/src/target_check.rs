@@ -34,7 +34,7 @@ pub(crate) struct TargetCheck<'a> {
     condition: WriteCondition<'a>,
     /// The next attempt is not the first, whose caller has just looked.
     is_due: AtomicBool,
-    /// Credentials that may not look write all the same, as they would without a look.
+    /// Credentials that may not look still write, as they would without a check.
     is_optional: bool,
 }
 
@@ -78,10 +78,10 @@ impl TargetCheck<'_> {
     /// Looks, where there is a look.
     ///
     /// # Errors
-    /// Those of [`TargetCheck::look`].
+    /// Those of [`TargetCheck::head_target`].
     pub(crate) async fn look_if_any(look: Option<&Self>, store: &Arc<dyn ObjectStore>) -> Result<(), StoreError> {
         match look {
-            Some(look) => look.look(store).await,
+            Some(look) => look.head_target(store).await,
             None => Ok(()),
         }
     }
@@ -90,7 +90,7 @@ impl TargetCheck<'_> {
     ///
     /// # Errors
     /// As the service would refuse the write for its condition; those of the look.
-    async fn look(&self, store: &Arc<dyn ObjectStore>) -> Result<(), StoreError> {
+    async fn head_target(&self, store: &Arc<dyn ObjectStore>) -> Result<(), StoreError> {
         if !self.is_due.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

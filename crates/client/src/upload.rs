@@ -3,13 +3,13 @@
 //! | step | what it guarantees |
 //! |---|---|
 //! | [`begin`](UploadSession::begin) | the id is recorded by the caller's [`UploadJournal`] before the first part starts |
-//! | [`adopt`](UploadSession::adopt) | a recorded upload goes on with the parts that it holds |
+//! | [`adopt`](UploadSession::adopt) | a recorded upload continues with the parts that it holds |
 //! | [`put_part`](UploadSession::put_part), [`copy_part`](UploadSession::copy_part), [`part_writer`](UploadSession::part_writer) | parts in any order, several at a time |
 //! | [`complete`](UploadSession::complete) | the object is there, or [`Completion::Gone`] says that the upload is not |
 //! | [`abort`](UploadSession::abort) | nothing of the upload stays, parts in flight included |
 //! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
 //!
-//! Invariants: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
+//! Invariants: creates and parts that were sent continue when their caller stops waiting, as they do at the service, so
 //! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept,
 //! since a part proves that it was recorded.
 //!
@@ -85,7 +85,7 @@ pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
 pub use sizes::growing_part_size;
 
-/// Longest search for unrecorded uploads after creating one has failed for good.
+/// Longest search for unrecorded uploads after creating one has failed permanently.
 const LOOK_AFTER: Duration = Duration::from_secs(15);
 
 /// An upload as its journal keeps it.
@@ -165,8 +165,8 @@ pub struct UploadSession {
     open: Option<RecordedUpload>,
     /// The upload that Complete did not find.
     gone: Option<String>,
-    /// Create and part requests under way. They continue after their caller was dropped: an upload is removed for good
-    /// only by an abort after the last of them.
+    /// Create and part requests under way. They continue after their caller was dropped: an upload is removed
+    /// permanently only by an abort after the last of them.
     under_way: TaskTracker,
     /// Ends the create and part requests under way.
     give_up: CancellationToken,
@@ -195,7 +195,7 @@ impl UploadSession {
         }
     }
 
-    /// The same session, which goes on with an upload that an earlier run has recorded.
+    /// The same session, which continues with an upload that an earlier run has recorded.
     #[must_use]
     pub fn recorded(mut self, upload: Option<RecordedUpload>) -> Self {
         self.open = upload;
@@ -212,7 +212,7 @@ impl UploadSession {
         self.open = None;
     }
 
-    /// Sends a request in a task of its own: it goes on when its caller has gone, until the session gives it up.
+    /// Sends a request in a task of its own: it continues when its caller has gone, until the session gives it up.
     fn send_on<T: Send + 'static>(
         &self,
         operation: &'static str,

@@ -2,7 +2,7 @@
 //! had its effect, and repeating it blindly costs minutes and bytes.
 //!
 //! The write counts as done only when the `ETag` or a checksum shows that the target holds these bytes. Else it is made
-//! once more, and a second answer that is not understood is its end. Attempts that are answered with failures, or with
+//! again, and a second answer that is not understood is its end. Attempts that are answered with failures, or with
 //! nothing, are followed by a look as well ([`RetryingClient::call_looking`]).
 
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ impl ObjectWriting<'_> {
         }
     }
 
-    /// True when the target's own facts prove that it is what this write makes: the bytes, and what was asked for
+    /// True when the target's own facts prove that it is what this write makes: the bytes, and what was requested
     /// besides them. The object before may have had the same bytes.
     fn is_proven_by(&self, there: &ObjectMeta) -> bool {
         match self {
@@ -136,7 +136,7 @@ impl RetryingClient {
         match self.write_object(write, look.as_ref(), retry_context).await {
             // An attempt whose answer was lost may have made what the look of the next one has found.
             Err(RequestError::Failed(error)) if look.is_some() && error.operation == "HeadObject" => {
-                self.look(write, retry_context).await?.ok_or(RequestError::Failed(error))
+                self.head_target(write, retry_context).await?.ok_or(RequestError::Failed(error))
             }
             answer => answer,
         }
@@ -158,9 +158,9 @@ impl RetryingClient {
                 (Err(RequestError::Failed(error)), Some(first)) if error.operation == "HeadObject" => first,
                 (answer, _) => return answer,
             };
-            match self.look(write, retry_context).await {
+            match self.head_target(write, retry_context).await {
                 Ok(Some(written)) => return Ok(written),
-                // The look is all that fails: the write is made once more, or its answer is the error.
+                // The look is all that fails: the write is made again, or its answer is the error.
                 Ok(None) | Err(RequestError::Failed(_)) => {}
                 Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
             }
@@ -174,7 +174,7 @@ impl RetryingClient {
     }
 
     /// The object, where a HEAD proves it. Asked until the service answers.
-    async fn look(
+    async fn head_target(
         &self,
         write: ObjectWriting<'_>,
         retry_context: &RetryContext,

@@ -1,8 +1,8 @@
-//! Control of a gateway that serves, for commands on its machine: one line of JSON in, one out.
+//! Control interface of a running gateway, for commands on its machine: one line of JSON in, one line out.
 //!
-//! It answers at a Unix socket in the cache, for this user alone. A client sends one request and gets one answer:
-//! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines are bounded, and so is the number of clients,
-//! by what they wait for. A request ends when its client has gone, but for a drain, which goes on.
+//! It listens on a Unix socket in the cache, for this user only. A client sends one request and gets one reply: `{"ok":
+//! ...}`, or `{"error": "..."}` with a sentence. The length of lines and the number of clients are limited. A request
+//! ends when its client disconnects, except a drain, which continues.
 
 mod client_limits;
 mod hand_over;
@@ -162,7 +162,7 @@ impl GatewayControl {
         self.changes.is_paused() && self.changes.is_idle() && self.writable().all(|(_, writable)| writable.is_drained())
     }
 
-    /// End immediately, for a mount of the same source that goes on with the cache. What waits is in the journal.
+    /// End immediately, for a mount of the same source that continues with the cache. Waiting files are in the journal.
     ///
     /// # Errors
     /// While the share is served, or of another source, in words.
@@ -202,7 +202,7 @@ impl GatewayControl {
             while !controlled.is_drained() {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
-            // What cannot be kept for the record now is in the journal for the next process.
+            // Outcomes that cannot be batched now stay in the journal for the next process.
             let _frozen = controlled.freeze().await;
             // Those who wait for it are answered.
             let _idle = tokio::time::timeout(SHUTDOWN_GRACE, controlled.client_limits.wait_until_idle()).await;

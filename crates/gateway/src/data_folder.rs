@@ -29,7 +29,7 @@ struct State<D: Disk> {
     unnamed: HashSet<u64>,
     /// All data files.
     known: HashSet<u64>,
-    /// Those that an earlier process has left. What the system shows of them may not be on the disk.
+    /// Those that an earlier process has left. Bytes in the page cache may not be on the disk.
     left: HashSet<u64>,
 }
 

@@ -1,10 +1,10 @@
 //! Identities of files: numbers for names, which stay the same when an object is replaced and after a restart.
 //!
-//! A number is a hash of the name and of the number of its directory. The table finds the name of a number again. A
-//! file that was made or renamed here and that the bucket has as it is keeps its number and its facts in the table: it
-//! is [assigned](FileTable::assign) to its name. The file of the table is appended to, and synced for assignments
-//! alone: what a loss of power takes of the rest is a handle that a client has to look up again. Names that are absent
-//! in the bucket are in no table.
+//! A number is a hash of the name and of the number of its directory. The table maps a number back to its name. A clean
+//! file that was created or renamed here keeps its number and attributes in the table: it is
+//! [assigned](FileTable::assign) to its name. The file of the table is append-only, and synced for assignments only: a
+//! power loss can lose other entries, and a client then looks the handle up again. Names that are absent in the bucket
+//! are not in the table.
 
 mod file;
 mod lru_map;
@@ -31,7 +31,7 @@ const SALTS: u32 = 8;
 /// bytes more for each that is assigned.
 const MAX_NAMES: usize = 20_000_000;
 
-/// A name in a directory.
+/// A name in a directory, the value of the file table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
     pub(crate) parent: u64,
@@ -40,7 +40,7 @@ pub(crate) struct NamedFile {
     pub(crate) assigned: Option<Box<AssignedFacts>>,
 }
 
-/// Facts about a file that the bucket has as it is, as the share shows them while it has that version.
+/// Attributes of a file that the bucket has as it is, as the share shows them while it has that version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AssignedFacts {
     /// Generation of the file's identity.
@@ -140,7 +140,7 @@ impl FileTable {
     }
 
     /// The file of a name in the bucket: the one that is assigned to it, or that of its hash. Files that `is_taken`
-    /// names have another place by now.
+    /// names have another place meanwhile.
     pub(crate) fn file(&self, parent: u64, name: &str, is_taken: impl Fn(u64) -> bool) -> Option<FileId> {
         let mut state = self.lock();
         if let Some(file) = state.assigned_to(parent, name).filter(|file| !is_taken(file.number)) {
@@ -247,7 +247,7 @@ impl State {
         self.append(&records);
     }
 
-    /// Write the file anew, if that is due. The file stays as it is where the disk has no room for two.
+    /// Write the file again, if that is due. The file stays as it is where the disk has no space for two.
     fn write_anew_if_due(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_due(self.places.len()))
             && let Err(error) = self.write_anew()

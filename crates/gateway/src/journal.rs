@@ -1,10 +1,10 @@
-//! The journal of a gateway: what was acknowledged is in it, on the disk of this machine.
+//! The journal of a share: a synced log on a local disk of every acknowledged change.
 //!
-//! Records are bytes in an order. One thread writes them: all that wait are one frame, which is written and synced
-//! together (group commit). A call may be acknowledged when [`Journal::durable`] has returned for its record. After an
-//! error of the disk nothing is acknowledged any more.
+//! Records are opaque bytes in order. One thread writes them: all waiting records become one frame, written and synced
+//! together (group commit). A call may be acknowledged when [`Journal::durable`] has returned for its record. After a
+//! disk error nothing is acknowledged any more.
 //!
-//! Memory: at most [`MAX_PENDING_BYTES`] bytes of records wait to be written; [`Journal::reserve`] waits for room.
+//! Memory: at most [`MAX_PENDING_BYTES`] bytes of records wait to be written; [`Journal::reserve`] waits for space.
 
 mod disk;
 mod frame;
@@ -127,14 +127,14 @@ pub struct JournalStats {
     pub segment: u64,
 }
 
-/// Room for records, held until they are on the disk.
+/// Reserved space for records in the queue of the journal, held until they are on the disk.
 #[derive(Debug)]
 pub struct JournalReservation {
     permit: tokio::sync::OwnedSemaphorePermit,
     bytes: usize,
 }
 
-/// The place of a record in the journal.
+/// The number of a record in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordPosition(u64);
 
@@ -187,7 +187,7 @@ impl<D: Disk> Journal<D> {
         Ok((Self { shared, room, progress, writer }, replayed))
     }
 
-    /// Wait for room for records of this many bytes in all, each with [`LARGEST_RECORD`] at most.
+    /// Wait for space for records of this many bytes in all, each with [`LARGEST_RECORD`] at most.
     ///
     /// # Errors
     /// When they are more than a group may have.
@@ -204,7 +204,7 @@ impl<D: Disk> Journal<D> {
     /// Add a record after all those before. It is on the disk when [`Journal::durable`] says so. Does not block.
     ///
     /// # Errors
-    /// When the record is too large, or the room for it too small.
+    /// When the record is too large, or the space for it too small.
     pub fn append(&self, room: &mut JournalReservation, record: &[u8]) -> Result<RecordPosition, JournalError> {
         check_size(record)?;
         let size = record.len() + RECORD;
@@ -315,7 +315,7 @@ pub struct Checkpoint<D: Disk = Folder> {
 }
 
 impl<D: Disk> Checkpoint<D> {
-    /// Write the records that stand for all those before. Blocks on the disk; the journal goes on meanwhile.
+    /// Write the records that stand for all those before. Blocks on the disk; the journal continues meanwhile.
     ///
     /// # Errors
     /// When they cannot be written; the records before stay.
@@ -392,7 +392,7 @@ impl<D: Disk> JournalShared<D> {
                     if written.is_ok() {
                         self.counters.groups.fetch_add(1, Ordering::Relaxed);
                         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-                        // Before the calls go on: they may look at the counters.
+                        // Before the calls continue: they may look at the counters.
                         self.count(log);
                         progress.send_modify(|now| now.next = log.next());
                     }
@@ -400,9 +400,9 @@ impl<D: Disk> JournalShared<D> {
                 }
                 WriterCommand::Rotate(sender) => {
                     let writer = log.rotate();
-                    // On a full disk the log goes on without it.
+                    // On a full disk the log continues without it.
                     let failure = writer.as_ref().err().filter(|_| log.is_broken()).cloned();
-                    // The receiver has gone: the checkpoint is not written, and the log goes on.
+                    // The receiver has gone: the checkpoint is not written, and the log continues.
                     let _given_up = sender.send(writer);
                     failure
                 }

@@ -1,4 +1,4 @@
-//! The overlay and its journal as one: a change is applied and recorded in the same order.
+//! The overlay together with its journal: changes are applied and recorded in the same order.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -133,7 +133,7 @@ impl<D: Disk> JournaledOverlay<D> {
     }
 
     /// Wait until all that was recorded so far is on the disk.
-    pub(crate) async fn settled(&self) -> Result<()> {
+    pub(crate) async fn wait_until_durable(&self) -> Result<()> {
         let last = self.lock().last;
         match last {
             Some(position) => self.journal.durable(position).await.map_err(|error| failed(&error)),

@@ -45,7 +45,7 @@ pub(crate) enum OverlayEntry {
     Hidden,
 }
 
-/// Place of a file.
+/// Location of a file: in the overlay or in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FileLocation {
     /// The file of this number in the overlay.
@@ -246,7 +246,7 @@ impl Overlay {
         node.content != NodeContent::Directory && self.ignored.matches(&node.name)
     }
 
-    /// Objects and folder markers of the bucket that have to go, and their versions.
+    /// Objects and folder markers of the bucket to be removed, and their version.
     pub(crate) fn pending_removals(&self) -> &BTreeMap<Box<str>, Box<str>> {
         &self.pending_removals
     }
@@ -283,7 +283,7 @@ impl Overlay {
         all.into_iter().flatten().chain(changed.into_iter().flatten())
     }
 
-    /// Number of files that the bucket has as they are.
+    /// Number of clean files.
     pub(crate) fn unchanged_files(&self) -> usize {
         self.changed_files.unchanged_files()
     }
@@ -315,8 +315,8 @@ impl Overlay {
         self.nodes.get(&number)
     }
 
-    /// Change facts of a file that no record has to say, apart from its name and its object. None: there is no such
-    /// file.
+    /// Change attributes of a file that no record has to say, apart from its name and its object. None: there is no
+    /// such file.
     pub(crate) fn edit<T>(&mut self, number: u64, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
         let node = self.nodes.get_mut(&number)?;
         self.changed_files.remove(node);

@@ -1,4 +1,4 @@
-//! A share whose changes can be held, and whose calls that clients have to repeat are counted.
+//! A share whose changes can be paused, and which counts the calls that clients have to repeat.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -10,7 +10,7 @@
 //!   everything: the gateway below sees the one above, and stops its uploads.
 //! - Files are uploaded while the claim was seen within [`CHECK_VALIDITY`]. It is checked every [`CHECK_INTERVAL`],
 //!   before the first upload after an outage, and after a conflict or a flush. A gateway that finds another one's claim
-//!   keeps what waits, and goes on when that claim is gone.
+//!   keeps what waits, and continues when that claim is gone.
 //!
 //! Requests: one GET for each level of the prefix at each check.
 
@@ -38,7 +38,7 @@ const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 const CHECK_VALIDITY: Duration = Duration::from_secs(90);
 /// Interval between checks while the bucket does not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-/// Looks and writes until a claim is given up that others change all the time.
+/// Looks and writes until a claim is abandoned that others change all the time.
 const MAX_ROUNDS: usize = 4;
 /// Characters of a word of another one's claim that are shown: a bucket and a prefix.
 const MAX_SHOWN_CHARS: usize = 1100;
@@ -167,12 +167,12 @@ impl PrefixClaim {
                     () = self.wake.notified() => {}
                 }
             };
-            // A look comes to its end: what it has written must not arrive after the claim was given up.
+            // A look comes to its end: what it has written must not arrive after the claim was abandoned.
             if stop.run_until_cancelled(wait).await.is_none() {
                 return;
             }
             let _one = self.check_lock.lock().await;
-            // A look that was asked for may have been made by an upload.
+            // A look that was requested may have been made by an upload.
             if self.lock().last_check.is_none_or(|last_check| last_check.elapsed() >= pause) {
                 self.check_once().await;
             }
@@ -216,7 +216,7 @@ impl PrefixClaim {
         }
     }
 
-    /// Remove what this process has claimed, before it has served anything. What its cache claimed before stays.
+    /// Remove what this process has claimed, before it has served anything. A claim that its cache held before stays.
     pub(crate) async fn withdraw(&self) {
         if self.is_new.load(Ordering::Acquire) {
             self.remove().await;
@@ -289,7 +289,7 @@ impl PrefixClaim {
                 }
                 (state.confirmed, state.refusal) = (None, Some(line));
             }
-            // What was found before holds for its time.
+            // The last result holds until it expires.
             Err(error) => {
                 state.failure =
                     Some(format!("the claim {} cannot be had: {}", self.address(&self.key()), words(error)));

@@ -56,7 +56,7 @@ pub struct ShareSpec {
     pub squash: Squash,
     /// The anonymous user and group.
     pub anonymous: (u32, u32),
-    /// Facts about files that store none.
+    /// Attributes of files that store none.
     pub defaults: ShareDefaults,
     /// Settings for writing. None: the share is read-only.
     pub writes: Option<WriteSettings>,
@@ -69,8 +69,8 @@ pub struct GatewaySpec {
     pub address: Option<SocketAddr>,
     /// A folder for the key and the table of handles. Handles stay valid as long as it is kept.
     pub state: PathBuf,
-    /// A folder that keeps blocks and names beyond this process, and its bounds. What clients write is there until it
-    /// is in the bucket: writable shares need it.
+    /// A folder that keeps blocks and names beyond this process, and its bounds. Written files stay there until each is
+    /// in the bucket: writable shares need it.
     pub cache: Option<(PathBuf, CacheLimits)>,
     /// Accept a cache that is not on a local disk for writable shares.
     pub unsafe_cache: bool,

@@ -18,14 +18,14 @@ use crate::overlay::{nanoseconds, system_time};
 /// Clients wait a minute for an answer, and send the call again over another connection. Before that the reply is "try
 /// later", which a hard mount does for as long as it takes.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(25);
-/// Wait for the facts of a page of names. Names whose facts come later are shown without them.
+/// Wait for the attributes of a page of names. Names whose attributes come later are shown without them.
 pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Versions of a file that one call follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
 /// Directories above a file: a key has 1,024 bytes.
 const DEPTH: usize = 512;
 
-/// Facts about files that store none, and the room that a share shows.
+/// Attributes of files that store none, and the room that a share shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareDefaults {
     /// Owner.
@@ -41,7 +41,7 @@ pub struct ShareDefaults {
 }
 
 impl ShareDefaults {
-    /// Facts about a file of a bucket.
+    /// Attributes of a file of a bucket.
     pub(crate) fn attributes(&self, number: u64, found: &seqferry_vfs::Attributes) -> Attributes {
         let is_directory = found.kind == seqferry_vfs::FileKind::Directory;
         let (kind, mode) = match found.kind {

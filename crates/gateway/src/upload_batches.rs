@@ -1,8 +1,10 @@
-//! Upload batches of a share: outcomes of uploads in files, until the record of transfers has taken them.
+//! Upload batches of a share: files of upload outcomes that the control plane has not recorded yet.
 //!
-//! A batch is written and synced under its number first, and counts once the journal says that it is frozen: then its
-//! outcomes leave the journal. A file whose number the journal does not know is left over from a process that was
-//! killed between the two, and is written anew. What a batch holds never changes; its number is never used again.
+//! A batch is written and synced under its number, and counts once the journal records that it is frozen: its outcomes
+//! then leave the journal. A file whose number is not in the journal is left over from a process that was killed
+//! between the two steps; it is replaced. The contents of a batch never change, and its number is never used again.
+//!
+//! Stored words call a batch an epoch: the extension of its file, the header, and JSON.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -152,7 +154,7 @@ pub(crate) fn write<D: Disk>(disk: &D, journal: &str, batch: u64, lines: &[Box<s
         disk.sync(&file)
     });
     if let Err(error) = written {
-        // It takes up room on a disk that is full; the next start removes it.
+        // It occupies space on a disk that is full; the next start removes it.
         let _left = disk.remove(&new);
         return Err(error);
     }

@@ -51,7 +51,7 @@ use walk::LastOutage;
 pub const REMOVED: &str = ".nfs-removed-";
 /// Locks of files that are kept, and times of questions to the bucket.
 const MAX_LOCKS: usize = 4096;
-/// Clean files that stay in the overlay: those that are written again soon need not be made nodes anew.
+/// Clean files that stay in the overlay: those that are written again soon need not be made nodes again.
 const CLEAN_FILES: usize = 1024;
 
 /// Bounds on what a share keeps.
@@ -59,7 +59,7 @@ const CLEAN_FILES: usize = 1024;
 pub(crate) struct ShareLimits {
     /// Bytes of a segment of the journal after which a checkpoint is written.
     pub(crate) segment: u64,
-    /// Files of the overlay that the bucket has as they are. When a quarter more are there, those above leave.
+    /// Clean files of the overlay. When a quarter more are there, those above leave.
     pub(crate) clean_files: usize,
 }
 
@@ -76,7 +76,7 @@ pub struct WritableSpec {
     pub files: Arc<FileSystem>,
     /// Names by number.
     pub file_table: FileTable,
-    /// Facts about files that state none.
+    /// Attributes of files that state none.
     pub defaults: ShareDefaults,
     /// Identity of the share: its journal belongs to it alone.
     pub identity: String,
@@ -193,7 +193,7 @@ impl<D: Disk> WritableShare<D> {
         }
     }
 
-    /// Objects and folder markers of the bucket that have to go, and their versions.
+    /// Objects and folder markers of the bucket to be removed, and their version.
     pub fn pending_removals(&self) -> Vec<(String, String)> {
         self.0.overlay.read(|overlay| {
             let pending_removals = overlay.pending_removals().iter();
@@ -320,8 +320,7 @@ impl<D: Disk> Share for WritableShare<D> {
     }
 
     async fn space(&self, _caller: &Caller) -> Result<SpaceInfo> {
-        // What is written has to fit on the disk of this machine before it is uploaded. Less is shown where less is
-        // set.
+        // Written bytes have to fit on the disk of this machine before it is uploaded. Less is shown where less is set.
         let most = self.0.defaults.free_space;
         let (free, all) = self.0.blocking(DataFolder::space).await.map_err(|_| FileError::Io)?;
         let files = u64::from(u32::MAX);

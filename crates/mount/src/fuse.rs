@@ -1,7 +1,8 @@
-//! The requests of the kernel, each translated into one call.
+//! Read-only FUSE file system over `seqferry-vfs`: each request of the kernel becomes one call.
 //!
-//! A request that memory can answer is answered on the thread that took it. A request that has to wait goes on in the
-//! runtime, and is cancelled when its program is interrupted. Every request to change something is refused with EROFS.
+//! A request that can be answered from memory is answered on the thread that took it. Other requests run in the
+//! runtime, and are cancelled when their program is interrupted. Requests that would change something are refused with
+//! EROFS.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -219,7 +220,7 @@ impl Filesystem for ReadOnlyFuse {
             Ok(opened)
         };
         self.serve(request, call, move |answer| match answer {
-            // An inode stands for one version: pages that the kernel kept of it are right for good.
+            // An inode stands for one version: pages that the kernel kept of it are right permanently.
             Ok(mut opened) => {
                 let handle = opened.handle.take().unwrap_or_default();
                 reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
@@ -308,7 +309,7 @@ impl Filesystem for ReadOnlyFuse {
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
         // A bucket has no size and is never full: `df` shows an exabyte with 0 % in use, of inodes as well. Monitors
-        // would report a disk that is full. Writes fail since the mount is read-only, and not for want of room.
+        // would report a disk that is full. Writes fail since the mount is read-only, and not for lack of space.
         let blocks = (1_u64 << 60) / u64::from(BLOCK_SIZE);
         let inodes = u64::from(u32::MAX);
         reply.statfs(blocks, blocks, blocks, inodes, inodes, BLOCK_SIZE, 255, BLOCK_SIZE);

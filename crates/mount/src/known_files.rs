@@ -1,4 +1,4 @@
-//! Files of a share that the kernel knows by inodes: their identities, and which of them programs have open.
+//! Files of a share by the inodes that the kernel knows: their identities, lookup counts and open handles.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ impl KnownFiles {
     }
 
     /// Count a reference of the kernel to a file.
-    pub(crate) fn look_up(&self, file: FileId) {
+    pub(crate) fn add_lookup(&self, file: FileId) {
         let mut files = self.lock();
         let known = files.entry(file.number).or_default();
         known.generation = file.generation;
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_file_is_known_until_the_kernel_forgets_it_and_it_is_closed() {
         let known = KnownFiles::new(ROOT);
-        known.look_up(FILE);
-        known.look_up(FILE);
+        known.add_lookup(FILE);
+        known.add_lookup(FILE);
         known.open(FILE);
         known.forget(INodeNo(5), 2);
         assert_eq!(known.file(INodeNo(5)), Some(FILE), "open");
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_last_handle_of_a_removed_file_tells_the_name_to_remove() {
         let known = KnownFiles::new(ROOT);
-        known.look_up(FILE);
+        known.add_lookup(FILE);
         known.open(FILE);
         known.open(FILE);
         let name = hidden_name(FILE);

@@ -1,8 +1,8 @@
-//! The requests of the kernel on a writable share, each translated into one call.
+//! FUSE file system over a writable share: each request of the kernel becomes one call of the share.
 //!
-//! The kernel checks permissions (`default_permissions`): calls are made as root, and what is made belongs to the
-//! caller. A share that asks for patience, as with a full cache, is asked again until it answers or the program is
-//! interrupted.
+//! The kernel checks permissions (`default_permissions`): calls are made as root, and new files belong to the caller. A
+//! share that answers "try later", for example when its cache is full, is called again until it answers or the program
+//! is interrupted.
 
 mod call;
 
@@ -485,7 +485,7 @@ impl Filesystem for ShareFuse {
                 // Known before the kernel has it: it may forget it immediately.
                 let is_counted = !matches!(&*entry.name, b"." | b"..");
                 if is_counted {
-                    call.known.look_up(entry.attributes.file);
+                    call.known.add_lookup(entry.attributes.file);
                 }
                 if reply.add(facts.ino, entry.cookie, name, &valid, &facts, Generation(0)) {
                     if is_counted {

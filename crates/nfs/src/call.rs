@@ -61,7 +61,7 @@ impl Call {
         let (program, version, procedure, (flavor, body)) =
             head(&mut decoder).map_err(|_| CallError::Garbage { xid })?;
         let credentials = credentials(flavor, body);
-        Ok(Self { xid, program, version, procedure, credentials, record, arguments: decoder.rest() })
+        Ok(Self { xid, program, version, procedure, credentials, record, arguments: decoder.into_remaining() })
     }
 }
 

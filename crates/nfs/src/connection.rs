@@ -1,4 +1,4 @@
-//! One connection: calls are read while there is room for them, run side by side, and answered as they end.
+//! One connection: calls are read while there is space for them, run concurrently, and answered as they end.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -120,7 +120,7 @@ pub(crate) async fn serve(
     let _ended = writer.await;
 }
 
-/// Reads the records of a connection while there is room for them.
+/// Reads the records of a connection while there is space for them.
 struct RequestReader<'a, R> {
     reader: &'a mut RecordReader<R>,
     admitted: &'a AdmittedConnection,
@@ -267,7 +267,7 @@ async fn run(context: &Context, peer: Peer<'_>, procedure: Procedure, call: &Cal
             (Reply::accepted(call.xid, payload), is_final)
         }
         Ok(Err(Malformed)) => (Reply::unserved(call.xid, accept_stat_data::GARBAGE_ARGS), true),
-        // A defect of the share: the panic hook has logged where it happened, and other calls go on.
+        // A defect of the share: the panic hook has logged where it happened, and other calls continue.
         Err(_panic) => (Reply::unserved(call.xid, accept_stat_data::SYSTEM_ERR), false),
     }
 }

@@ -22,7 +22,7 @@ use crate::share::{Attributes, Caller, ChangeResult, ChangeStamp, FileId, FileKi
 pub(crate) struct Context {
     pub(crate) key: HandleKey,
     pub(crate) exports: Vec<ServedExport>,
-    /// Tells clients that the server was started anew: bytes that were not committed may be lost.
+    /// Tells clients that the server was started again: bytes that were not committed may be lost.
     pub(crate) verifier: writeverf3,
     pub(crate) replies: Arc<ReplyCache>,
     pub(crate) mounts: MountTable,
@@ -74,23 +74,23 @@ impl Target<'_> {
         self.context.handle(self.export, file)
     }
 
-    /// Facts about the file as it is now, if they can be had.
+    /// Attributes of the file as it is now, if they can be had.
     pub(crate) async fn facts(&self) -> post_op_attr {
         let attributes = self.share().attributes(&self.caller, self.file).await.ok();
         attributes.map_or(Nfs3Option::None, |attributes| Nfs3Option::Some(self.fattr(&attributes)))
     }
 
-    /// A failure with the facts about the file.
+    /// A failure with the attributes of the file.
     pub(crate) async fn failed(&self, error: FileError) -> Payload {
         Payload::failed(error.status(), &self.facts().await)
     }
 
-    /// A failed change with the facts about the file or directory.
+    /// A failed change with the attributes of the file or directory.
     pub(crate) async fn change_failed(&self, error: FileError) -> Payload {
         Payload::failed(error.status(), &self.unchanged().await)
     }
 
-    /// Facts about a file that a failed call may have left as it was.
+    /// Attributes of a file that a failed call may have left as it was.
     pub(crate) async fn unchanged(&self) -> wcc_data {
         wcc_data { before: Nfs3Option::None, after: self.facts().await }
     }

@@ -119,6 +119,6 @@ fn check_change(target: &Target<'_>) -> FileResult<()> {
 }
 
 /// Status of a handle that no file was found for, with nothing known about a file.
-fn unknown(status: nfsstat3) -> Payload {
+fn status_only(status: nfsstat3) -> Payload {
     Payload::failed(status, &nfs3_types::nfs3::post_op_attr::None)
 }

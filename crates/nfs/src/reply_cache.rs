@@ -1,9 +1,9 @@
-//! Replies to calls that change something, kept for the case that the call comes again.
+//! Duplicate request cache: replies to calls that change something, kept in case the client sends the call again.
 //!
 //! A client that got no reply sends its call again, often over another connection. Run twice, a removal would report
-//! that there is no such file, and a write that was delayed would undo a later one. A call that only looks like one
-//! before must run: its client would believe a change that was not made. So a call is known by a keyed digest of all
-//! its bytes, and for a limited time, since clients begin their numbers anew.
+//! that there is no such file, and a delayed write would undo a later one. A new call that only resembles an earlier
+//! one must run: its client would believe a change that was not made. So a call is identified by a keyed digest of all
+//! its bytes, and for a limited time, since clients reuse their numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

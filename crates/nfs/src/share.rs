@@ -29,7 +29,7 @@ pub enum FileKind {
     Symlink,
 }
 
-/// Facts about a file.
+/// Attributes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
     /// Identity.
@@ -187,7 +187,7 @@ pub struct ReadData {
     pub slices: Vec<Bytes>,
     /// The file ends with them.
     pub is_end: bool,
-    /// Facts about the file, if at hand.
+    /// Attributes of the file, if at hand.
     pub attributes: Option<Attributes>,
 }
 
@@ -198,20 +198,20 @@ pub struct DirectoryEntry {
     pub name: Bytes,
     /// Position after this entry. It stays valid when the directory changes.
     pub cookie: u64,
-    /// Facts about the file.
+    /// Attributes of the file.
     pub attributes: Attributes,
     /// The facts are those of the file. False: identity and size are, and the rest is a guess that must not be shown.
     pub is_known: bool,
 }
 
-/// Facts about the entries of a directory that a caller needs.
+/// Attributes of the entries of a directory that a caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryDetail {
     /// Names and identities.
     Names,
     /// Kinds as well.
     Kinds,
-    /// All facts, as far as they can be had.
+    /// All attributes, as far as they can be had.
     All,
 }
 
@@ -241,7 +241,7 @@ impl From<&Attributes> for ChangeStamp {
     }
 }
 
-/// Facts about a file or directory around one change.
+/// Attributes of a file or directory around one change.
 #[derive(Debug, Clone)]
 pub struct ChangeResult {
     /// Facts just before. None where another change may have come between.
@@ -253,7 +253,7 @@ pub struct ChangeResult {
 /// A file that was created.
 #[derive(Debug, Clone)]
 pub struct CreateResult {
-    /// Its facts.
+    /// Its attributes.
     pub attributes: Attributes,
     /// The directory.
     pub directory: ChangeResult,
@@ -314,18 +314,18 @@ pub enum Stability {
     Unstable,
     /// The bytes, and what is needed to read them, survive a loss of power.
     Data,
-    /// All facts about the file survive as well.
+    /// All attributes of the file survive as well.
     File,
 }
 
 /// The effect of a write.
 #[derive(Debug, Clone)]
 pub struct WriteResult {
-    /// Facts about the file.
+    /// Attributes of the file.
     pub file: ChangeResult,
     /// Bytes that were taken.
     pub length: u32,
-    /// Their durability: at least what was asked for.
+    /// Their durability: at least what was requested.
     pub stability: Stability,
 }
 
@@ -337,10 +337,10 @@ pub trait Share: Send + Sync + 'static {
     /// Identity of the root.
     fn root(&self) -> FileId;
 
-    /// Facts about a file.
+    /// Attributes of a file.
     async fn attributes(&self, caller: &Caller, file: FileId) -> Result<Attributes>;
 
-    /// Facts about the file of a name; `.` and `..` are names as well.
+    /// Attributes of the file of a name; `.` and `..` are names as well.
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes>;
 
     /// The target of a symbolic link.
@@ -379,7 +379,7 @@ pub trait Share: Send + Sync + 'static {
         Ok((if self.is_read_only() { access & Access::READ_ONLY } else { access }, attributes))
     }
 
-    /// Set facts about a file. `unchanged_since` states the time of the last change that it must still have.
+    /// Set attributes of a file. `unchanged_since` states the time of the last change that it must still have.
     async fn set_attributes(
         &self,
         _caller: &Caller,

@@ -21,7 +21,7 @@ pub const MAX_NAME: usize = 4096;
 const MAX_COMPILED: usize = 1024 * 1024;
 /// Bytes of all rules of a list, compiled.
 const MAX_LIST: usize = 32 * 1024 * 1024;
-/// Bytes that one pattern may keep of what it has found out about names; it goes on slower without.
+/// Bytes that one pattern may keep of what it has found out about names; it continues slower without.
 const MAX_KEPT: usize = 256 * 1024;
 /// Product of the bytes of compiled rules and of a name that takes some milliseconds at worst, and usually far less.
 const SHORT: usize = 32 * 1024 * 1024;

@@ -36,7 +36,7 @@ pub struct Wildcard {
     /// States that stay on any character, and on any but a slash.
     stays: Vec<u64>,
     stays_below: Vec<u64>,
-    /// States that go on by one and by two without a character: the start of `**/`.
+    /// States that continue by one and by two without a character: the start of `**/`.
     optional: Vec<u64>,
 }
 

@@ -78,7 +78,7 @@ impl PyPiece {
     }
 }
 
-/// `ValueError` whose arguments are the kind of the fault and its facts.
+/// `ValueError` whose arguments are the kind of the fault and its attributes.
 fn refusal(fault: &RuleFault) -> PyErr {
     match fault {
         RuleFault::Pattern(rule, reason) => PyValueError::new_err(("pattern", *rule, reason.clone())),

@@ -28,7 +28,7 @@ fn engine_error(error: &StoreError) -> PyErr {
     EngineError::new_err((message, error_class, error_code, operation, job_wide))
 }
 
-/// A request that was given up, as Python sees it.
+/// A request that was abandoned, as Python sees it.
 pub(crate) fn request_error(error: &RequestError) -> PyErr {
     match error {
         RequestError::Failed(error) => engine_error(error),
@@ -156,7 +156,7 @@ impl From<ListedObject> for ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// Facts about the object under a key, or the refusal of something that is no object; None for an absent key.
+    /// Attributes of the object under a key, or the refusal of something that is no object; None for an absent key.
     pub(crate) fn of(key: String, found: KeyLookup) -> Option<Self> {
         match found {
             KeyLookup::Object(meta) => Some(Self::of_head(key, *meta)),

@@ -51,7 +51,7 @@ pub fn arm(name: &str, visit: u64) -> bool {
     true
 }
 
-/// Comes to a point. Does not return when it is the armed one, and this the visit that was asked for.
+/// Comes to a point. Does not return when it is the armed one, and this the visit that was requested.
 pub fn reach(when: When, effect: &str) {
     let Some(armed) = ARMED.get() else { return };
     if armed.when == when && armed.effect == effect && armed.visits_left.fetch_sub(1, Ordering::Relaxed) == 1 {

@@ -6,8 +6,8 @@
 //! errors, break connections before or after the effect, corrupt bodies, and hold requests at a known point until the
 //! test releases them.
 //!
-//! Bodies stream in both directions; memory does not grow with their size. A request goes on when its client leaves, as
-//! it would on a real network, and its record shows how the server ended it.
+//! Bodies stream in both directions; memory does not grow with their size. A request continues when its client leaves,
+//! as it would on a real network, and its record shows how the server ended it.
 //!
 //! The proxy runs on a thread and runtime of its own: tests may pause their clock, block, or use no runtime at all.
 //! Tests in other languages start the binary `s3proxy` and speak to [`admin`].
@@ -108,12 +108,12 @@ impl Proxy {
         self.journal.add_rule(rule).unwrap_or_else(|problem| panic!("rule refused: {problem}"))
     }
 
-    /// Removes a rule; what it holds goes on.
+    /// Removes a rule; what it holds continues.
     pub fn remove_rule(&self, id: u64) {
         self.journal.remove_rules(Some(id));
     }
 
-    /// Removes all rules; requests that they hold go on.
+    /// Removes all rules; requests that they hold continue.
     pub fn clear_rules(&self) {
         self.journal.remove_rules(None);
     }
@@ -138,7 +138,7 @@ impl Proxy {
         self.journal.stats()
     }
 
-    /// Forgets what ended and starts all counters anew.
+    /// Forgets what ended and starts all counters again.
     pub fn clear_log(&self) {
         self.journal.clear_log();
     }
@@ -235,7 +235,7 @@ async fn answer(
     if request.uri().path().starts_with(admin::PREFIX) {
         return Ok(admin::answer(&journal, request).await);
     }
-    // On a task of its own: hyper drops this future when the client leaves, but the server goes on.
+    // On a task of its own: hyper drops this future when the client leaves, but the server continues.
     let (mut client, answered) = oneshot::channel();
     tokio::spawn(async move {
         let answer = relay::relay(&journal, &upstream, &reset, request, &mut client).await;

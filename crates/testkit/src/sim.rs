@@ -1,6 +1,6 @@
 //! `s3sim`: an S3 service made of arithmetic, for limits and sizes that no laptop has.
 //!
-//! Objects are synthetic ([`content`]): size and seed, bytes made when they are asked for, so that terabytes need no
+//! Objects are synthetic ([`content`]): size and seed, bytes made when they are requested, so that terabytes need no
 //! disk. Copies and multipart uploads are lists of extents, of which a check says whether they are the source byte by
 //! byte. A service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say
 //! what goes wrong. An operation that is not modelled is answered 501 with its name. Signatures are not verified.

@@ -1,8 +1,8 @@
 //! Cost of one copy request in this process, layer by layer: CPU time and memory.
 //!
 //! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N] [--seconds
-//! S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started anew for each
-//! round in turn. It works against one simulator that answers immediately (or after `--seconds`, for the memory of
+//! S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started again for
+//! each round in turn. It works against one simulator that answers immediately (or after `--seconds`, for the memory of
 //! requests in flight). Layers:
 //!
 //! - `sdk`: the AWS SDK's call, with the settings that the store has;

@@ -1,6 +1,6 @@
 //! Digests of the contents of objects as they are now, for a caller that knows the expected values.
 //!
-//! Many objects are read at a time, and some ranges of each side by side. Ranges are hashed in order while later ones
+//! Many objects are read at a time, and some ranges of each concurrently. Ranges are hashed in order while later ones
 //! are read, so that one path serves every kind of digest. Where ranges are ignored, an object is read as one stream.
 //! Objects are pinned; an object that was replaced since it was checked is read as it is now.
 //!
@@ -68,7 +68,7 @@ impl DigestRequest {
     }
 }
 
-/// The digests of one object as headers have them, one for each part size that was asked for.
+/// The digests of one object as headers have them, one for each part size that was requested.
 pub type ObjectDigest = Result<Vec<String>, StoreError>;
 
 /// Digests that are being computed. Dropped, it is cancelled.

@@ -180,8 +180,8 @@ impl Engine {
         })
     }
 
-    /// Removes these keys, those with an `ETag` only while they have it; returns those that hold something else by now.
-    /// With an epoch only within that epoch of the lease: else removals fail immediately.
+    /// Removes these keys, those with an `ETag` only while they have it; returns those that hold something else
+    /// meanwhile. With an epoch only within that epoch of the lease: else removals fail immediately.
     ///
     /// # Errors
     /// The first failure; removals under way come to their end.

@@ -89,14 +89,14 @@ impl Probe {
 ///
 /// # Errors
 /// When the client was cancelled.
-pub(crate) async fn judge(
+pub(crate) async fn resolve_contradiction(
     verdict: Verdict,
     stated: &[StatedEtag<'_>],
     retry_context: &RetryContext,
 ) -> Result<Verdict, RequestError> {
     let Verdict::Doubtful(how) = verdict else { return Ok(verdict) };
     for one in stated {
-        // Rare: boxed, so that each object under way does not reserve room for it.
+        // Rare: boxed, so that each object under way does not reserve space for it.
         if Box::pin(one.says_nothing(retry_context)).await? {
             return Ok(Verdict::Doubtful(how));
         }

@@ -35,7 +35,7 @@ impl VersionHistory {
     }
 
     /// Take note of the end of a version. Returns the ends of those that cannot follow it.
-    pub(crate) fn see(&mut self, outcome: &ObjectOutcome) -> Vec<ObjectOutcome> {
+    pub(crate) fn note_outcome(&mut self, outcome: &ObjectOutcome) -> Vec<ObjectOutcome> {
         let (code, why) = match outcome.state {
             ObjectState::Failed => ("EarlierVersionFailed", "an earlier version of it has failed; retry that one"),
             ObjectState::Done if outcome.target_version_id.is_none() => {

@@ -30,7 +30,7 @@ use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, ObjectTurn, Scheduler};
 
 /// Objects of one job under way at a time: two thirds of the bound for a process, so that a job whose service has
-/// stopped answering leaves room for others.
+/// stopped answering leaves space for others.
 const MAX_JOB_OBJECTS: usize = 1024;
 /// Objects among them that wait for their first request: enough that the budget always has one to start. An object that
 /// only waits costs memory, so there are no more.
@@ -134,7 +134,7 @@ impl JobState {
         self.came.notify_all();
     }
 
-    pub(crate) fn tell(&self, event: JobEvent) {
+    pub(crate) fn report(&self, event: JobEvent) {
         let mut queue = lock(&self.events);
         queue.urgent |= matches!(event, JobEvent::RecordUpload { .. });
         queue.events.push_back(event);
@@ -176,7 +176,7 @@ impl UploadJournal for ItemJournal<'_> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         let recorded = Arc::new(Notify::new());
         lock(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
-        self.state.tell(JobEvent::RecordUpload { id: self.id, upload: upload.clone() });
+        self.state.report(JobEvent::RecordUpload { id: self.id, upload: upload.clone() });
         tokio::select! {
             biased;
             () = self.state.cancel.cancelled() => Err(RequestError::Cancelled),
@@ -427,11 +427,11 @@ async fn run_history(
         let span = object_span(&item);
         let outcome = run_one(&shared, &run, item, retry_context, turn).instrument(span).await;
         let Some(outcome) = outcome else { continue };
-        let given_up = history.see(&outcome);
-        shared.tell(JobEvent::Ended(Box::new(outcome)));
+        let given_up = history.note_outcome(&outcome);
+        shared.report(JobEvent::Ended(Box::new(outcome)));
         for outcome in given_up {
             shared.counters.count(outcome.state, outcome.size);
-            shared.tell(JobEvent::Ended(Box::new(outcome)));
+            shared.report(JobEvent::Ended(Box::new(outcome)));
         }
     }
 }

@@ -23,10 +23,10 @@ pub struct CopyLimits {
     /// limited per second and prefix, so that big parts are both faster and cheaper.
     pub part_size: u64,
     /// Largest object that is streamed in one request: below 16 MiB the requests around an upload in parts cost more
-    /// than parts side by side save.
+    /// than parts concurrently save.
     pub stream_threshold: u64,
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
-    /// reads of 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its
+    /// reads of 8-16 MB, each concurrently with others, and a part is held in memory from its first byte read to its
     /// last one written.
     pub stream_part: u64,
     /// Largest part size that a growing stream reaches, except for objects that would need too many parts.

@@ -86,7 +86,7 @@ impl LocationJob {
         (location_job, job, span)
     }
 
-    /// Objects under way go on for a while after a stop. Called within the runtime.
+    /// Objects under way continue for a while after a stop. Called within the runtime.
     pub(crate) fn grant_grace(&mut self) -> AbortOnDropHandle<()> {
         let (stop, grace) = (self.shared.cancel.clone(), CancellationToken::new());
         self.client = self.client.clone().until(grace.clone());
@@ -183,7 +183,7 @@ impl LocationJob {
         }
         let failure = outcome.failure.clone();
         self.shared.counters.count(outcome.state, item.size);
-        self.tell(n, outcome);
+        self.report(n, outcome);
         match failure {
             Some(failure) if failure.scope == Scope::Job => self.shared.fail(Some(failure)),
             // An object that was written to since stays, and says nothing about the others.
@@ -195,8 +195,8 @@ impl LocationJob {
     }
 
     /// Report this outcome of an object, which is counted already.
-    pub(crate) fn tell(&mut self, n: usize, outcome: ObjectOutcome) {
-        self.shared.tell(JobEvent::Ended(Box::new(outcome)));
+    pub(crate) fn report(&mut self, n: usize, outcome: ObjectOutcome) {
+        self.shared.report(JobEvent::Ended(Box::new(outcome)));
         self.ended[n] = true;
     }
 
@@ -204,7 +204,7 @@ impl LocationJob {
     pub(crate) fn finish(self) {
         if self.only_clean || self.shared.aborts() {
             for (item, _) in self.items.iter().zip(&self.ended).filter(|(_, ended)| !**ended) {
-                self.shared.tell(JobEvent::Ended(Box::new(self.outcome(item, ObjectState::Cancelled))));
+                self.shared.report(JobEvent::Ended(Box::new(self.outcome(item, ObjectState::Cancelled))));
             }
         }
     }

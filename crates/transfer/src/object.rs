@@ -53,7 +53,7 @@ pub(crate) enum AttemptError {
     UselessPartChecksums,
     /// The target's service cannot copy from the source, and this process can read it.
     StreamInstead,
-    /// Ranges are answered with something else, which is known by now. The upload is in order.
+    /// Ranges are answered with something else, which is known meanwhile. The upload is in order.
     RangesIgnored,
     /// The source comes in no form as it is stored: worth a look whether the service decompresses it.
     Transformed(ObjectFailure),
@@ -127,7 +127,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
     pub(crate) slots: &'a JobSlots,
-    /// The right to be under way, given up while nothing but time is waited for.
+    /// The right to be under way, released while nothing but time is waited for.
     pub(crate) turn: ObjectTurn,
     pub(crate) active: Arc<ObjectTracker>,
     pub(crate) item: JobItem,

@@ -2,7 +2,7 @@
 //!
 //! 1. **Plan** ([`plan`]) from names, sizes and pins alone: the place of every byte, and the parts of the upload. An
 //!    archive that the service cannot take is refused here, before a byte is sent.
-//! 2. **Send** ([`parts`]) all parts in any order, side by side within the budget. Big members are copied inside the
+//! 2. **Send** ([`parts`]) all parts in any order, concurrently within the budget. Big members are copied inside the
 //!    storage where it can; headers and small members pass through this process. Every read and copy is pinned.
 //! 3. **Complete and verify** ([`complete`]), then write the sidecar index ([`sidecar`]), last: its presence means that
 //!    the archive is complete.

@@ -99,7 +99,7 @@ impl Counters {
         }
     }
 
-    /// An object of so many bytes has ended that was not begun by itself.
+    /// An object of this many bytes has ended that was not begun by itself.
     pub fn count(&self, state: ObjectState, size: u64) {
         match state {
             ObjectState::Done => {

@@ -21,8 +21,8 @@ const MAX_AT_ONCE: usize = 64;
 const MAX_BATCH: usize = 1000;
 
 impl Job {
-    /// Start removing the items at the target of `spec`: a version of an item for good, an `ETag` only while it is the
-    /// object's. One that is not there counts as removed. Where the service can, they are removed by the thousand.
+    /// Start removing the items at the target of `spec`: a version of an item permanently, an `ETag` only while it is
+    /// the object's. One that is not there counts as removed. Where the service can, they are removed by the thousand.
     pub fn start_remove(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: LocationOptions) -> Self {
         let (location_job, job, span) = LocationJob::prepare(scheduler, spec, CopyMethod::Remove, options);
         runtime.spawn(remove_items(location_job).instrument(span));
@@ -53,7 +53,7 @@ fn is_plain(key: &str) -> bool {
     !key.chars().any(|c| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')) && key.trim() == key
 }
 
-/// One request for many. What it does not settle has not ended.
+/// One request for many. Objects without a result in the reply stay open.
 async fn remove_many(job: &mut LocationJob, chunk: &[usize]) {
     let wanted: Vec<Removal> = chunk.iter().map(|n| removal(&job.items[*n])).collect();
     let (client, bucket) = (job.client.clone(), job.bucket.clone());
@@ -135,7 +135,7 @@ async fn remove_single(
     }
 }
 
-/// Something else is there by now, and stays.
+/// Something else is there meanwhile, and stays.
 fn left(bucket: &str, key: &str) -> LocationResult {
     let message = format!(
         "DeleteObject {}: it was written to after it was listed, and was left. {}",
@@ -147,7 +147,7 @@ fn left(bucket: &str, key: &str) -> LocationResult {
 
 /// Remove these keys, those with an `ETag` only while they have it. One that is not there counts as removed.
 ///
-/// Returns the keys that hold something else by now, and were left.
+/// Returns the keys that hold something else meanwhile, and were left.
 ///
 /// # Errors
 ///

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ChecksumKind, ObjectMeta, ObjectRef, PinnedObject, Range};
 
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
 use crate::object_outcome::VerificationLevel;
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
-/// Bytes that are read at a time where an object is read once more, with the boundaries of parts that it really has.
+/// Bytes that are read at a time where an object is read again, with the boundaries of parts that it really has.
 const RANGE: u64 = 8 << 20;
 
 /// The digest that the storage states of an object. A disk states none.
@@ -48,7 +48,7 @@ pub(crate) enum LookupCost {
 }
 
 impl StatedDigest {
-    /// Asks for the digest of `object`, whose facts are `meta`.
+    /// Asks for the digest of `object`, whose attributes are `meta`.
     pub(crate) async fn of(
         client: &RetryingClient,
         object: &PinnedObject,
@@ -59,12 +59,12 @@ impl StatedDigest {
         let (client, object, meta) = (client.clone(), object.clone(), meta.clone());
         let mut stated = Self { client, object, meta, cost, expected: None };
         if stated.client.capabilities().digests {
-            stated.expected = stated.look_up(limits).await?;
+            stated.expected = stated.fetch_expected(limits).await?;
         }
         Ok(stated)
     }
 
-    async fn look_up(&self, limits: &CopyLimits) -> Result<Option<ExpectedDigest>, RequestError> {
+    async fn fetch_expected(&self, limits: &CopyLimits) -> Result<Option<ExpectedDigest>, RequestError> {
         let first_part = self.first_part().await?;
         match ExpectedDigest::of(&self.meta, first_part, limits) {
             None if first_part.is_some() && self.cost == LookupCost::Whole => self.exact().await,
@@ -134,7 +134,7 @@ impl StatedDigest {
 
     async fn verdict(&self, expected: &ExpectedDigest, read: SegmentedDigest) -> Result<Verdict, RequestError> {
         let stated = self.stated_etag(expected.is_exact());
-        judge(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
+        resolve_contradiction(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
     }
 
     async fn read_whole(&self, mut digest: SegmentedDigest) -> Result<SegmentedDigest, RequestError> {

@@ -52,7 +52,7 @@ pub struct ArchiveRef {
 /// that write, a streamed member one, and neighbours share one read.
 const STREAMED: u64 = 8 << 20;
 
-/// Largest member of a compressed tar that is unpacked side by side with others, `SHORT_AT_ONCE` at a time. The last
+/// Largest member of a compressed tar that is unpacked concurrently with others, `SHORT_AT_ONCE` at a time. The last
 /// bytes of the decoder are kept for members that come a little late.
 const SHORT: u64 = 1 << 20;
 const SHORT_AT_ONCE: usize = 8;

@@ -113,7 +113,7 @@ pub fn choose(
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: Some(whole), same_boundaries: false }));
     }
     if let Some(part_size) = boundaries {
-        // The source's own algorithm can be compared; without one the upload needs some checksum all the same.
+        // The source's own algorithm can be compared; without one the upload still needs a checksum.
         let checksum = Some(match source.checksum.as_ref() {
             Some(sum) if sum.kind == ChecksumKind::Composite => (sum.algorithm, ChecksumKind::Composite),
             _ => (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject),
@@ -134,7 +134,7 @@ pub fn choose(
 /// Route of an object that is streamed in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamRoute {
-    /// The upload. What its full-object checksum must be is known when all was read.
+    /// The upload. Its full-object checksum is known when all bytes were read.
     pub parts: PartsRoute,
     /// Digest that the bytes must have; None when the source states none.
     pub reference: Option<ExpectedDigest>,
@@ -226,7 +226,7 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
     }
 }
 
-/// Known facts about one side of a copy.
+/// Known attributes of one side of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CopySide<'a> {
     /// Size in bytes; None until it is known.

@@ -80,8 +80,8 @@ async fn verify_items(mut job: LocationJob, options: VerifyOptions) {
 }
 
 /// Result of a check at an object.
-enum LookupResult {
-    /// It is as recorded, and has so many bytes.
+enum RecordCheck {
+    /// It is as recorded, and has this many bytes.
     Same(u64, VerificationLevel),
     /// It is not, or cannot be checked.
     Different(ObjectFailure),
@@ -93,7 +93,7 @@ enum LookupResult {
 
 /// The end of a check at an object.
 struct ComparedObject {
-    result: LookupResult,
+    result: RecordCheck,
     /// Seconds since the epoch.
     started_at: f64,
     /// Progress of an object that was read.
@@ -109,19 +109,19 @@ fn report_reachable(
 ) -> ControlFlow<()> {
     match compared.result {
         // The object has no outcome: the failure is not its own.
-        LookupResult::Fatal(error) => {
+        RecordCheck::Fatal(error) => {
             if let Some(active) = compared.active {
                 job.shared.counters.end(&active, None);
             }
             job.shared.fail(Some(error.into()));
         }
-        LookupResult::Unanswered(_) => {
+        RecordCheck::Unanswered(_) => {
             unanswered.push((n, compared));
             if unanswered.len() == MAX_AT_ONCE {
                 return ControlFlow::Break(());
             }
         }
-        LookupResult::Same(..) | LookupResult::Different(_) => {
+        RecordCheck::Same(..) | RecordCheck::Different(_) => {
             report_all(job, unanswered);
             report(job, n, compared);
         }
@@ -145,25 +145,25 @@ fn report(job: &mut LocationJob, n: usize, compared: ComparedObject) {
     outcome.target_etag = recorded.target_etag;
     outcome.checksum = recorded.checksum;
     let is_read = match compared.result {
-        LookupResult::Same(size, level) => {
+        RecordCheck::Same(size, level) => {
             outcome.size = size;
             outcome.verified = level;
             level == VerificationLevel::Content
         }
-        LookupResult::Different(failure) | LookupResult::Unanswered(failure) => {
+        RecordCheck::Different(failure) | RecordCheck::Unanswered(failure) => {
             let is_read = failure.operation == READ;
             outcome.state = ObjectState::Failed;
             outcome.failure = Some(failure);
             is_read
         }
-        LookupResult::Fatal(_) => return,
+        RecordCheck::Fatal(_) => return,
     };
     outcome.method = if is_read { CopyMethod::Read } else { CopyMethod::Head };
     match compared.active {
         Some(active) => job.shared.counters.end(&active, Some(outcome.state)),
         None => job.shared.counters.count(outcome.state, outcome.size),
     }
-    job.tell(n, outcome);
+    job.report(n, outcome);
 }
 
 /// True when the place can be used. Else the job ends: what it has not reported has no outcome.
@@ -229,7 +229,7 @@ impl RecordComparison {
         };
         let compared = ComparedObject { result: record.compare(&found), started_at, active: None };
         match record.digest(found.size) {
-            Some(digest) if self.options.content && matches!(compared.result, LookupResult::Same(..)) => {
+            Some(digest) if self.options.content && matches!(compared.result, RecordCheck::Same(..)) => {
                 self.read(client, &item, &record, &found, &digest, compared).await
             }
             _ => Ok(compared),
@@ -253,8 +253,8 @@ impl RecordComparison {
         let task = DigestTask { client: client.within(record.key), request, active: Some(Arc::clone(&active)) };
         let result = match task.start().await {
             Ok(values) => record.compare_content(found.size, digest, &values),
-            Err(RequestError::Failed(error)) if error.scope == Scope::Job => LookupResult::Fatal(error),
-            Err(RequestError::Failed(error)) => LookupResult::Different(record.unreadable(error)),
+            Err(RequestError::Failed(error)) if error.scope == Scope::Job => RecordCheck::Fatal(error),
+            Err(RequestError::Failed(error)) => RecordCheck::Different(record.unreadable(error)),
             Err(RequestError::Cancelled) => {
                 self.shared.counters.end(&active, None);
                 return Err(RequestError::Cancelled);
@@ -280,19 +280,19 @@ struct ObjectRecord<'a> {
 }
 
 impl ObjectRecord<'_> {
-    fn compare(&self, found: &ObjectMeta) -> LookupResult {
+    fn compare(&self, found: &ObjectMeta) -> RecordCheck {
         let etag = self.etag.filter(|_| !found.etag.is_empty());
         if self.size.is_some_and(|size| size != found.size) || etag.is_some_and(|etag| etag != found.etag) {
             let now = describe(Some(found.size), etag.map(|_| found.etag.as_str()));
             return self.differs(&self.known(), &now, CHANGED, LOOK_UP);
         }
-        LookupResult::Same(found.size, if etag.is_some() { VerificationLevel::Etag } else { VerificationLevel::Size })
+        RecordCheck::Same(found.size, if etag.is_some() { VerificationLevel::Etag } else { VerificationLevel::Size })
     }
 
     /// Compare the digests of the bytes, one for each part size of `digest`.
-    fn compare_content(&self, size: u64, digest: &RecordedDigest, values: &[String]) -> LookupResult {
+    fn compare_content(&self, size: u64, digest: &RecordedDigest, values: &[String]) -> RecordCheck {
         if values.contains(&digest.value) {
-            return LookupResult::Same(size, VerificationLevel::Content);
+            return RecordCheck::Same(size, VerificationLevel::Content);
         }
         let was = format!("{}, {} {}", self.known(), digest.name, digest.value);
         let now = format!("{} {}", digest.name, values.first().map_or("", String::as_str));
@@ -314,14 +314,14 @@ impl ObjectRecord<'_> {
         describe(self.size, self.etag)
     }
 
-    fn differs(&self, recorded: &str, found: &str, code: &str, operation: &'static str) -> LookupResult {
+    fn differs(&self, recorded: &str, found: &str, code: &str, operation: &'static str) -> RecordCheck {
         let message = self.message(recorded, found);
-        LookupResult::Different(ObjectFailure::new(FailureClass::Mismatch, code, operation, message))
+        RecordCheck::Different(ObjectFailure::new(FailureClass::Mismatch, code, operation, message))
     }
 
-    fn not_looked_up(&self, error: StoreError) -> LookupResult {
+    fn not_looked_up(&self, error: StoreError) -> RecordCheck {
         if error.scope == Scope::Job {
-            return LookupResult::Fatal(error);
+            return RecordCheck::Fatal(error);
         }
         let may_pass = matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle);
         let mut failure = self.unreadable(error);
@@ -329,7 +329,7 @@ impl ObjectRecord<'_> {
             // An answer to HEAD has no body, and so no better code.
             "AccessDenied".clone_into(&mut failure.code);
         }
-        if may_pass { LookupResult::Unanswered(failure) } else { LookupResult::Different(failure) }
+        if may_pass { RecordCheck::Unanswered(failure) } else { RecordCheck::Different(failure) }
     }
 
     fn unreadable(&self, error: StoreError) -> ObjectFailure {

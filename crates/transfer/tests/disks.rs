@@ -222,7 +222,7 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         let item = folder.file(1, "k", &bytes(1, size)).await;
         let path = folder.path.join("k");
         let hook = Hook(Arc::new(move || {
-            // The file is replaced by a rename: reads of other parts go on meanwhile, and a file half-way rewritten
+            // The file is replaced by a rename: reads of other parts continue meanwhile, and a file half-way rewritten
             // would change again.
             let beside = path.with_extension("new");
             std::fs::write(&beside, bytes(9, 280)).unwrap();

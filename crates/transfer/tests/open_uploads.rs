@@ -1,4 +1,4 @@
-//! Uploads that are open when a job fails, is stopped or goes on: each is used, aborted or reported.
+//! Uploads that are open when a job fails, is stopped or continues: each is used, aborted or reported.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -143,7 +143,7 @@ async fn never_more_bytes_are_held_than_the_budget_allows() {
             services.from.object(id, &format!("k{id}"), &bytes(id, 4096 * (1 + 25 * usize::from(id % 3 != 0)))).await,
         );
     }
-    // Bytes that were asked for and not yet taken by the target.
+    // Bytes that were requested and not yet taken by the target.
     let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (held_by_reads, seen) = (Arc::clone(&held), Arc::clone(&most));
     let read = Hook(Arc::new(move || {

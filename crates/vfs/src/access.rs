@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::version::VersionDigest;
 
-/// Proofs that are remembered, some 60 bytes each. Beyond, all are forgotten, and found anew as they are needed.
+/// Proofs that are remembered, some 60 bytes each. Beyond, all are forgotten, and found again as they are needed.
 const MOST: usize = 1_000_000;
 
 /// Versions that the service has just let this identity read.

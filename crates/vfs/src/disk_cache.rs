@@ -8,8 +8,8 @@
 //! | `side_file` | the format of side files: header, entries of blocks, eviction state |
 //! | `object_files`, `open_files` | the two files of an object version, and the bounded table of open ones |
 //! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
-//! | `fill` | whether a block is worth keeping, and room for it |
-//! | `evict` | rebuilding the usage and making room |
+//! | `fill` | whether a block is worth keeping, and space for it |
+//! | `evict` | rebuilding the usage and freeing space |
 //! | `inspect` | listing, verifying and removing |
 //! | `warm`, `warm_task` | reading a prefix into the cache; the same in the background |
 //! | `store` | an object store whose reads go through the cache |
@@ -83,8 +83,8 @@ pub struct CacheLimits {
     pub max_size: u64,
     /// Bytes of the file system that stay free.
     pub min_free: u64,
-    /// A single pass over an object is kept up to this many bytes where the rest has no room without evicting
-    /// something; what follows is kept when it is read once more. `u64::MAX` keeps everything.
+    /// A single pass over an object is kept up to this many bytes where the rest has no space without evicting
+    /// something; what follows is kept when it is read again. `u64::MAX` keeps everything.
     pub stream_bypass: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct CacheStats {
     pub stored: u64,
     /// Blocks not written because they belong to long streams.
     pub bypassed: u64,
-    /// Blocks not written for want of room.
+    /// Blocks not written for lack of space.
     pub no_room: u64,
     /// Blocks not written because the queue of writes was full.
     pub dropped: u64,
@@ -154,7 +154,7 @@ pub struct CacheStats {
 /// assert_eq!(cache.read(&object, 0, 1), [Some("chr1\n".into())]);
 /// # drop(cache);
 /// # std::fs::remove_dir_all(&folder).unwrap();
-/// # Ok::<(), seqferry_vfs::disk_cache::OpenError>(())
+/// # Ok::<(), seqferry_vfs::disk_cache::CacheOpenError>(())
 /// ```
 #[derive(Debug)]
 pub struct DiskCache {
@@ -212,7 +212,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl DiskCache {
-    /// Open or make a cache. Looks at no file in it: a thread of its own counts what is there and makes room.
+    /// Open or make a cache. Looks at no file in it: a thread of its own counts what is there and frees space.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -225,7 +225,7 @@ impl DiskCache {
         Ok(cache)
     }
 
-    /// Open a cache without a thread that makes room: for looking at it. Room is made by [`DiskCache::evict`] only.
+    /// Open a cache without a thread that frees space: for looking at it. Room is made by [`DiskCache::evict`] only.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -249,7 +249,7 @@ impl DiskCache {
         Ok(Self { shared: Arc::new(shared), evictor: None })
     }
 
-    /// Open a cache: one that makes room as it fills, or one to be checked.
+    /// Open a cache: one that frees space as it fills, or one to be checked.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -345,7 +345,7 @@ impl DiskCache {
         self.shared.pins.read()
     }
 
-    /// Count what is there and make room, as the evictor does by itself. None while another process does.
+    /// Count what is there and free space, as the evictor does by itself. None while another process does.
     pub fn evict(&self) -> io::Result<Option<EvictReport>> {
         self.shared.evict()
     }
@@ -435,7 +435,7 @@ fn is_full(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The thread that makes room. Its first pass counts what is there.
+/// The thread that frees space. Its first pass counts what is there.
 fn evictor(shared: &CacheState) {
     loop {
         let mut wanted = lock(&shared.wanted);

@@ -16,9 +16,9 @@ pub enum VfsError {
     NotFound,
     /// The inode is unknown, or the version behind it has been replaced: look the name up again.
     Stale,
-    /// A directory was asked for.
+    /// A directory was requested.
     NotADirectory,
-    /// A file was asked for.
+    /// A file was requested.
     IsADirectory,
     /// The operation does not fit the inode, such as reading the target of what is no link.
     Invalid,
@@ -28,7 +28,7 @@ pub enum VfsError {
     Exists,
     /// The directory has entries.
     NotEmpty,
-    /// There is no room left.
+    /// There is no space left.
     NoSpace,
     /// A name, or the key that it makes, is longer than the service allows.
     NameTooLong,

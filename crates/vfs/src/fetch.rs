@@ -55,7 +55,7 @@ impl OpenObject {
         Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new(), access: OnceCell::new() })
     }
 
-    /// Facts about the object that came with its bytes; None before the first answer.
+    /// Attributes of the object that came with its bytes; None before the first answer.
     pub fn meta(&self) -> Option<&ObjectMeta> {
         self.meta.get()
     }

@@ -65,7 +65,7 @@ struct Handle {
 #[derive(Debug, Default)]
 struct Objects {
     by_inode: HashMap<u64, Weak<OpenObject>>,
-    /// Facts of inodes that are open, which the tree may have forgotten, and how often each is open.
+    /// Attributes of inodes that are open, which the tree may have forgotten, and how often each is open.
     open: HashMap<u64, (u32, Attributes)>,
     /// Size at which dead entries are looked for.
     full: usize,
@@ -112,7 +112,7 @@ impl FileSystem {
         lock(&self.handles).len()
     }
 
-    /// Facts about an inode. Those of an open file stay available when its name has gone.
+    /// Attributes of an inode. Those of an open file stay available when its name has gone.
     ///
     /// # Errors
     /// `Stale` for an unknown inode.
@@ -126,7 +126,7 @@ impl FileSystem {
         })
     }
 
-    /// Facts about an inode, with those that its object states.
+    /// Attributes of an inode, with those that its object states.
     ///
     /// # Errors
     /// `Stale` for an unknown inode; else why the service did not answer.

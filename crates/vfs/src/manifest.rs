@@ -108,7 +108,7 @@ impl Default for ManifestTime {
     }
 }
 
-/// Facts about an object that the manifest names.
+/// Attributes of an object that the manifest names.
 #[derive(Debug)]
 struct ManifestEntry {
     size: u64,
@@ -279,7 +279,7 @@ impl Source for ManifestSource {
                     Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => return Err(error),
                     Err(_) => None,
                 };
-                // What another version states, or one that cannot be read, is nothing about this one.
+                // A statement about another version, or an unreadable one, does not apply.
                 let found = found.filter(|found| found.etag == *named.etag && found.size == named.size);
                 Ok(ObjectMeta {
                     size: named.size,

@@ -2,7 +2,8 @@
 //!
 //! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in
 //! order and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict
-//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
+//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always
+//! continue.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ pub struct Pool {
     blocks: Mutex<BlockTable>,
 }
 
-/// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is given up.
+/// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is abandoned.
 struct WaitGuard<'a>(&'a AtomicU64, u64);
 
 impl Drop for WaitGuard<'_> {
@@ -148,7 +149,7 @@ impl Pool {
         drop(evicted);
     }
 
-    /// Make room for all waiting reads. Called when a read begins to wait, and when a block has come, which can be
+    /// Make space for all waiting reads. Called when a read begins to wait, and when a block has come, which can be
     /// evicted.
     pub(crate) fn serve_waiting(&self) {
         let waiting = self.waiting.load(Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! missing blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead
 //! of each by as much as proved useful. A handle at rest holds no memory of the pool.
 
-mod cursor;
+mod read_ahead;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,8 +21,8 @@ use crate::in_flight::{FetchError, FetchGuard, FetchWaiter};
 use crate::pool::{BlockSlot, BlockTable, Pool, PoolUse};
 use crate::source::{BlockTier, Source, TierUse, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
-pub(crate) use cursor::Pattern;
-use cursor::{Cursors, ReadStep};
+pub(crate) use read_ahead::Pattern;
+use read_ahead::{Cursors, ReadStep};
 
 /// Share of the memory that one object may take that is fetched as a whole.
 const WHOLE_SHARE: u64 = 2;
@@ -34,7 +34,7 @@ const WHOLE_RANGE: usize = 64;
 /// Objects up to this size are fetched whole with the first read: one request.
 pub const WHOLE_OBJECT: u64 = 1 << 20;
 
-/// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read went on.
+/// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read continued.
 const ROUNDS: u32 = 1000;
 
 /// Reads objects in blocks.
@@ -55,7 +55,7 @@ pub struct ReadStats {
     pub bytes_fetched: u64,
     /// GET requests.
     pub requests: u64,
-    /// Blocks that were in memory when they were asked for.
+    /// Blocks that were in memory when they were requested.
     pub block_hits: u64,
     /// Blocks that had to be waited for.
     pub block_misses: u64,
@@ -360,7 +360,7 @@ impl Reader {
         Ok(guards)
     }
 
-    /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None
+    /// Fetch a small object that will probably be read next. The fetch continues while the returned value is kept. None
     /// where there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
@@ -368,8 +368,9 @@ impl Reader {
         Some(Prefetch { _guards: guards })
     }
 
-    /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out.
-    /// None for an object that is too large a share of the memory. The fetches go on while the returned value is kept.
+    /// Fetch all of an object of which much was read, in ranges concurrently; what there is no memory for is left out.
+    /// None for an object that is too large a share of the memory. The fetches continue while the returned value is
+    /// kept.
     pub fn prefetch_whole(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
             return None;

@@ -90,7 +90,7 @@ pub struct TarFolder {
     origin: OnceLock<(u64, SystemTime)>,
     /// Bytes of members that were requested so far.
     requested: AtomicU64,
-    /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no room for it.
+    /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no space for it.
     whole: OnceLock<Option<Prefetch>>,
 }
 
@@ -155,7 +155,7 @@ impl TarFolders {
     }
 
     /// The members of an archive. The first call reads the list; calls at the same time wait for it, and one that is
-    /// given up leaves the work to the next.
+    /// abandoned leaves the work to the next.
     ///
     /// # Errors
     /// `BadArchive` for an object that is no sound archive; `Stale` for one that was replaced.
@@ -164,7 +164,7 @@ impl TarFolders {
     }
 
     /// Counts requested bytes of a member. Once they are a quarter of the archive the rest of it is fetched, where the
-    /// memory has room: many small requests cost more than the bytes between them.
+    /// memory has space: many small requests cost more than the bytes between them.
     pub(crate) fn note_read(&self, folder: &TarFolder, bytes: u64) {
         let size = folder.object.version.size;
         let before = folder.requested.fetch_add(bytes, Ordering::Relaxed);

@@ -78,7 +78,7 @@ impl TreeOptions {
     }
 }
 
-/// Facts about an inode.
+/// Attributes of an inode.
 ///
 /// A listing has names and sizes. The rest is a guess until [`is_known`](Self::is_known): see [`Tree::learned`].
 #[derive(Debug, Clone, PartialEq)]
@@ -118,13 +118,13 @@ pub struct Lookup {
 pub struct DirectoryEntry {
     /// Its name.
     pub name: String,
-    /// Position at which reading goes on after this entry.
+    /// Position at which reading continues after this entry.
     pub cookie: u64,
-    /// Its facts.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// Names of a directory in a row, with their facts.
+/// Names of a directory in a row, with their attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamePage {
     /// The names, in their order.
@@ -201,14 +201,14 @@ struct Directory {
     is_large: bool,
     next_cookie: u32,
     checked: HashMap<Box<str>, CheckResult>,
-    /// Directories in it that may have gone with an object that was removed then: they are asked for before they show.
+    /// Directories in it that may have gone with an object that was removed then: they are requested before they show.
     suspects: HashMap<Box<str>, Instant>,
     /// A listing under way.
     listing: Option<watch::Receiver<ListingProgress>>,
     used: u64,
     /// The directory in it that a walk would read next, and how many came as expected.
     walk: (Option<Box<str>>, u32),
-    /// Allows the flat listing that has brought this directory to go on, once it is read.
+    /// Allows the flat listing that has brought this directory to continue, once it is read.
     credit: Option<Arc<Semaphore>>,
 }
 
@@ -285,7 +285,7 @@ impl Tree {
         Some(Lookup { attributes, valid })
     }
 
-    /// Facts about an inode.
+    /// Attributes of an inode.
     ///
     /// # Errors
     /// `Stale` when the tree no longer knows it.
@@ -534,7 +534,7 @@ impl State {
         Some(snapshot.newest).filter(|newest| *newest > 0.0)
     }
 
-    /// Directory, name and facts of a file or link.
+    /// Directory, name and attributes of a file or link.
     fn file(&self, inode: u64) -> Result<(u32, String, NameFacts)> {
         match self.places.get(&inode).ok_or(VfsError::Stale)? {
             InodeLocation::Directory(_) => Err(VfsError::IsADirectory),

@@ -67,9 +67,9 @@ impl IndexWriter {
 /// ```
 /// use seqferry_archive::index::{IndexHead, Index, IndexLimits, TarIdentity, build_from_stream};
 /// use seqferry_archive::ReadOptions;
-/// use seqferry_archive::write::{Entry, Layout};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
 ///
-/// let tar = Layout::plan(&[Entry::file("a", 3)])?.assemble(|_| b"abc".to_vec());
+/// let tar = Layout::plan(&[ArchiveEntry::file("a", 3)])?.assemble(|_| b"abc".to_vec());
 /// let identity = TarIdentity { size: tar.len() as u64, etag: Some("1234".into()), ..TarIdentity::default() };
 /// let head = IndexHead::new("example", identity.clone(), None);
 ///
@@ -122,7 +122,7 @@ impl IndexBuilder {
         self.bytes.extend_from_slice(&line);
     }
 
-    /// The lines since the last call, for a caller that stores them while the scan goes on.
+    /// The lines since the last call, for a caller that stores them while the scan continues.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

@@ -13,7 +13,7 @@ pub enum IndexMatch {
     /// A copy of the tar: its size and a checksum of all bytes are the same.
     Contents,
     /// An object of the same size with nothing else to compare. Parse the headers of [`spot_checks`] before use, then
-    /// write the head anew.
+    /// write the head again.
     Unproven,
     /// Another tar: its size or a checksum differs.
     Different,

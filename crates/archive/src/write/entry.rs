@@ -26,9 +26,9 @@ pub enum EntryKind {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::Entry;
+/// use seqferry_archive::write::ArchiveEntry;
 ///
-/// let mut entry = Entry::file("run42/sample.bam", 12 << 30);
+/// let mut entry = ArchiveEntry::file("run42/sample.bam", 12 << 30);
 /// entry.mtime = 1_700_000_000;
 /// // More than 8 GiB: one PAX header and its record come before the header proper.
 /// assert_eq!(entry.header_bytes().len(), 3 * 512);

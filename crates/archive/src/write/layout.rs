@@ -114,15 +114,15 @@ impl std::error::Error for LayoutError {}
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout, Piece};
+/// use seqferry_archive::write::{ArchiveEntry, Layout, ArchivePiece};
 ///
-/// let entries = [Entry::file("a", 600), Entry::file("b", 1)];
+/// let entries = [ArchiveEntry::file("a", 600), ArchiveEntry::file("b", 1)];
 /// let layout = Layout::plan(&entries)?;
 /// assert_eq!((layout.placement(1).header, layout.placement(1).data), (1536, 2048));
 /// assert_eq!(layout.total(), 2048 + 512 + 1024);
 /// // Any range can be assembled by itself, for example as one part of an upload.
-/// let pieces: Vec<Piece> = layout.pieces(1000..1100).collect();
-/// assert_eq!(pieces, [Piece::Contents { member: 0, range: 488..588 }]);
+/// let pieces: Vec<ArchivePiece> = layout.pieces(1000..1100).collect();
+/// assert_eq!(pieces, [ArchivePiece::Contents { member: 0, range: 488..588 }]);
 /// # Ok::<(), seqferry_archive::write::LayoutError>(())
 /// ```
 #[derive(Debug)]

@@ -189,7 +189,7 @@ pub(crate) fn cases() -> Vec<Case> {
             .end(),
         fault!(ArchiveFault::SizeOfNonFile { .. }),
     );
-    // What belongs to no member, and folders of incremental archives.
+    // Entries that belong to no member, and folders of incremental archives.
     add("a label", tar().head(Head::new(b"LABEL", b'V', 0).gnu()).file("a", b"1").end(), members(vec![("a", 1)]));
     add(
         "a label of a blank size",

@@ -140,7 +140,7 @@ proptest! {
         }
         let options = ReadOptions { lenient_sizes: lenient, missing_end: lenient, concatenated: lenient, ..ReadOptions::default() };
 
-        // `read` asserts that no byte beyond the archive is asked for, and that all ways to read agree.
+        // `read` asserts that no byte beyond the archive is requested, and that all ways to read agree.
         let Ok(found) = read(&tar, &options) else { return Ok(()) };
 
         let mut end = 0;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use seqferry_store::priority::{Priority, PriorityMap};
 
-use super::control::{LimiterControl, StartDecision, reserve};
+use super::limiter_control::{LimiterControl, StartDecision, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
-use super::shares::PriorityShares;
+use super::priority_shares::PriorityShares;
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
 use super::{AccessKind, FlowId, PermitRequest, RequestOutcome};
@@ -129,7 +129,7 @@ impl<W> PrefixLimiter<W> {
         }
     }
 
-    /// True when a bulk request goes before interactive ones here: bulk work is owed a start, waits and has room.
+    /// True when a bulk request goes before interactive ones here: bulk work is owed a start, waits and has space.
     fn is_turn_of_bulk(&self, now: Duration, interactive_present: bool) -> bool {
         self.in_flight.owes_bulk(1)
             && !self.waiting[Priority::Bulk].is_empty()
@@ -238,7 +238,7 @@ impl<W> PrefixLimiters<W> {
         self.nameless[limiter.access as usize].add(&counted);
     }
 
-    /// Records that a waiter at this limiter has given up.
+    /// Records that a waiter at this limiter has abandoned.
     pub(super) fn abandon(&mut self, id: u64) {
         let gone = self.gone;
         let Some(limiter) = self.find(id) else { return };

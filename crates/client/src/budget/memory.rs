@@ -11,7 +11,7 @@ use seqferry_store::priority::{BULK_SHARE, Priority, PriorityMap};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::shares::PriorityShares;
+use super::priority_shares::PriorityShares;
 use super::stats::LatencyHistogram;
 
 /// Divisor of the reserve: bulk work leaves 1/4 to interactive work that is present ...

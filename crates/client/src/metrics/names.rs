@@ -7,7 +7,7 @@
 /// Type of a metric: it says how the values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Grows, or begins anew.
+    /// Grows, or begins again.
     Counter,
     /// Goes up and down.
     Gauge,

@@ -153,7 +153,7 @@ impl UploadSession {
     ///
     /// # Errors
     /// Errors as of [`UploadSession::put_part`]; class [`ErrorClass::Precondition`](seqferry_store::ErrorClass) when
-    /// the source is another version by now.
+    /// the source is another version meanwhile.
     pub async fn copy_part(&self, source: &PinnedObject, reserved: ReservedCopy) -> Result<WrittenPart, RequestError> {
         let ReservedCopy { number, range, permit } = reserved;
         // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first
@@ -162,7 +162,7 @@ impl UploadSession {
         let safe = || self.plain_etags.load(Ordering::Relaxed) && !quirks.changing_part_etags();
         let spec = self.copy_spec(range).hedge_if(&safe);
         let upload_id = self.upload_id();
-        // What the first answer said of this part; a second one that says something else is a lesson.
+        // The checksum that the first answer stated of this part; a different one in a second answer reveals a quirk.
         let first_etag = Arc::new(OnceLock::new());
         let send = |store: Arc<dyn ObjectStore>| {
             let (source, upload_id) = (source.clone(), upload_id.clone());
@@ -177,7 +177,7 @@ impl UploadSession {
             });
             join_request(sent, "UploadPartCopy")
         };
-        // The pin of the source holds for a part that is found as for the one that was asked for.
+        // The pin of the source holds for a part that is found as for the one that was requested.
         let unsent = Digests::default();
         let look = || self.find_part(number, range.len(), &unsent, ListingPatience::Once);
         let copied = match self.client.call_looking(spec, permit, &self.retry_context, send, look).await {

@@ -1,4 +1,4 @@
-//! Places for clients of the control: those that wait for long, or that send nothing, keep no other one out.
+//! Limits on clients of the control socket: slow clients, and clients that send nothing, do not block the others.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

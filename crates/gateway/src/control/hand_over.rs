@@ -1,6 +1,7 @@
-//! The cache of a mount that was unmounted, and whose process still uploads from it: a new mount asks for it.
+//! Handover of the cache of an unmounted folder whose process still uploads: a new mount of the same source asks that
+//! process to exit.
 //!
-//! The journal keeps everything, so that the process may end at any time. A gateway that serves gives nothing up.
+//! The process may exit at any time, since the journal holds everything. A gateway that serves a share refuses.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Requests of commands, and their answers.
+//! Control requests and their replies.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -310,7 +310,7 @@ impl GatewayControl {
                 let Some(writable) = &share.writable else {
                     return Err(format!("the share /{} is read-only: nothing of it waits", share.name));
                 };
-                // Where the bucket does not answer, what waits is known all the same.
+                // Where the bucket does not answer, the waiting files are still known.
                 if let Ok(Err(error @ (FileError::NotFound | FileError::Stale))) =
                     tokio::time::timeout(BUCKET_TIMEOUT, share.find(below)).await
                 {
@@ -330,7 +330,7 @@ impl GatewayControl {
         }
         loop {
             if let Some(end) = flush_result(&look()) {
-                // What has gone is recorded immediately. What could not be kept for it is tried again in its time.
+                // Outcomes of finished uploads are batched immediately. A failed batch is repeated later.
                 let _frozen = self.freeze().await;
                 return Ok(end);
             }

@@ -1,4 +1,4 @@
-//! Requests of the process that puts batches on record.
+//! Control requests about upload batches, sent by the process that records them as transfers.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The file of a table of names. It is no larger than twice the names that the table holds, and some more.
 //!
-//! A disk that takes no more is no reason to serve nothing: the table goes on in memory, and is written anew when the
-//! disk takes it again. Until then [`TableFile::is_behind`], and no assignment counts as synced.
+//! A disk that takes no more is no reason to serve nothing: the table continues in memory, and is written again when
+//! the disk takes it again. Until then [`TableFile::is_behind`], and no assignment counts as synced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::journal::is_full;
 
-/// Records beyond twice the names of the table after which the file is written anew.
+/// Records beyond twice the names of the table after which the file is written again.
 const SPARE_RECORDS: usize = 1024;
-/// Time between two attempts to write the file anew, where nothing waits for it.
+/// Time between two attempts to write the file again, where nothing waits for it.
 const REWRITE_PAUSE: Duration = Duration::from_mins(1);
 
 /// Records to be appended.
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl TableFile {
-    /// The file of these records, which end at an offset. What follows is cut off.
+    /// The file of these records, which end at an offset. The file is truncated there.
     ///
     /// # Errors
     /// When it cannot be written for another reason than that the disk is full.
@@ -129,14 +129,14 @@ impl TableFile {
         self.behind_since.is_some()
     }
 
-    /// True when the file is to be written anew, for a table of this many names: records are missing in it, and were so
-    /// for a while, or most of it counts no more.
+    /// True when the file is to be written again, for a table of this many names: records are missing in it, and were
+    /// so for a while, or most of it counts no more.
     pub(super) fn is_due(&self, names: usize) -> bool {
         self.behind_since.is_some_and(|since| since.elapsed() >= REWRITE_PAUSE)
             || self.records > 2 * names + SPARE_RECORDS
     }
 
-    /// Write the file anew. The old one stays until the new one is on the disk.
+    /// Write the file again. The old one stays until the new one is on the disk.
     pub(super) fn replace(&mut self, records: &RecordBuffer) -> io::Result<()> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".new");
@@ -152,7 +152,7 @@ impl TableFile {
                 Ok(())
             }
             Err(error) => {
-                // It takes up room that is missing.
+                // It occupies space that is missing.
                 let _left = fs::remove_file(&new);
                 if self.is_behind() {
                     self.fall_behind(&error);

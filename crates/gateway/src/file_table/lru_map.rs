@@ -1,4 +1,4 @@
-//! A map that forgets what was not used for long when it holds too much.
+//! A map with a bounded number of entries: about half of them, the least recently used, are dropped when it is full.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -61,7 +61,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     }
 }
 
-/// True for an error of a disk that has no room, or may not be written now.
+/// True for an error of a disk that has no space, or may not be written now.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)

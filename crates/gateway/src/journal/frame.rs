@@ -100,7 +100,7 @@ impl JournalFileHeader {
     }
 }
 
-/// Records that are written and synced together, with room for the head before them.
+/// Records that are written and synced together, with space for the head before them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RecordGroup {
     bytes: Vec<u8>,

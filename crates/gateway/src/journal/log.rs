@@ -164,7 +164,7 @@ fn deliver(
 }
 
 impl<D: Disk> SegmentLog<D> {
-    /// Read the journal of a folder, or begin one in an empty folder. What a crash left behind is removed.
+    /// Read the journal of a folder, or begin one in an empty folder. Leftovers of a crash are removed.
     pub(super) fn open(
         disk: D,
         mut replay: impl FnMut(&[u8]) -> Result<(), String>,
@@ -218,7 +218,7 @@ impl<D: Disk> SegmentLog<D> {
         Ok((log, total))
     }
 
-    /// Read a segment that there is. The last one is written anew up to its torn end.
+    /// Read a segment that there is. The last one is written again up to its torn end.
     fn continued(
         disk: &D,
         name: &str,
@@ -245,7 +245,7 @@ impl<D: Disk> SegmentLog<D> {
         Ok((log, torn))
     }
 
-    /// Write the segment anew. A killed process may have written what it did not sync, and after a failed sync the
+    /// Write the segment again. A killed process may have written what it did not sync, and after a failed sync the
     /// system shows bytes that it never brings to the disk: what was read counts from now on.
     fn rewrite(&mut self, name: &str) -> io::Result<()> {
         let new = name.to_owned() + NEW;
@@ -274,8 +274,8 @@ impl<D: Disk> SegmentLog<D> {
         Ok(file)
     }
 
-    /// Write the same bytes in the place of those that were read, which needs no room. All groups but the last one were
-    /// synced before, so that a loss of power meanwhile leaves what a torn end is.
+    /// Write the same bytes in the place of those that were read, which needs no space. All groups but the last one
+    /// were synced before, so that a loss of power meanwhile leaves what a torn end is.
     fn rewrite_in_place(&mut self) -> io::Result<()> {
         self.disk.set_length(&self.file, self.length)?;
         self.pieces(|at, piece| self.disk.write_at(&self.file, at, piece))?;
@@ -360,7 +360,7 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Go on in a new segment. The result writes the checkpoint that stands for all records before it. Where a file
-    /// cannot be made, as on a full disk, the log goes on in its segment.
+    /// cannot be made, as on a full disk, the log continues in its segment.
     pub(super) fn rotate(&mut self) -> Result<CheckpointWriter<D>, JournalError> {
         if self.is_broken {
             return Err(broken());
@@ -382,7 +382,7 @@ impl<D: Disk> SegmentLog<D> {
         let (file, new) = make(&self.disk, &header).map_err(|error| self.not_rotated(segment, error))?;
         self.disk.sync(&file).map_err(|error| self.not_rotated(segment, error))?;
         self.disk.rename(&new, new.trim_end_matches(NEW)).map_err(|error| self.not_rotated(segment, error))?;
-        // From here on the new segment may be on the disk: the old one must not go on.
+        // From here on the new segment may be on the disk: the old one must not continue.
         self.guarded(|log| {
             log.disk.sync_names().map_err(failed("syncing", "the folder"))?;
             (log.file, log.header, log.length) = (file, header, HEADER as u64);
@@ -391,7 +391,7 @@ impl<D: Disk> SegmentLog<D> {
         })
     }
 
-    /// Remove what a rotation has made that cannot go on.
+    /// Remove what a rotation has made that cannot continue.
     fn not_rotated(&self, segment: u64, error: io::Error) -> JournalError {
         let name = name_of(JournalFileKind::Log, segment);
         // Made again by the next rotation, and removed at the next start.
@@ -423,7 +423,7 @@ impl<D: Disk> CheckpointWriter<D> {
     /// Add a record.
     ///
     /// # Errors
-    /// When it cannot be written. The journal goes on without the checkpoint.
+    /// When it cannot be written. The journal continues without the checkpoint.
     pub fn add(&mut self, record: &[u8]) -> Result<(), JournalError> {
         super::check_size(record)?;
         if self.group.len() > 0 && self.group.len() + record.len() > PIECE {
@@ -459,7 +459,7 @@ impl<D: Disk> CheckpointWriter<D> {
 }
 
 impl<D: Disk> Drop for CheckpointWriter<D> {
-    /// Removes the file of a checkpoint that was not finished: it takes up no room.
+    /// Removes the file of a checkpoint that was not finished: it takes up no space.
     fn drop(&mut self) {
         if !self.is_finished {
             // Removed at the next start.

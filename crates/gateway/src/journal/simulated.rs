@@ -163,7 +163,7 @@ impl SimulatedDisk {
         self.with(next)
     }
 
-    /// Change a byte of a file for good.
+    /// Change a byte of a file permanently.
     pub(crate) fn damage(&self, name: &str, at: usize) {
         let mut state = self.lock();
         let file = state.names[name];

@@ -363,7 +363,7 @@ fn records_that_a_failed_sync_left_in_memory_are_written_again_before_they_count
         disk.fail(&[DiskStep::Sync]);
         log.write(group(log.next(), &[vec![b'b'; 3 * SECTOR]])).unwrap_err();
         disk.fail(&[]);
-        // The next process reads what the system shows, and goes on behind it.
+        // The next process reads what the system shows, and continues behind it.
         let mut random = fastrand::Rng::with_seed(7);
         let disk = disk.restarted(&mut random, false);
         let (mut log, found, _) = open(&disk).unwrap();

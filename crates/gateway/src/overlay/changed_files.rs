@@ -1,5 +1,4 @@
-//! Files by whether the bucket has them as they are, kept with each change: a search for work sees those that have
-//! changed, however many there are.
+//! Dirty files, indexed: a search for uploads visits only files that have changed, however many there are in all.
 
 use std::collections::BTreeSet;
 

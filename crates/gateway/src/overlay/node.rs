@@ -20,7 +20,7 @@ pub(crate) struct BaseObject {
     pub(crate) visible: u64,
 }
 
-/// Bytes of a file. What is durable survives a loss of power.
+/// Bytes of a file. Durable ranges survive a loss of power.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileData {
     pub(crate) size: u64,

@@ -22,17 +22,17 @@ pub(crate) enum Change {
     Share(String),
     /// Number of the next file that is made.
     Next(u64),
-    /// A file at its place, with all its facts.
+    /// A file at its place, with all its attributes.
     Put(Box<Node>),
     /// A file that is no more.
     Remove(u64),
     /// A name of the bucket that does not show.
     Hide { parent: u64, name: Box<str> },
-    /// An object or folder marker of the bucket that has to go, and its version.
+    /// An object or folder marker of the bucket to be removed, and its version.
     AddRemoval { path: Box<str>, etag: Box<str> },
     /// A name of the bucket that shows again.
     Show { parent: u64, name: Box<str> },
-    /// An object or folder marker that had to go has gone, or is another one by now.
+    /// An object or folder marker to be removed has gone, or has changed meanwhile.
     EndRemoval { path: Box<str> },
     /// A file is about to be written to the bucket, or its upload in parts is open.
     BeginUpload(OpenUpload),

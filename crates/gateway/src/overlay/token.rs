@@ -1,5 +1,5 @@
-//! Identity of one write to the bucket: a token that is in the journal before the first request, and its mark in the
-//! metadata of the object.
+//! Identity of one write to the bucket: a random token, in the journal before the first request, and a mark derived
+//! from it in the metadata of the object.
 
 use seqferry_store::ObjectMeta;
 use seqferry_store::checksum::hex;

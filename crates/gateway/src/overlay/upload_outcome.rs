@@ -1,4 +1,4 @@
-//! Outcomes of uploads, which stay in the journal until a batch holds them.
+//! Outcomes of uploads, which stay in the journal until an upload batch holds them.
 
 use std::net::IpAddr;
 

@@ -10,7 +10,7 @@ use crate::error::GatewayError;
 use crate::prefix_claim::{ClaimError, PrefixClaim};
 use crate::writable_share::{UploadSpec, WritableShare};
 
-/// Longest wait for uploads to be given up when the gateway stops.
+/// Longest wait for uploads to be abandoned when the gateway stops.
 const UPLOAD_GRACE: Duration = Duration::from_secs(5);
 
 /// The way of a share's files to its bucket.

@@ -113,7 +113,7 @@ async fn callers_have_the_rights_of_owner_group_and_mode() {
     };
     setting.store.put("b", "private", Bytes::from_static(b"bytes"), &attributes).await.unwrap();
     let file = setting.find("private").await.unwrap().file;
-    // What is stored with an object is known once it was opened.
+    // Stored attributes of an object are known once it was opened.
     let _opened = setting.share.read(&user(), file, 0, 1).await;
     assert_eq!(setting.share.read(&user(), file, 0, 1).await.unwrap_err(), FileError::AccessDenied);
     let owner = Caller { uid: 7, ..user() };

@@ -11,11 +11,11 @@ use crate::overlay::{Change, Overlay};
 /// Bytes of the names and values of one file: as much as Linux lists, or takes as one value.
 const FILE_BYTES: usize = 64 << 10;
 /// Bytes of memory for the attributes of all files: those of some 200,000 files that Samba has written. Where it is
-/// used up, files that the bucket has as they are lose theirs first.
+/// used up, clean files lose theirs first.
 const SHARE_BYTES: usize = 32 << 20;
 /// Bytes of them that are made free at a time, where there are so many.
 const ROOM: usize = 256 << 10;
-/// Files that lose their attributes at a time, at most: a record of the journal has room for them.
+/// Files that lose their attributes at a time, at most: a record of the journal has space for them.
 const AT_ONCE: usize = 4096;
 
 impl<D: Disk> Inner<D> {
@@ -67,7 +67,7 @@ impl<D: Disk> Inner<D> {
     }
 }
 
-/// Changes that make room for an attribute.
+/// Changes that free space for an attribute.
 ///
 /// # Errors
 /// `NoSpace` where the file, or the share, has as many bytes of attributes as it may.
@@ -182,7 +182,7 @@ mod tests {
     fn files_of_the_bucket_lose_their_attributes_first_when_there_are_too_many() {
         let mut overlay = Overlay::default();
         let value = Bytes::from(vec![1; FILE_BYTES - 64]);
-        // One less than there is room for.
+        // One less than there is space for.
         let files = SHARE_BYTES / FILE_BYTES - 1;
         for number in 0..files as u64 {
             overlay.apply(Change::Attribute { number, name: NAME.into(), value: Some(value.clone()) });

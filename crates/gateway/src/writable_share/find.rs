@@ -1,4 +1,4 @@
-//! Files by their identities and names, and directories read: the bucket with the overlay over it.
+//! Lookup of files by identity and name, and listing of directories: the bucket with the overlay on top.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -137,7 +137,7 @@ impl<D: Disk> Inner<D> {
         let Ok(found) = asked else { return Ok(()) };
         let found = found.filter(|found| found.kind == seqferry_vfs::FileKind::File);
         let replaced = self.overlay.record(|overlay| {
-            // Its object may be another one by now, without a change of the file: that of a folder that was moved.
+            // Its object may be another one meanwhile, without a change of the file: that of a folder that was moved.
             let is_same = |node: &Node| node.changed == changed && node.base.as_ref() == Some(&base) && is_clean(node);
             let is_sent = overlay.uploads().contains_key(&number);
             let node = overlay.node(number).filter(|node| is_same(node) && !is_sent);
@@ -224,7 +224,7 @@ impl<D: Disk> Inner<D> {
         Err(FileError::TryLater)
     }
 
-    /// The bucket's entry for a name of a directory, with its facts.
+    /// The bucket's entry for a name of a directory, with its attributes.
     async fn walk_in(&self, parent: u64, name: &str, path: &str) -> Result<seqferry_vfs::Attributes> {
         let found = self.walk(path).await?;
         let file = self.overlay.read(|overlay| overlay.bucket_file(&self.file_table, parent, name));
@@ -253,14 +253,14 @@ impl<D: Disk> Inner<D> {
         NodeGuard { number, _lock: self.lock_of(number) }
     }
 
-    /// Facts about a file of the bucket that was made or changed here, while the bucket has it as it was then.
+    /// Attributes of a file of the bucket that was made or changed here, while the bucket has it as it was then.
     fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<AssignedFacts>> {
         let facts = self.file_table.place(number)?.assigned?;
         let version = self.files.tree().version(found.inode).ok()?;
         matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag) == facts.version).then_some(facts)
     }
 
-    /// Facts about a file of the bucket.
+    /// Attributes of a file of the bucket.
     fn shown(&self, file: FileId, found: &seqferry_vfs::Attributes) -> Attributes {
         let shown = Attributes { file, ..self.defaults.attributes(file.number, found) };
         let Some(facts) = self.assigned(file.number, found) else { return shown };
@@ -275,7 +275,7 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// Facts about the file of a name.
+    /// Attributes of the file of a name.
     pub(super) fn facts(&self, overlay: &Overlay, child: &ChildEntry) -> Option<Attributes> {
         match child {
             ChildEntry::Absent => None,
@@ -284,14 +284,14 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// Give a node the facts of another version of its object.
+    /// Give a node the attributes of another version of its object.
     pub(super) fn take_facts(&self, node: &mut Node, found: &seqferry_vfs::Attributes) {
         let shown = self.defaults.attributes(node.file.number, found);
         (node.mode, node.uid, node.gid) = (shown.mode, shown.uid, shown.gid);
         (node.modified, node.stated) = (nanoseconds(shown.modified), stated(found));
     }
 
-    /// Give a folder the facts of its marker that were not stated here.
+    /// Give a folder the attributes of its marker that were not stated here.
     pub(super) fn take_unstated(&self, node: &mut Node, marker: &seqferry_vfs::Attributes) {
         let shown = self.defaults.attributes(node.file.number, marker);
         let is_new = |bit: u8, is_stated: bool| is_stated && node.stated & bit == 0;
@@ -382,7 +382,7 @@ impl<D: Disk> Inner<D> {
         let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
         let mut child = self.child(&parent, name).await?;
         if let ChildEntry::Node(NodeGuard { number, .. }) = child {
-            // The bucket may have another version of it by now.
+            // The bucket may have another version of it meanwhile.
             self.follow(number).await?;
             child = self.child(&parent, name).await?;
         }
@@ -432,7 +432,7 @@ impl<D: Disk> Inner<D> {
             Ok(_) | Err(FileError::Stale) => return Ok(nothing),
             Err(error) => return Err(error),
         };
-        // Names show while the bucket does not answer; their facts are asked for one by one.
+        // Names show while the bucket does not answer; their attributes are requested one by one.
         let facts = if self.outage.is_recent() { EntryDetail::Names } else { facts };
         within_call_timeout(read_page(&self.files, found.inode, (after, most), facts)).await
     }

@@ -1,4 +1,4 @@
-//! State of a writable share for people: what waits and fails, by share, by folder and by path.
+//! Status of a writable share for people: waiting and failing files, by share, folder and path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct WriteStatus {
     /// Files, links and folders that the bucket does not have as the share shows them, and their bytes.
     pub(crate) dirty_files: usize,
     pub(crate) dirty_bytes: u64,
-    /// Objects that were removed or renamed here and have to go.
+    /// Objects that were removed or renamed here and must be removed from the bucket.
     pub(crate) removals: usize,
     /// The file that was left alone for longest of those.
     pub(crate) oldest: Option<OldestFile>,
@@ -83,7 +83,7 @@ pub(crate) struct WaitingMarker {
 /// Rest of a flush.
 #[derive(Debug, Default)]
 pub(crate) struct FlushCounts {
-    /// Files that are not in the bucket as they were when it came, and objects that have to go since before.
+    /// Files that are not in the bucket as they were when it came, and objects that were to be removed before.
     pub(crate) waiting: usize,
     /// Those of them that wait after a failure, or for a file that failed.
     pub(crate) stuck: usize,
@@ -133,8 +133,8 @@ impl<D: Disk> WritableShare<D> {
     /// The state of the share. Reads no more than memory and the room of the disk.
     pub(crate) async fn write_status(&self) -> WriteStatus {
         let inner = &self.0;
-        let look = inner.control.look();
-        let mut status = inner.overlay.read(|overlay| self.counted(overlay, &look));
+        let snapshot = inner.control.snapshot();
+        let mut status = inner.overlay.read(|overlay| self.counted(overlay, &snapshot));
         let (uploaded_bytes, bytes_per_second) = inner.control.bytes();
         status.conflicts = inner.control.conflicts();
         status.uploaded_files = inner.control.files();
@@ -150,7 +150,7 @@ impl<D: Disk> WritableShare<D> {
         status
     }
 
-    fn counted(&self, overlay: &Overlay, look: &UploadSnapshot) -> WriteStatus {
+    fn counted(&self, overlay: &Overlay, snapshot: &UploadSnapshot) -> WriteStatus {
         let mut status = WriteStatus { removals: overlay.pending_removals().len(), ..WriteStatus::default() };
         let mut oldest: Option<&Node> = None;
         for node in overlay.nodes() {
@@ -170,20 +170,20 @@ impl<D: Disk> WritableShare<D> {
             path: self.path(overlay, node.file.number),
             age_seconds: seconds_since(system_time(node.changed)),
         });
-        status.uploading_files = look.running.len();
-        status.uploading = look.running.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
+        status.uploading_files = snapshot.running.len();
+        status.uploading = snapshot.running.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
         status.uploading.sort_unstable();
-        status.failing_files = look.files.len() + look.keys.len();
-        let files = look.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
-        let keys = look.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
+        status.failing_files = snapshot.files.len() + snapshot.keys.len();
+        let files = snapshot.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
+        let keys = snapshot.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
         status.failing = files.chain(keys).take(NAMED).collect();
         status.failing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        let held = look.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
+        let held = snapshot.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
         status.held = held
             .map(|(number, other)| WaitingMarker {
                 path: self.path(overlay, *number),
                 waits_for: self.path(overlay, *other),
-                cause: look.files.get(other).map(|failure| failure.text.clone()),
+                cause: snapshot.files.get(other).map(|failure| failure.text.clone()),
             })
             .collect();
         status.held.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -205,13 +205,13 @@ impl<D: Disk> WritableShare<D> {
 
     /// The rest of a flush.
     pub(crate) fn left(&self, scope: &FlushScope) -> FlushCounts {
-        let (look, file_table) = (self.0.control.look(), &self.0.file_table);
+        let (snapshot, file_table) = (self.0.control.snapshot(), &self.0.file_table);
         self.0.overlay.read(|overlay| {
-            let rest = scope.rest(overlay, file_table);
-            let (waiting, stuck) = (rest.files.len() + rest.keys.len(), rest.stuck(overlay, file_table, &look));
+            let rest = scope.remaining(overlay, file_table);
+            let (waiting, stuck) = (rest.files.len() + rest.keys.len(), rest.stuck(overlay, file_table, &snapshot));
             let files =
-                rest.files.iter().filter_map(|number| Some((self.path(overlay, *number), look.files.get(number)?)));
-            let keys = rest.keys.iter().filter_map(|key| Some((key.to_string(), look.keys.get(key)?)));
+                rest.files.iter().filter_map(|number| Some((self.path(overlay, *number), snapshot.files.get(number)?)));
+            let keys = rest.keys.iter().filter_map(|key| Some((key.to_string(), snapshot.keys.get(key)?)));
             let failing = files.chain(keys).take(NAMED).map(|(path, failure)| failing(path, failure)).collect();
             FlushCounts { waiting, stuck, failing }
         })
@@ -230,17 +230,17 @@ impl<D: Disk> WritableShare<D> {
     /// Files and removals to be done before the share is drained.
     pub(crate) fn drain_remainder(&self) -> FlushCounts {
         let mut left = self.left(&FlushScope::everything());
-        let look = self.0.control.look();
+        let snapshot = self.0.control.snapshot();
         left.waiting += self.0.overlay.read(|overlay| overlay.pending_removals().len());
-        left.stuck += look.keys.len();
+        left.stuck += snapshot.keys.len();
         let room = NAMED.saturating_sub(left.failing.len());
-        left.failing.extend(look.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));
+        left.failing.extend(snapshot.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));
         left
     }
 
     /// Files that wait in a folder, by the number of the file or folder in it.
     pub(crate) fn states_in(&self, folder: u64) -> HashMap<u64, NameState> {
-        let look = self.0.control.look();
+        let snapshot = self.0.control.snapshot();
         let file_table = &self.0.file_table;
         self.0.overlay.read(|overlay| {
             let mut states: HashMap<u64, NameState> = HashMap::new();
@@ -260,9 +260,9 @@ impl<D: Disk> WritableShare<D> {
                 let state = states.entry(child).or_default();
                 if is_ignored {
                     state.ignored += 1;
-                } else if look.files.contains_key(&number) {
+                } else if snapshot.files.contains_key(&number) {
                     state.failing += 1;
-                } else if look.running.contains_key(&number) {
+                } else if snapshot.running.contains_key(&number) {
                     state.uploading += 1;
                 } else if matches!(node.content, NodeContent::File(_) | NodeContent::Link(_)) || number == child {
                     state.waiting += 1;

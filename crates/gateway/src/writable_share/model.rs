@@ -328,7 +328,7 @@ pub(super) fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Model
     model.len() == seen.len() && model.iter().all(is_same)
 }
 
-/// The model after a crash. What was killed has left bytes that are not on the disk, and that a loss of power may take
+/// The model after a crash. A killed process has left bytes that are not on the disk, and that a loss of power may take
 /// until they are committed.
 pub(super) fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
     for (path, item) in seen {

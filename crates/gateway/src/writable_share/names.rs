@@ -1,4 +1,4 @@
-//! Names that are made, removed and renamed: one record of the journal each.
+//! Changes of names: create, remove and rename. Each is one record of the journal.
 
 use bytes::Bytes;
 use seqferry_nfs::{
@@ -106,7 +106,7 @@ impl<D: Disk> Inner<D> {
         match how {
             CreateMode::Exclusive(mine) if number == Some(mine) => {
                 // The first call may still wait for the disk.
-                self.overlay.settled().await?;
+                self.overlay.wait_until_durable().await?;
                 Ok(CreateResult { attributes, directory })
             }
             CreateMode::Unchecked(set) if attributes.kind == FileKind::File => {

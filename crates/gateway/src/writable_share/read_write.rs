@@ -1,4 +1,7 @@
-//! Bytes of files: read from the data file and from the object below, written, committed, and cut off.
+//! Contents of files: READ, WRITE, COMMIT and truncation. This is where a write is acknowledged.
+//!
+//! A write goes to the data file. A stable write, or a COMMIT, syncs the data file and then the journal record of its
+//! ranges; the call returns after that. Ranges that were not written here are read from the object below.
 
 use bytes::{Bytes, BytesMut};
 use seqferry_nfs::{
@@ -359,8 +362,8 @@ impl<D: Disk> Inner<D> {
             Ok::<_, FileError>((std::mem::take(&mut data.unsynced), data.size, attributes))
         })?;
         if pending.is_empty() && !self.data.is_left(number) {
-            // What another call has recorded may not be on the disk yet.
-            self.overlay.settled().await?;
+            // A record of another call may not be on the disk yet.
+            self.overlay.wait_until_durable().await?;
             return Ok(attributes);
         }
         self.blocking(move |data| data.sync(number)).await.map_err(|error| self.fail(&error))?;
@@ -372,7 +375,7 @@ impl<D: Disk> Inner<D> {
             join_gaps(data);
             Ok((vec![Change::Put(Box::new(node))], ()))
         });
-        // What was not recorded is committed by the next call, if the journal takes anything then.
+        // The next call commits the bytes that have no record, if the journal works then.
         recorded.await.inspect_err(|_| self.give_back(number, &pending))?;
         Ok(attributes)
     }
@@ -435,7 +438,7 @@ impl<D: Disk> Inner<D> {
         let (before, after) = changed.await?;
         if let Some(size) = set.size {
             let number = file.number;
-            // What is behind the end counts for nothing: it only takes up room.
+            // Bytes behind the end are unused and only occupy space.
             let _kept = self.blocking(move |data| data.cut(number, size)).await;
         }
         drop(alone);

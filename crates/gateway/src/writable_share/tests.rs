@@ -18,7 +18,7 @@ pub(super) struct Setting {
     pub(super) store: Arc<MemoryStore>,
     pub(super) file_table: FileTable,
     pub(super) bounds: ShareLimits,
-    /// The store as it is asked for names and bytes.
+    /// The store that names and bytes are requested from.
     pub(super) asked: Arc<FaultStore>,
     pub(super) source: Arc<StoreSource>,
     pub(super) share: WritableShare<SimulatedDisk>,
@@ -226,7 +226,7 @@ async fn what_was_committed_is_there_after_a_loss_of_power_and_what_was_not_is_t
 
 #[tokio::test]
 async fn bytes_that_were_shown_after_a_kill_are_not_taken_back_by_a_loss_of_power() {
-    // What a loss of power takes is chosen at random.
+    // The effect of a power loss is random.
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
         let setting = Setting::new(&[]).await;

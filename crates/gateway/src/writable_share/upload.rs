@@ -1,9 +1,9 @@
 //! Upload of a share to its bucket: one version of an object for each file that was left alone for a while.
 //!
-//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time. One whose writer waits for room on the
-//!    disk is not left alone: it goes while half-written only where nothing else can make room.
+//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time. One whose writer waits for space on
+//!    the disk is not left alone: it goes while half-written only where nothing else can free space.
 //! 2. **Freeze**: its generation is its `changed`. Bytes are read for an upload only while that is the same; else the
-//!    upload is given up, and begins again when the file has settled.
+//!    upload is abandoned, and begins again when the file has settled.
 //! 3. **Upload** ([`send`]): one request, or parts, whose upload is in the journal before its first part. The write has
 //!    the condition that the bucket still has what it had.
 //! 4. **Clean** ([`finish`]): the file is that object from now on, under its number, if its generation is the same.
@@ -51,7 +51,7 @@ use schedule::{Schedule, SettleTracker};
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
 const AT_ONCE: usize = 16;
-/// Files that are planned at a time: the plan is made anew when they have begun.
+/// Files that are planned at a time: the plan is made again when they have begun.
 const PLANNED: usize = 1024;
 /// Longest interval between checks for work.
 const LOOK: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ pub struct UploadSpec {
 /// Reason why work was not done.
 #[derive(Debug)]
 enum UploadError {
-    /// The file is another one by now: it is checked again.
+    /// The file has changed meanwhile: it is checked again.
     Superseded,
     /// The share stops.
     Stopped,
@@ -175,7 +175,7 @@ impl<D: Disk> Uploader<D> {
                         schedule.end(&work, done);
                     }
                 }
-                () = tokio::time::sleep(self.look()) => {}
+                () = tokio::time::sleep(self.poll_interval()) => {}
             }
         }
     }
@@ -188,7 +188,7 @@ impl<D: Disk> Uploader<D> {
         if self.inner.control.take_retry_request() {
             schedule.retry_now();
         }
-        if schedule.needs_plan(self.look()) {
+        if schedule.needs_plan(self.poll_interval()) {
             self.plan(schedule);
         }
         let begun = schedule.begin(room);
@@ -202,27 +202,27 @@ impl<D: Disk> Uploader<D> {
     fn plan(&self, schedule: &mut Schedule) {
         let now = Instant::now();
         let takes_outcomes = self.inner.takes_outcomes();
-        let mut settling = SettleTracker::new(schedule, self.spec.quiet, now);
+        let mut settle_tracker = SettleTracker::new(schedule, self.spec.quiet, now);
         let found = self.inner.overlay.note(|overlay| {
             if overlay.has_moved() && !has_any_moved(overlay, &self.inner.file_table) {
                 overlay.clear_moved();
             }
             let evict = evict::is_due(overlay, self.inner.clean_files).then_some(UploadTask::Evict);
-            let may_resolve = settling.may_resolve();
+            let may_resolve = settle_tracker.may_resolve();
             let mut send_filter = self.inner.control.send_filter(overlay, &self.inner.file_table);
             let found = find_tasks(overlay, &self.inner.file_table, may_resolve, PLANNED, |number, changed| {
-                let is_settled = settling.is_settled(number, changed);
-                takes_outcomes && send_filter.may_send_now(number, is_settled) && settling.may_begin(number)
+                let is_settled = settle_tracker.is_settled(number, changed);
+                takes_outcomes && send_filter.may_send_now(number, is_settled) && settle_tracker.may_begin(number)
             });
             send_filter.close();
             evict.into_iter().chain(found).collect::<Vec<_>>()
         });
-        let seen = settling.generations();
+        let seen = settle_tracker.generations();
         let found = self.without_half_written(found, schedule.is_any_busy());
         schedule.plan(found, seen, now);
     }
 
-    /// Work without files whose writers wait for room, as long as other work makes room, or has made some that the
+    /// Work without files whose writers wait for space, as long as other work frees space, or has made some that the
     /// writers have not asked for yet.
     fn without_half_written(&self, mut found: Vec<UploadTask>, is_any_busy: bool) -> Vec<UploadTask> {
         let waiting = self.inner.waiting_writers.files();
@@ -239,13 +239,13 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Interval between checks for work.
-    fn look(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         LOOK.min(self.spec.quiet / 4).max(Duration::from_millis(5))
     }
 
     async fn work(&self, work: &UploadTask) -> Result<(), UploadError> {
         // The bucket must not be ahead of the journal: a loss of power would bring back a file whose object has gone.
-        self.inner.overlay.settled().await.map_err(send::local)?;
+        self.inner.overlay.wait_until_durable().await.map_err(send::local)?;
         if *work != UploadTask::Evict {
             self.inner.control.check_claim().await?;
         }

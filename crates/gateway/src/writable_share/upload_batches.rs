@@ -1,4 +1,4 @@
-//! Outcomes of uploads on their way to the record of transfers: frozen into batches, handed out, and forgotten.
+//! Outcomes of uploads on their way to the control plane: frozen into upload batches, read page by page, and deleted.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Paths of the bucket walked to their objects, also while the bucket does not answer.
 //!
-//! An outage must not stop writers: each new name is looked up in the bucket first. What was last known of a name
+//! An outage must not stop writers: each new name is looked up in the bucket first. The last known answer about a name
 //! counts then; uploads have conditions, so that an object that came meanwhile is not replaced.
 
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::Inner;
 use crate::journal::Disk;
 use crate::share::{CALL_TIMEOUT, status, within_timeout};
 
-/// Wait for an answer of the bucket where an older one is remembered. Clients that write go on after it.
+/// Wait for an answer of the bucket where an older one is remembered. Clients that write continue after it.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after an outage was noticed in which remembered answers count immediately.
 const OUTAGE_MEMORY: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// The same object with the facts that it states, which are asked for where they are not known.
+    /// The same object with the facts that it states, which are requested where they are not known.
     pub(super) async fn learned(&self, found: seqferry_vfs::Attributes) -> Result<seqferry_vfs::Attributes> {
         let patience = if self.outage.is_recent() && !found.is_known { SHORT_TIMEOUT } else { CALL_TIMEOUT };
         let learned = async {

@@ -1,4 +1,4 @@
-//! One request of the kernel on a writable share: the calls that answer it.
+//! One FUSE request on a writable share: the calls of the share that answer it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::fuse::MAX_ENTRIES;
 use crate::interrupt::wait_for_interrupt;
 use crate::known_files::{KnownFiles, hidden_name};
 
-/// First pause before a share that asked for patience is asked again; it doubles up to the longest.
+/// First pause before a share that answered "try later" is asked again; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
@@ -41,7 +41,7 @@ impl ShareCall {
         self.known.file(inode).ok_or(Errno::ESTALE)
     }
 
-    /// Ask the share, again and again while it asks for patience. A call under way is never broken off.
+    /// Ask the share, again and again while it answers "try later". A call under way is never broken off.
     pub(super) async fn retry_while_busy<'a, T>(
         &'a self,
         mut call: impl FnMut(&'a dyn Share, &'a Caller) -> ShareFuture<'a, T>,
@@ -157,7 +157,7 @@ impl ShareCall {
 
     /// Facts for the kernel about a file that it now knows.
     pub(super) fn entry(&self, found: &Attributes) -> FileAttr {
-        self.known.look_up(found.file);
+        self.known.add_lookup(found.file);
         self.known.facts(found)
     }
 

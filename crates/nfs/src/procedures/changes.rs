@@ -1,4 +1,4 @@
-//! Changes of names and facts: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+//! Procedures that change names and attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
 
 use std::time::SystemTime;
 

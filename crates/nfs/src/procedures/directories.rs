@@ -1,4 +1,4 @@
-//! Names of directories: LOOKUP, READDIR, READDIRPLUS.
+//! Directory procedures: LOOKUP, READDIR, READDIRPLUS.
 
 use nfs3_types::nfs3::{
     LOOKUP3resok, Nfs3Option, READDIR3resok, READDIRPLUS3resok, cookieverf3, dirlist3, dirlistplus3, entry3,
@@ -6,18 +6,18 @@ use nfs3_types::nfs3::{
 };
 use nfs3_types::xdr_codec::{List, Opaque, Pack};
 
-use super::{check_name, unknown};
+use super::{check_name, status_only};
 use crate::context::{Context, Peer, Target};
 use crate::error::Result as FileResult;
 use crate::reply::Payload;
 use crate::share::{DirectoryEntry, EntryDetail};
 use crate::xdr::{Decoder, Malformed};
 
-/// Bytes of one listing, whatever a client asks for: some hundred names with their facts.
+/// Bytes of one listing, whatever a client asks for: some hundred names with their attributes.
 pub(super) const MAX_LISTING: u32 = 128 << 10;
 /// Entries that are asked of a share at a time.
 const PAGE: usize = 1024;
-/// Bytes of an entry with a short name, and of one with its facts and handle.
+/// Bytes of an entry with a short name, and of one with its attributes and handle.
 const SMALLEST_ENTRY: usize = 24;
 const SMALLEST_WITH_FACTS: usize = 144;
 
@@ -26,7 +26,7 @@ pub(super) async fn lookup(context: &Context, peer: Peer<'_>, mut args: Decoder)
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let found = match check_name(&name, target.share().limits()) {
         Ok(()) => target.share().lookup(&target.caller, target.file, &name).await,
@@ -48,7 +48,7 @@ pub(super) async fn readdir(context: &Context, peer: Peer<'_>, mut args: Decoder
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let dir_attributes = target.facts().await;
     let empty = READDIR3resok { dir_attributes, cookieverf: cookieverf3::default(), reply: dirlist3::default() };
@@ -71,7 +71,7 @@ pub(super) async fn readdirplus(context: &Context, peer: Peer<'_>, mut args: Dec
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let reply = dirlistplus3 { entries: List(Vec::new()), eof: false };
     let dir_attributes = target.facts().await;
@@ -94,7 +94,7 @@ pub(super) async fn readdirplus(context: &Context, peer: Peer<'_>, mut args: Dec
 struct ReplySpace {
     /// Bytes of the whole reply.
     left: usize,
-    /// Bytes of names and numbers, which a client bounds apart from their facts.
+    /// Bytes of names and numbers, which a client bounds apart from their attributes.
     names: usize,
 }
 
@@ -116,8 +116,8 @@ impl ReplySpace {
     }
 }
 
-/// The entries after a position that there is room for, and whether the directory ends with them. None: there is no
-/// room for a single one.
+/// The entries after a position that there is space for, and whether the directory ends with them. None: there is no
+/// space for a single one.
 async fn fill(
     target: &Target<'_>,
     mut cookie: u64,

@@ -1,9 +1,9 @@
-//! Bytes of files: READ, WRITE, COMMIT, READLINK.
+//! File procedures: READ, WRITE, COMMIT, READLINK.
 
 use bytes::Bytes;
 use nfs3_types::nfs3::{COMMIT3resok, WRITE3resok, post_op_attr, stable_how, wcc_data};
 
-use super::{MAX_TRANSFER, check_change, unknown};
+use super::{MAX_TRANSFER, check_change, status_only};
 use crate::context::{Context, Peer};
 use crate::error::FileError;
 use crate::reply::Payload;
@@ -15,7 +15,7 @@ pub(super) async fn readlink(context: &Context, peer: Peer<'_>, mut args: Decode
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().read_link(&target.caller, target.file).await {
         Ok(path) => {
@@ -31,7 +31,7 @@ pub(super) async fn read(context: &Context, peer: Peer<'_>, mut args: Decoder) -
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().read(&target.caller, target.file, offset, length.min(MAX_TRANSFER)).await {
         Ok(data) => {

@@ -40,7 +40,7 @@ pub(super) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Returns the facts about a file, or about a link that is kept as an object.
+/// Returns the attributes of a file, or about a link that is kept as an object.
 pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     let pin = Pin::of(stat);
     // Owners are not kept: numbers of users mean nothing on other machines.

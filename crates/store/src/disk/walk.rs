@@ -405,7 +405,7 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };
-        // A folder with read and without search permission shows names, but no facts about them.
+        // A folder with read and without search permission shows names, but no attributes of them.
         let entered = |below: OwnedFd| rustix::fs::statat(&below, ".", AtFlags::empty()).map(|_| below);
         let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()).and_then(entered) {
             Ok(below) => below,

@@ -67,7 +67,7 @@ advice! {
     AwaitRestore = "await_restore",
     /// The bucket is not there.
     CheckBucket = "check_bucket",
-    /// The name is none of a bucket.
+    /// The name is not a valid bucket name.
     CheckBucketName = "check_bucket_name",
     /// The service does not know the access key, or its secret is another.
     CheckKeys = "check_keys",
@@ -191,13 +191,13 @@ advice! {
     ReplaceUnseen = "replace_unseen",
     /// A part needs more memory than may be buffered.
     RaiseMemory = "raise_memory",
-    /// A part of the size that was asked for needs more memory than may be buffered.
+    /// A part of the size that was requested needs more memory than may be buffered.
     RaiseMemoryOrCutParts = "raise_memory_or_cut_parts",
     /// Object Lock is not carried.
     CarryLock = "carry_lock",
     /// The target is encrypted otherwise than the source.
     ChooseEncryption = "choose_encryption",
-    /// The target does not have the encryption that was asked for.
+    /// The target does not have the encryption that was requested.
     ChooseOfferedEncryption = "choose_offered_encryption",
     /// The target would not be encrypted, as the source is.
     CopyUnencrypted = "copy_unencrypted",

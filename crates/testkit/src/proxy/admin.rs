@@ -3,11 +3,11 @@
 //! | request | body | answer |
 //! |---|---|---|
 //! | `GET log?after=N&limit=M` | | ended requests numbered above N, oldest first |
-//! | `DELETE log` | | forgets them, counters start anew |
+//! | `DELETE log` | | forgets them, counters start again |
 //! | `GET in-flight` | | requests under way |
 //! | `GET stats` | | counters |
 //! | `POST rules` | one rule or a list | `{"ids": [...]}` |
-//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; requests that they hold go on |
+//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; requests that they hold continue |
 //! | `POST release` | `{"rule": id or null, "count": n or null}` | `{"released": n}` |
 //! | `POST wait` | a condition and `"timeout_ms"` | `{"met": true or false}` |
 

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::rules::{Action, ProxyRule, RuleState};
 use crate::classify::RequestInfo;
 
-/// Ended requests that the log keeps; older ones make room. The number is far above what a test sends, and keeps a
+/// Ended requests that the log keeps; older ones free space. The number is far above what a test sends, and keeps a
 /// bench from filling the memory.
 const LOG_CAPACITY: usize = 1_000_000;
 
@@ -61,7 +61,7 @@ pub struct RequestRecord {
     pub reply_bytes: u64,
     /// Time at which the request's head was complete, in seconds since the epoch.
     pub started: f64,
-    /// Time at which the reply was fully written or the request given up; None while in flight.
+    /// Time at which the reply was fully written or the request abandoned; None while in flight.
     pub ended: Option<f64>,
     /// Reason why the client got no whole reply, when the proxy knows it.
     pub failure: Option<String>,
@@ -257,7 +257,7 @@ impl Journal {
         self.changed.notify_waiters();
     }
 
-    /// Marks a request as held by a rule, or as going on.
+    /// Marks a request as held by a rule, or as continuing.
     pub(super) fn hold(&self, ticket: &Ticket, rule: Option<u64>) {
         if let Some(record) = self.lock().in_flight.get_mut(&ticket.id) {
             record.held_by = rule;
@@ -276,7 +276,7 @@ impl Journal {
         Ok(id)
     }
 
-    /// Removes a rule, or all of them; held requests go on. Returns the number of removed rules.
+    /// Removes a rule, or all of them; held requests continue. Returns the number of removed rules.
     pub(super) fn remove_rules(&self, id: Option<u64>) -> usize {
         let mut inner = self.lock();
         let removed: Vec<_> = inner.rules.extract_if(.., |(state, _)| id.is_none_or(|id| id == state.id)).collect();
@@ -286,7 +286,7 @@ impl Journal {
         removed.len()
     }
 
-    /// Lets held requests go on, those held first going first; returns how many.
+    /// Lets held requests continue, those held first going first; returns how many.
     pub(super) fn release(&self, rule: Option<u64>, count: Option<u64>) -> u64 {
         let inner = self.lock();
         let mut left = count.unwrap_or(u64::MAX);
@@ -335,7 +335,7 @@ impl Journal {
         }
     }
 
-    /// Forgets what ended and starts all counters anew; numbers of records go on.
+    /// Forgets what ended and starts all counters again; numbers of records continue.
     pub(super) fn clear_log(&self) {
         let mut inner = self.lock();
         inner.log.clear();

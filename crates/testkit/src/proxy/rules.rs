@@ -304,7 +304,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut at_pattern, mut at_text) = (0, 0);
-    // Where the last `*` was, and how far the text that it stands for reaches by now.
+    // Where the last `*` was, and how far the text that it stands for reaches meanwhile.
     let mut star: Option<(usize, usize)> = None;
     while at_text < text.len() {
         match pattern.get(at_pattern) {

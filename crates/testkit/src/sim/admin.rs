@@ -3,7 +3,7 @@
 //! | request | body | answer |
 //! |---|---|---|
 //! | `GET stats` | | counters, see [`Stats`](super::Stats) |
-//! | `POST reset` | | counters begin anew; objects stay |
+//! | `POST reset` | | counters begin again; objects stay |
 //! | `GET faults`, `PUT faults`, `POST faults` | one rule or a list | rules in force; PUT replaces them, POST adds |
 //! | `GET check?source=BUCKET/PREFIX&target=BUCKET/PREFIX` | | comparison of all objects below both, byte for byte |
 //! | `POST buckets` | a bucket of a scenario | `{}` |
@@ -143,7 +143,7 @@ fn place(text: &str) -> (&str, &str) {
     text.split_once('/').unwrap_or((text, ""))
 }
 
-/// Page by page, so that requests go on between.
+/// Page by page, so that requests continue between.
 pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Result<Check, String> {
     let ((from, from_prefix), (to, to_prefix)) = (place(source), place(target));
     let mut check = Check::default();

@@ -181,7 +181,7 @@ pub(super) struct PageObject {
     pub(super) sum: Sum,
 }
 
-/// Position at which a listing goes on.
+/// Position at which a listing continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Position {
     /// Position after this key.
@@ -440,7 +440,7 @@ impl<'a> Cursors<'a> {
         self.next_written = self.written.next().map(|(key, object)| (&**key, object.is_some()));
     }
 
-    /// The first key that is there. What was deleted or overwritten is stepped over.
+    /// The first key that is there. Deleted and overwritten objects are skipped.
     fn first(&mut self) -> Option<(&str, KeyRange)> {
         loop {
             let mut least: Option<usize> = None;

@@ -5,8 +5,8 @@
 //! wrong place or of the wrong object is another block. Since the head enters a CRC linearly, the CRC of any range is a
 //! sum of a few precomputed terms.
 //!
-//! Copies and multipart uploads make lists of extents, joined where one goes on where the last ended: two contents are
-//! the same by construction when their lists are equal.
+//! Copies and multipart uploads make lists of extents, joined where one continues where the last ended: two contents
+//! are the same by construction when their lists are equal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

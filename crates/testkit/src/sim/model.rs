@@ -80,7 +80,7 @@ pub struct ModelOptions {
     pub slow_down_seconds: f64,
     /// Seconds of refusals after which a partition splits; null: never. 300: S3 documents "gradual", observers minutes.
     pub split_after_seconds: Option<f64>,
-    /// Seconds without a refusal that end the overload, so that the wait for a split begins anew. 10, assumed.
+    /// Seconds without a refusal that end the overload, so that the wait for a split begins again. 10, assumed.
     pub calm_seconds: f64,
     /// Partitions that a bucket can have. 64, assumed.
     pub maximum_partitions: usize,
@@ -333,7 +333,7 @@ impl Partition {
 }
 
 impl Model {
-    /// A service at time 0, with nothing going on.
+    /// A service at time 0, with nothing continuing.
     ///
     /// # Panics
     /// When the options fail [`ModelOptions::check`].

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub faults: Vec<FaultRule>,
     /// Capabilities that the service lacks.
     pub without: Vec<Capability>,
-    /// Access keys that die. All others are taken for good.
+    /// Access keys that die. All others are taken permanently.
     pub credentials: Vec<CredentialSpec>,
     /// The service's clock minus the real one, in seconds.
     pub clock_offset_seconds: i64,

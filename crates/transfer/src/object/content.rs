@@ -11,12 +11,12 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Object, TargetAfterWrite};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::verification::{ExpectedDigest, SegmentLengths, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
-/// Ranges compared side by side.
+/// Ranges compared concurrently.
 const PARALLEL_RANGES: usize = 4;
 
 /// Result of reading both sides.
@@ -123,7 +123,7 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// The digests that both sides state. None: the target is another object by now.
+    /// The digests that both sides state. None: the target is another object meanwhile.
     async fn stated_digests(&self, written: &WrittenObject) -> Result<Option<SideDigests>, AttemptError> {
         let source = if self.source.capabilities().digests {
             let meta = self.head_source().await?;
@@ -166,7 +166,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let Some((expected, digest)) = digest else { continue };
             let verdict = expected.verdict(&digest.finish());
             let stated = StatedEtag { is_exact: expected.is_exact(), ..stated };
-            if let Verdict::Differs(how) = judge(verdict, &[stated], &self.retry_context).await? {
+            if let Verdict::Differs(how) = resolve_contradiction(verdict, &[stated], &self.retry_context).await? {
                 let how = format!("both were read and are equal, but they are not what the {side} states: {how}");
                 return Ok(ContentComparison::Differs(how));
             }

@@ -1,8 +1,8 @@
 //! The MD5 of a file, kept with its object as rclone keeps it, so that others can check the object against the file.
 //!
 //! Metadata are sent before the bytes. The bytes of a file that goes in one request are in memory by then. A file that
-//! goes in parts must be read once more, before its upload is created. Both reads are pinned to the same state of the
-//! file, and the CRC64NVME that is computed along with the MD5 must be that of the parts. A resumed upload has its MD5
+//! goes in parts must be read again, before its upload is created. Both reads are pinned to the same state of the file,
+//! and the CRC64NVME that is computed along with the MD5 must be that of the parts. A resumed upload has its MD5
 //! already.
 
 use bytes::Bytes;

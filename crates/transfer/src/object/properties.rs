@@ -71,7 +71,7 @@ impl LockRule {
     /// The rule by what a user asks for: the source's lock, or a retention (mode and time) and a legal hold.
     ///
     /// # Errors
-    /// When half of a retention is missing, or both a copied lock and another are asked for.
+    /// When half of a retention is missing, or both a copied lock and another are requested.
     pub fn of(
         copies: bool,
         mode: Option<String>,
@@ -158,7 +158,8 @@ impl Default for Properties {
 }
 
 impl Properties {
-    /// True when a copy in one request needs facts of its source: attributes to which others are added, or its lock.
+    /// True when a copy in one request needs attributes of its source: attributes to which others are added, or its
+    /// lock.
     pub(super) fn needs_source(&self) -> bool {
         self.carry_attributes && self.attributes != Attributes::default() || self.lock == LockRule::Carry
     }

@@ -25,7 +25,7 @@ impl<J: UploadJournal> Object<'_, J> {
         }
         match self.rests().await {
             Ok(()) => Ok(copy),
-            // Nothing else may hold these bytes by now.
+            // Nothing else may hold these bytes meanwhile.
             Err(AttemptError::Failed(gone)) => Err(AttemptError::Failed(gone)),
             Err(AttemptError::Again(changed)) if copy.state == ObjectState::Done => {
                 self.without_strays(Err(AttemptError::Again(changed)), &copy.target.etag).await

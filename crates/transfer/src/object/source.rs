@@ -1,4 +1,4 @@
-//! The source of one object: its facts, its pin, and the failures when it is not as listed.
+//! The source of one object: its attributes, its pin, and the failures when it is not as listed.
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
@@ -67,7 +67,7 @@ impl<J: UploadJournal> Object<'_, J> {
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
-    /// Returns the facts about the source, which must be as listed.
+    /// Returns the attributes of the source, which must be as listed.
     pub(super) async fn head_source(&self) -> Result<ObjectMeta, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();

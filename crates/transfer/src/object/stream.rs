@@ -27,13 +27,13 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker};
 
 /// Memory of an object that goes in one request besides its bytes: the requests of the SDK, their connections and the
-/// facts of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
+/// attributes of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
 
 /// The path of the bytes: inside the service, or through this process.
@@ -256,7 +256,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Some(reference) => {
                 let verdict = reference.verdict(&compute_digest(reference, &piece));
                 let stated = StatedEtag { is_exact: reference.is_exact(), ..self.stated_source() };
-                judge(verdict, &[stated], &self.retry_context).await?
+                resolve_contradiction(verdict, &[stated], &self.retry_context).await?
             }
         };
         if let Verdict::Differs(how) = &read {
@@ -343,7 +343,7 @@ impl<J: UploadJournal> Object<'_, J> {
         self.settle(StreamResult { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
-    /// The whole object, with its facts.
+    /// The whole object, with its attributes.
     async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned_source();
@@ -460,7 +460,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
             };
-            judge(kept, &[self.stated_target(ObjectOrigin::Sent)], &self.retry_context).await?
+            resolve_contradiction(kept, &[self.stated_target(ObjectOrigin::Sent)], &self.retry_context).await?
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.

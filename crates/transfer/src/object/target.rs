@@ -142,7 +142,7 @@ impl<J: UploadJournal> Object<'_, J> {
         at >= self.policy.since - CLOCK_SLACK
     }
 
-    /// Facts about the target, as far as the credentials may read it.
+    /// Attributes of the target, as far as the credentials may read it.
     pub(super) async fn look_back(&self) -> Result<TargetAfterWrite, AttemptError> {
         match self.ask_target().await {
             Ok(target) => Ok(TargetAfterWrite::Found(Box::new(target))),

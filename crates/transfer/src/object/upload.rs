@@ -30,7 +30,7 @@ pub(super) enum OpenedUpload {
 }
 
 impl<'a, J: UploadJournal> Object<'a, J> {
-    /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
+    /// The upload to continue with: the recorded one, whose part size wins over the route's, or a new one.
     pub(super) async fn open_upload(
         &mut self,
         route: &mut PartsRoute,
@@ -93,7 +93,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         RecordedWith { journal: self.journal, part_size }
     }
 
-    /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
+    /// Note what cannot be carried of the source to a target that is written again; the tags that can.
     pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, AttemptError> {
         if source.missing_metadata > 0 {
             self.not_carried

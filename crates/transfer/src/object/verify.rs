@@ -5,7 +5,7 @@ use seqferry_store::{Advice, ErrorClass, ObjectMeta, ObjectRef, StoreError, Writ
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
-use crate::etags::{ObjectOrigin, judge};
+use crate::etags::{ObjectOrigin, resolve_contradiction};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{CopySide, Verdict, compare};
 
@@ -72,7 +72,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let pinned = self.pinned_source();
         let origin = if method == CopyMethod::Stream { ObjectOrigin::Sent } else { ObjectOrigin::Copied(&pinned) };
         let stated = [self.stated_source(), self.stated_target(origin)];
-        verdict = judge(verdict, &stated, &self.retry_context).await?;
+        verdict = resolve_contradiction(verdict, &stated, &self.retry_context).await?;
         self.note_checksum(&written, seen.as_deref());
         written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
         self.conclude(method, verdict, written).await
@@ -131,7 +131,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Removes a target that is proven wrong, since it must not look whole. Bytes that passed through this process may
-    /// have been corrupted on the way, and are sent once more.
+    /// have been corrupted on the way, and are sent again.
     pub(super) async fn mismatch(&self, method: CopyMethod, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
         let message = format!(

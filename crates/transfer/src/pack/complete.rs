@@ -13,7 +13,7 @@ use super::error::PackError;
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::parts::{PackedContents, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::{IfExists, TargetState};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{CopySide, Verdict, compare, join_digests};
@@ -192,7 +192,7 @@ impl PackJob {
         let (etag, size) = (&target.etag, target.size);
         let (client, origin) = (&self.target, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
-        match judge(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await? {
+        match resolve_contradiction(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await? {
             Verdict::Proven(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.
             Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),

@@ -30,7 +30,7 @@ impl MemberReport<'_> {
                 }
                 None => packed.verified,
             };
-            self.tell(ObjectOutcome {
+            self.report(ObjectOutcome {
                 state: self.pack.policy.ended_state(packed.state),
                 method: packed.method,
                 target_etag: Some(packed.target.etag.clone()).filter(|etag| !etag.is_empty()),
@@ -60,14 +60,14 @@ impl MemberReport<'_> {
                 }
                 _ => failed.failure.clone(),
             };
-            self.tell(ObjectOutcome { failure: Some(failure), ..self.outcome(item, ObjectState::Failed) });
+            self.report(ObjectOutcome { failure: Some(failure), ..self.outcome(item, ObjectState::Failed) });
         }
     }
 
     /// The job was cancelled, and nothing is left of the upload.
     pub(super) fn tell_cancelled(&self) {
         for item in self.pack.members.items() {
-            self.tell(self.outcome(item, ObjectState::Cancelled));
+            self.report(self.outcome(item, ObjectState::Cancelled));
         }
     }
 
@@ -91,11 +91,11 @@ impl MemberReport<'_> {
         }
     }
 
-    fn tell(&self, outcome: ObjectOutcome) {
+    fn report(&self, outcome: ObjectOutcome) {
         let counters = &self.pack.shared.counters;
         let state = outcome.state;
         let active = counters.begin(outcome.id, "", outcome.size);
-        self.pack.shared.tell(JobEvent::Ended(Box::new(outcome)));
+        self.pack.shared.report(JobEvent::Ended(Box::new(outcome)));
         counters.end(&active, Some(state));
     }
 }

@@ -1,8 +1,8 @@
 //! The parts of an archive: assembled in memory from headers and members, or copied inside the storage.
 //!
 //! A part that passes through this process is held from its first byte read to its last one written. Its memory is
-//! reserved first, for one part at a time, so that no two wait for each other. The members of a part are fetched side
-//! by side, straight into their places.
+//! reserved first, for one part at a time, so that no two wait for each other. The members of a part are fetched
+//! concurrently, straight into their places.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use super::plan::{Members, Plan};
 use super::recent_members::RecentMembers;
 use super::split_members::{OTHER_CRCS, SplitMembers};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
 use crate::object_outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
@@ -247,7 +247,7 @@ impl Sender {
         // Services state the checksum of an object only with all of its bytes.
         let partly = (len < object.size).then(|| ByteRange { first: range.start, last: range.end - 1 });
         let spec = RequestSpec::read("GetObject", &self.source_bucket).bytes(len);
-        // A hedged read waits until the first has given up its place.
+        // A hedged read waits until the first has abandoned its place.
         let place = Mutex::new(place);
         let read = self
             .source
@@ -273,7 +273,7 @@ impl Sender {
             origin: ObjectOrigin::Found,
             is_exact: false,
         };
-        let verified = match judge(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
+        let verified = match resolve_contradiction(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
             Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,

@@ -136,7 +136,7 @@ impl Plan {
         Ok(Self { layout, limits: upload_limits, parts, part_size, digest, fingerprint })
     }
 
-    /// Cuts the parts anew, so that no member but these is copied inside the storage.
+    /// Cuts the parts again, so that no member but these is copied inside the storage.
     pub(super) fn copy_only(&mut self, copyable: impl Fn(usize) -> bool) -> Result<(), PlanRefusal> {
         let parts = plan_upload(&self.layout, copyable, &self.limits);
         self.parts = parts.map_err(|error| to_refusal(&error))?;

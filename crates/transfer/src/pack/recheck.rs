@@ -13,13 +13,13 @@ use super::parts::Sender;
 
 impl PackJob {
     /// Settling time of the members: objects of a service do not grow.
-    pub(super) fn settle(&self) -> Duration {
+    pub(super) fn settling_time(&self) -> Duration {
         if self.source.capabilities().in_place_changes { self.policy.settle } else { Duration::ZERO }
     }
 
     /// Fails when a member has changed since it was read. Waits for those that were young.
     pub(super) async fn require_rest(&self, sender: &Sender) -> Result<(), PackError> {
-        if self.settle().is_zero() {
+        if self.settling_time().is_zero() {
             return Ok(());
         }
         // Members without bytes were not read.

@@ -191,7 +191,7 @@ impl PackJob {
             active: Arc::clone(&self.active),
             retry_context: Arc::clone(&self.retry_context),
             slots: self.shared.slots.clone(),
-            young: RecentMembers::new(self.settle()),
+            young: RecentMembers::new(self.settling_time()),
         });
         let mut sent = done;
         let read = match sender.send_missing(&mut sent).await {
@@ -200,7 +200,7 @@ impl PackJob {
         };
         let result = match read.and_then(|()| sender.verify_copied_members(&sent)) {
             Ok(proven) => {
-                self.archives += u32::from(!self.settle().is_zero());
+                self.archives += u32::from(!self.settling_time().is_zero());
                 self.require_rest(&sender).await.map(|()| proven)
             }
             Err(trouble) => Err(self.part_trouble(trouble, sum).await),
@@ -321,7 +321,7 @@ impl PackJob {
             .await
     }
 
-    /// The upload to go on with, and the parts that it holds.
+    /// The upload to continue with, and the parts that it holds.
     async fn open(
         &self,
         plan: &Plan,
@@ -334,7 +334,7 @@ impl PackJob {
         }
         if let Some(parts) = session.adopt().await? {
             let found: BTreeMap<u32, SentPart> =
-                parts.into_iter().filter_map(|part| Some((part.number, found(plan, part)?))).collect();
+                parts.into_iter().filter_map(|part| Some((part.number, of_listed_part(plan, part)?))).collect();
             let there = found.keys().filter_map(|number| plan.part(*number)).map(|part| plan.contents(&part.range));
             self.active.add(there.sum());
             return Ok(found);
@@ -394,7 +394,7 @@ impl PackJob {
 }
 
 /// A part of an earlier run, if it is as long as the plan's.
-fn found(plan: &Plan, part: PartInfo) -> Option<SentPart> {
+fn of_listed_part(plan: &Plan, part: PartInfo) -> Option<SentPart> {
     let range = &plan.part(part.number)?.range;
     let fits = range.end - range.start == part.size;
     let md5 = unhex(&part.etag).filter(|_| is_digest(&part.etag));

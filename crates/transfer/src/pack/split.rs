@@ -128,7 +128,7 @@ impl Sender {
     }
 }
 
-/// Facts about a member, which must be what was found. None: these credentials may not ask for them.
+/// Attributes of a member, which must be what was found. None: these credentials may not ask for them.
 pub(super) async fn head_member(
     source: &RetryingClient,
     pinned: &PinnedObject,

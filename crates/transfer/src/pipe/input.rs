@@ -1,4 +1,4 @@
-//! A descriptor to an object: bytes go up as they come, in parts that are sent side by side.
+//! A descriptor to an object: bytes go up as they come, in parts that are sent concurrently.
 //!
 //! | killed | left behind | what happens next |
 //! |---|---|---|
@@ -100,7 +100,7 @@ struct InputUpload<S, J> {
     journal: J,
     recorded: Option<RecordedUpload>,
     replaces: Replaces,
-    /// An upload that fails stays open, to go on with: it is on record.
+    /// An upload that fails stays open, to continue with: it is on record.
     stays_open: bool,
     passed: ByteCounter,
 }
@@ -133,7 +133,7 @@ pub(crate) async fn store_input(
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     async fn store(self) -> PipeEnd {
         if matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
-            && let Some(there) = self.look().await?
+            && let Some(there) = self.head_target().await?
         {
             if self.options.if_exists == IfExists::Fail {
                 return Err(self.exists_failure().into());
@@ -158,7 +158,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         growing_part_size(number, self.options.part_size.unwrap_or(FIRST_PART))
     }
 
-    async fn look(&self) -> Result<Option<ObjectMeta>, RequestError> {
+    async fn head_target(&self) -> Result<Option<ObjectMeta>, RequestError> {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::read("HeadObject", &self.target.bucket);
         match self.client.call(call, &self.retry_context, async |store| store.head(object, None).await).await {
@@ -270,7 +270,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 kind: ChecksumKind::FullObject,
             });
             let etag = hex(&Digester::of(DigestAlgorithm::Md5, &bytes));
-            return self.settle(size, sum, Some(etag), written).await;
+            return self.verify_target(size, sum, Some(etag), written).await;
         }
         Err(PipeError::Cancelled)
     }
@@ -293,7 +293,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             None => self.begin(session, first).await?,
         };
         let mut sent = BTreeMap::from([(1, first)]);
-        self.rest(session, sum, &mut sent, held.as_ref()).await?;
+        self.send_remaining(session, sum, &mut sent, held.as_ref()).await?;
         let size = sent.values().map(|part| part.size).sum();
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
@@ -314,11 +314,11 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             ..CompleteUpload::default()
         };
         match session.complete(request).await? {
-            Completion::Object(written) => self.settle(size, whole, etag, written).await,
+            Completion::Object(written) => self.verify_target(size, whole, etag, written).await,
             Completion::Gone(error) => {
                 // An attempt whose answer was lost may have completed the upload: the object is that of these very
                 // parts, or its checksum is that of these bytes.
-                let found = self.look().await?.filter(|found| found.size == size);
+                let found = self.head_target().await?.filter(|found| found.size == size);
                 let is_ours = |found: &ObjectMeta| {
                     let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
                     matches!(proof, Verdict::Proven(_)) || joined.as_ref() == Some(&found.etag)
@@ -328,7 +328,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 };
                 session.confirm_completed();
                 let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
-                self.settle(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
+                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
             }
         }
     }
@@ -374,7 +374,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     }
 
     /// All parts after the first.
-    async fn rest(
+    async fn send_remaining(
         &self,
         session: &UploadSession,
         sum: Option<ChecksumAlgorithm>,

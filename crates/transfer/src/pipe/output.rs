@@ -1,4 +1,4 @@
-//! An object, or a range of it, to a descriptor: ranges are read side by side, and written in order.
+//! An object, or a range of it, to a descriptor: ranges are read concurrently, and written in order.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,7 +19,7 @@ use seqferry_store::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
@@ -161,7 +161,7 @@ impl OutputWriter {
     ) -> Result<VerificationLevel, PipeError> {
         let Some((expected, computed)) = expected.zip(computed) else { return Ok(VerificationLevel::Size) };
         let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated_etag() };
-        match judge(expected.verdict(&computed), &[stated], &self.retry_context).await? {
+        match resolve_contradiction(expected.verdict(&computed), &[stated], &self.retry_context).await? {
             Verdict::Differs(how) => Err(self.mismatch(&how)),
             Verdict::Proven(verified) => Ok(verified),
             Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),

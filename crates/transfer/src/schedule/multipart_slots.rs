@@ -97,7 +97,7 @@ mod tests {
             under_way.push(slots.acquire(big_flow).await);
         }
         let mut big: Vec<_> = (0..3).map(|_| Box::pin(slots.acquire(big_flow))).collect();
-        // In the order in which they are asked for, which is when they are first checked.
+        // In the order in which they are requested, which is when they are first checked.
         assert!(big.iter_mut().all(|slot| slot.now_or_never().is_none()));
         let mut small = Box::pin(slots.acquire(small_flow));
         assert!((&mut small).now_or_never().is_none());

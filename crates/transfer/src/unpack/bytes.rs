@@ -18,7 +18,7 @@ use super::member_location::Format;
 use super::plain::PlainStream;
 use super::retained::{RetainedBytes, WindowPool};
 
-/// Longest gap between two members of a window. Its bytes are read in vain; another request costs about as much.
+/// Longest gap between two members of a window. Its bytes are read without use; another request costs about as much.
 const GAP: u64 = 1 << 20;
 /// Members up to this size share windows.
 const SHARED: u64 = 4 << 20;

@@ -145,7 +145,7 @@ impl RunningCheck {
             digest = hash(digest, stated_digest::first(&chunk, stream.position() - before)).await;
             if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
                 told = stream.position();
-                self.tell(&mut state, stream.position()).await?;
+                self.send_report(&mut state, stream.position()).await?;
             }
         }
         while let Some(event) = stream.next(&mut [].as_slice()).map_err(|error| scan.bad(&error))? {
@@ -165,10 +165,10 @@ impl RunningCheck {
         if let DigestComparison::Differs(how) = stated.compare(digest).await? {
             state.problem(archive.key, &how);
         }
-        self.tell(&mut state, archive.size).await
+        self.send_report(&mut state, archive.size).await
     }
 
-    async fn tell(&self, state: &mut CheckState, bytes: u64) -> Result<(), ScanError> {
+    async fn send_report(&self, state: &mut CheckState, bytes: u64) -> Result<(), ScanError> {
         state.report.bytes = bytes;
         let report = state.report.clone();
         state.report.problems.clear();
@@ -240,7 +240,7 @@ impl CheckState {
     }
 }
 
-/// Facts of the archive for a check.
+/// Attributes of the archive for a check.
 impl Scan {
     /// The archive as it is now, and what its storage states of it.
     async fn pin(&self) -> Result<(PinnedObject, StatedDigest), ScanError> {

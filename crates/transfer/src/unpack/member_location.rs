@@ -161,7 +161,7 @@ impl MemberLocation {
     /// True when `found`, parsed from the headers at the place, is the member of this place and is not refused.
     pub fn is(&self, found: &Member) -> bool {
         let there = Self::of(found, None);
-        // What lies before these headers is not known here.
+        // The bytes before these headers are not known here.
         let there =
             there.map(|there| Self { format: self.format, crc32c: self.crc32c, attributes: self.attributes, ..there });
         // Places of links that were recorded by version 1 hold the name alone.

@@ -101,7 +101,7 @@ impl MemberStore {
     }
 }
 
-/// A member that is asked for.
+/// A member that is requested.
 struct WantedMember<'a> {
     bucket: &'a str,
     key: &'a str,
@@ -122,7 +122,7 @@ impl<'a> WantedMember<'a> {
         Ok(Self { bucket: &source.bucket, key: &source.key, etag, archive, location, size: Some(source.size) })
     }
 
-    /// Facts of a file in a zip.
+    /// Attributes of a file in a zip.
     fn zip_meta(&self) -> ObjectMeta {
         let checksum = self.location.crc32c.map(|crc| Checksum {
             algorithm: ChecksumAlgorithm::Crc32,

@@ -48,7 +48,7 @@ pub(super) struct PlainStream {
 /// Digest and checks of a compressed object that was read to its end.
 #[derive(Debug)]
 pub(super) struct WholeRead {
-    /// Digest of the compressed bytes, where one was asked for.
+    /// Digest of the compressed bytes, where one was requested.
     pub(super) digest: Option<SegmentedDigest>,
     /// True when the compressed data has checksums of all plain bytes, which were compared.
     pub(super) is_checked: bool,
@@ -249,10 +249,10 @@ fn decode(
     let buffered = BufReader::with_capacity(CHUNK, &mut input);
     let decoded = match format {
         // Every member ends with a CRC-32, which the decoder compares.
-        Format::Gzip => pass(GzipMembers::new(buffered, end), output).map(|()| true),
+        Format::Gzip => forward(GzipMembers::new(buffered, end), output).map(|()| true),
         Format::Zstd => frames(buffered, end, about, output),
-        Format::ZipDeflated => pass(flate2::bufread::DeflateDecoder::new(buffered), output).map(|()| false),
-        Format::Plain | Format::ZipStored => pass(buffered, output).map(|()| false),
+        Format::ZipDeflated => forward(flate2::bufread::DeflateDecoder::new(buffered), output).map(|()| false),
+        Format::Plain | Format::ZipStored => forward(buffered, output).map(|()| false),
     };
     let ended = decoded.and_then(|is_checked| {
         input.drain()?;
@@ -277,7 +277,7 @@ fn failure(error: &io::Error, about: &PinnedObject) -> StoreError {
     failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")))
 }
 
-fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
+fn forward(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
         let read = plain.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
@@ -389,7 +389,7 @@ fn frames(
         }
         match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
             Ok(mut decoder) => {
-                pass(&mut decoder, output)?;
+                forward(&mut decoder, output)?;
                 let decoder = decoder.into_frame_decoder();
                 let promised = decoder.get_checksum_from_data();
                 if promised.is_some() && decoder.get_calculated_checksum() != promised {

@@ -190,7 +190,7 @@ impl Scan {
         };
         let read = self.members(&pinned, format, &meta).await;
         let read = match read {
-            // What is named a tar may be something else that is read.
+            // An object that is named a tar may have another supported format.
             Err(error) if named.is_some() && is_other_format(&error) => match self.format(&pinned).await? {
                 Format::Plain => Err(error),
                 format => self.members(&pinned, format, &meta).await,
@@ -233,10 +233,10 @@ impl Scan {
             });
             read.map_err(|error| self.refusal(FOREIGN, &error))?;
             for page in full {
-                self.tell(page).await?;
+                self.send_page(page).await?;
             }
         }
-        self.tell(page).await
+        self.send_page(page).await
     }
 
     /// The members of an archive without an index, or with one (`found`) that lacks checksums which are wanted.
@@ -295,12 +295,12 @@ impl Scan {
         admission.close();
         let mut page = Vec::with_capacity(PAGE);
         for (ordinal, found) in members.iter().enumerate() {
-            page.extend(admission.found(ordinal as u64, &found.member, found.location, etag));
+            page.extend(admission.decide(ordinal as u64, &found.member, found.location, etag));
             if page.len() >= PAGE {
-                self.tell(std::mem::replace(&mut page, Vec::with_capacity(PAGE))).await?;
+                self.send_page(std::mem::replace(&mut page, Vec::with_capacity(PAGE))).await?;
             }
         }
-        self.tell(page).await
+        self.send_page(page).await
     }
 
     /// A scan without a receiver.
@@ -334,7 +334,7 @@ impl Scan {
         self.refusal(FOREIGN, cause)
     }
 
-    async fn tell(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
+    async fn send_page(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
         self.pages.send(Ok(page)).await.map_err(|_| ScanError::Closed)
     }
 

@@ -153,7 +153,7 @@ fn is_volume(ranges: &Ranges) -> bool {
     }
     let of_volume = |record: &[u8]| {
         let short = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        // The numbers of a large zip stand elsewhere; such volumes have this number all the same.
+        // The numbers of a large zip stand elsewhere; such volumes still have this number.
         let (this, of_directory, here, all) = (short(4), short(6), short(8), short(10));
         this != u16::MAX && (this != 0 || of_directory != u16::MAX && of_directory != 0 || here != all)
     };

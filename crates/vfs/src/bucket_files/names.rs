@@ -14,7 +14,7 @@ use crate::tree::Tree;
 const LOOK: Duration = Duration::from_secs(5);
 /// Checks between two writes of the table: once a minute.
 const LOOKS: u32 = 12;
-/// Part of the limit of the cache that learned facts may take, and bytes on the disk for those of one version.
+/// Part of the limit of the cache that learned attributes may take, and bytes on the disk for those of one version.
 const FACTS_SHARE: u64 = 20;
 const FACT_BYTES: u64 = 64;
 

@@ -1,4 +1,5 @@
-//! Making room: one pass over all files counts the usage anew and evicts segments until the cache is within its limits.
+//! Freeing space: one pass over all files counts the usage again and evicts segments until the cache is within its
+//! limits.
 //!
 //! The order is S3-FIFO over segments of 8 MiB, with state that all processes keep in the side files. New segments
 //! enter a small queue; those that were read again move to the main queue, the others go first and leave a ghost. One

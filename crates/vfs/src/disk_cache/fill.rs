@@ -60,7 +60,7 @@ impl CacheState {
         let name = FileName::of(object);
         let seen_before = self.ghosts.contains(name, block);
         if !seen_before && self.is_bypassed(object, name, block, admission) {
-            let _ = self.checked("write to", self.ghosts.pass_by(name, block));
+            let _ = self.checked("write to", self.ghosts.remember_bypassed(name, block));
             return Fill::Bypassed;
         }
         let needed = (bytes.len() as u64).next_multiple_of(ALLOCATION) + if new_segment { SEGMENT_OVERHEAD } else { 0 };

@@ -137,7 +137,7 @@ impl CacheFolder {
             Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(error(cause)),
             _ => {}
         }
-        // From here on no other user can put anything into the folder. What is there already is checked.
+        // From here on no other user can put anything into the folder. Existing entries are checked.
         self.check_contents(facts)
     }
 

@@ -50,7 +50,7 @@ impl Ghosts {
     }
 
     /// Remember the segment of a block that is passed by. The first block of the pass stands for it.
-    pub(super) fn pass_by(&self, name: FileName, block: u64) -> io::Result<()> {
+    pub(super) fn remember_bypassed(&self, name: FileName, block: u64) -> io::Result<()> {
         let tag = tag(name, block / SEGMENT_BLOCKS);
         if self.read(tag) & !STATE == tag { Ok(()) } else { self.write(tag | (block % SEGMENT_BLOCKS)) }
     }

@@ -149,7 +149,7 @@ impl DiskCache {
         Ok(report)
     }
 
-    /// Remove the tables of names that show something of a prefix: mounts list it anew.
+    /// Remove the tables of names that show something of a prefix: mounts list it again.
     fn remove_names(&self, prefix: Option<&Prefix>) {
         let Ok(entries) = std::fs::read_dir(self.shared.folder.file(NAMES)) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

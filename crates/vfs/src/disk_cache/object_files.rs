@@ -48,11 +48,11 @@ pub(super) struct UseGuard<'a>(&'a ObjectFiles);
 pub(super) enum UseError {
     /// An evictor holds the files.
     Busy,
-    /// The files were removed: open them anew.
+    /// The files were removed: open them again.
     Gone,
 }
 
-/// A block that was asked for.
+/// A block that was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BlockLookup {
     /// The bytes of the block, checked.
@@ -270,7 +270,7 @@ impl UseGuard<'_> {
         Ok(BlockLookup::Damaged)
     }
 
-    /// Drop an entry that promises other bytes than there are. Another process may have filled the block anew.
+    /// Drop an entry that promises other bytes than there are. Another process may have filled the block again.
     fn drop_entry(&self, block: u64, entry: &[u8]) -> io::Result<()> {
         if self.0.read_entry(block)? == entry {
             self.0.side.write_all_at(&[0; ENTRY_LEN], self.0.layout.entry(block))?;

@@ -47,8 +47,8 @@ impl CachedStore {
         Self { store, cache, endpoint: endpoint.into(), proofs: Arc::new(AccessCache::new(None)) }
     }
 
-    /// Facts about a version of which the disk has bytes: those that the service gives with its first byte, once, since
-    /// an identity that may not read it must not get it from the disk.
+    /// Attributes of a version of which the disk has bytes: those that the service gives with its first byte, once,
+    /// since an identity that may not read it must not get it from the disk.
     async fn proven(&self, source: &PinnedObject, object: &ObjectVersion) -> Result<ObjectMeta> {
         let digest = object.digest();
         if self.proofs.holds(digest) {
@@ -152,7 +152,7 @@ impl ObjectRead for CachedStore {
         };
         let complete = reading.present.len() as u64 == end - first && reading.present.iter().all(|there| *there);
         let meta = match range {
-            // The facts about the whole object, which only the service has, are part of this answer.
+            // The attributes of the whole object, which only the service has, are part of this answer.
             None if complete => {
                 let version = source.version_id.as_deref();
                 let object = ObjectRef::new(&source.bucket, &source.key).at_version(version);
@@ -280,7 +280,7 @@ impl CachedRead {
                 return Ok(Some(chunk));
             }
             self.network = None;
-            // Shorter than was asked for: the missing bytes are wanted and have no other source.
+            // Shorter than was requested: the missing bytes are wanted and have no other source.
             return if self.block < self.end && !self.is_present(self.block) {
                 Err(self.broken("the body ended early"))
             } else {
@@ -325,7 +325,7 @@ impl CachedRead {
         Ok(meta)
     }
 
-    /// Write the blocks that these bytes complete. What the cache does not take is passed by.
+    /// Write the blocks that these bytes complete. Blocks that the cache does not take are skipped.
     async fn keep(&mut self, chunk: &[u8]) {
         let Some(network) = &mut self.network else { return };
         network.partial.extend_from_slice(chunk);

@@ -2,7 +2,7 @@
 //!
 //! The usage is one counter in a file. Before it writes bytes, a process takes a grant of some MiB from the counter and
 //! spends it block by block, so that most writes need no lock. Each process has a file of its own, locked while it
-//! lives, that states its last grant. The evictor sets the counter anew from the allocated bytes and the grants of
+//! lives, that states its last grant. The evictor sets the counter again from the allocated bytes and the grants of
 //! living processes whenever it scan of all files: what a killed process had reserved comes back. The counter is never
 //! below the bytes on the disk.
 
@@ -45,12 +45,12 @@ struct Grant {
     stated: Option<(PathBuf, File)>,
 }
 
-/// Room for new bytes.
+/// Space for new bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpaceReservation {
     /// Reserved.
     Granted {
-        /// The evictor should make room soon.
+        /// The evictor should free space soon.
         scarce: bool,
     },
     /// The cache is at its limit, or the counter is held by another process.

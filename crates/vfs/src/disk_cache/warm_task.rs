@@ -49,7 +49,7 @@ impl WarmTask {
         Ok(Self { work: Mutex::new(Some((runtime, task))), progress })
     }
 
-    /// Waits for the end of the task, at most for `limit`; `None` when it goes on.
+    /// Waits for the end of the task, at most for `limit`; `None` when it continues.
     ///
     /// # Errors
     /// The outer error when the task panicked; the inner one when the prefix cannot be listed. Each is returned once.

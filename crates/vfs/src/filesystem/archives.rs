@@ -83,7 +83,7 @@ impl FileSystem {
     }
 
     /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`.
-    /// Their kinds are not guesses; other facts may be.
+    /// Their kinds are not guesses; other attributes may be.
     ///
     /// # Errors
     /// When the inode is unknown or no directory, or the listing fails.
@@ -132,7 +132,7 @@ impl FileSystem {
         }
     }
 
-    /// Facts about a member. The list of members must have been read, as it was when its inode was given out.
+    /// Attributes of a member. The list of members must have been read, as it was when its inode was given out.
     pub(super) fn member_attributes(&self, folder: &TarFolder, node: u32) -> Result<Attributes> {
         match folder.loaded() {
             Some(contents) => self.attributes_of(folder, &contents, node),
@@ -227,7 +227,7 @@ impl FileSystem {
         if matches!(result, Err(VfsError::Stale))
             && let Some(file) = folder.origin().filter(|inode| *inode != ROOT)
         {
-            // Unknown by now: then its name is looked up anew in any case.
+            // Unknown meanwhile: then its name is looked up again in any case.
             let _ = self.tree.replaced(file).await;
         }
         result
@@ -259,7 +259,8 @@ impl FileSystem {
     }
 }
 
-/// Facts about the folder of an archive, without its list of members. They stay valid, since an archive never changes.
+/// Attributes of the folder of an archive, without its list of members. They stay valid, since an archive never
+/// changes.
 fn folder_attributes(folder: &TarFolder, inode: u64) -> Attributes {
     Attributes {
         inode,

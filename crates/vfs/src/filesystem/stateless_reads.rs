@@ -76,7 +76,7 @@ impl FileSystem {
         Ok(handle)
     }
 
-    /// The version may be gone: the next read opens the file anew.
+    /// The version may be gone: the next read opens the file again.
     fn forget_kept(&self, inode: u64) {
         let gone = lock(&self.kept).handles.remove(&inode);
         if let Some((handle, _)) = gone {

@@ -168,7 +168,7 @@ async fn steps_from(first: u64, reads: u64) -> Vec<(u64, u64)> {
 async fn a_window_opens_only_past_the_probe() {
     let steps = steps_from(40, 6).await;
 
-    let window = super::cursor::FIRST_WINDOW / BLOCK_SIZE;
+    let window = super::read_ahead::FIRST_WINDOW / BLOCK_SIZE;
     assert_eq!(steps, [(1, 1), (2, 4), (2, 4), (2, 4), (3, 4 + window), (3, 4 + window)]);
 }
 
@@ -176,7 +176,7 @@ async fn a_window_opens_only_past_the_probe() {
 async fn from_the_start_of_a_file_several_requests_are_made_at_once() {
     let steps = steps_from(0, 10).await;
 
-    let window = super::cursor::FIRST_WINDOW_OF_START / BLOCK_SIZE;
+    let window = super::read_ahead::FIRST_WINDOW_OF_START / BLOCK_SIZE;
     // A block; a probe of 8 blocks in two requests; a window in four.
     assert_eq!(steps[..2], [(1, 1), (3, 9)]);
     assert_eq!(steps[8..], [(3, 9), (7, 9 + window)]);

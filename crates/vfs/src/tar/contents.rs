@@ -66,7 +66,7 @@ enum NodeData {
     Symlink(u32, u16),
 }
 
-/// Facts of a member.
+/// Attributes of a member.
 #[derive(Debug, Clone)]
 struct MemberRow {
     header_offset: u64,

@@ -36,7 +36,7 @@ pub(super) fn read(cache: &DiskCache, archive: &ObjectVersion) -> Option<Vec<u8>
     Some(index)
 }
 
-/// Keep the index of an archive. What has no room is not kept. Blocks on the disk.
+/// Keep the index of an archive. An index without space is not kept. Blocks on the disk.
 pub(super) fn keep(cache: &DiskCache, archive: &ObjectVersion, index: &[u8]) {
     let body = entry(archive, "body", index.len() as u64);
     #[expect(clippy::cast_possible_truncation, reason = "128 KiB")]

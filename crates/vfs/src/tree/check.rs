@@ -21,7 +21,7 @@ impl NameFacts {
 }
 
 impl Tree {
-    /// Ask the service about one name: HEAD of the object and a listing below it, side by side. Where there is neither,
+    /// Ask the service about one name: HEAD of the object and a listing below it, concurrently. Where there is neither,
     /// HEAD of the object that stands for a link of this name.
     pub(super) async fn check(&self, directory: u32, inode: u64, name: &str) -> Result<Lookup> {
         let at = Instant::now();
@@ -152,7 +152,7 @@ impl Tree {
             let is_directory = |found: &super::Attributes| found.kind == FileKind::Directory;
             let mut found = self.lookup(parent, name).await?.attributes.filter(is_directory);
             if found.is_none() {
-                // It may be one by now.
+                // It may be one meanwhile.
                 let directory = self.directory(parent)?;
                 found = self.check(directory, parent, name).await?.attributes.filter(is_directory);
             }
@@ -163,7 +163,7 @@ impl Tree {
     }
 
     /// This process has removed the object of a path below the tree: its name does not show any more, nor does a
-    /// directory that has become empty. No request is made; what is not remembered is asked for when it is needed.
+    /// directory that has become empty. No request is made; what is not remembered is requested when it is needed.
     pub fn note_removed(self: &Arc<Self>, path: &str) {
         let at = Instant::now();
         // Flat listings that began before know nothing of it.
@@ -172,7 +172,7 @@ impl Tree {
         let mut holders = Vec::new();
         while let Ok(directory) = self.directory(parent) {
             let Some((name, below)) = rest.split_once('/') else {
-                // A directory that was forgotten meanwhile is listed anew.
+                // A directory that was forgotten meanwhile is listed again.
                 let _noted = self.remember_check(directory, parent, rest, None, None, at);
                 break;
             };
@@ -211,7 +211,7 @@ impl Tree {
         };
         let from = after.map_or(0, |after| snapshot.rank(after).map_or_else(|at| at, |at| at + 1));
         let names = snapshot.ranked(from).map(|entry| snapshot.name(entry));
-        // Names that are known to have gone take no room in the page.
+        // Names that are known to have gone take no space in the page.
         let shown = names.filter(|name| directory.known(name).is_some_and(|(_, found)| found.is_some())).take(most);
         let is_asked = |name: &str| directory.checked.get(name).is_some_and(|checked| checked.at >= since);
         shown.filter(|name| directory.is_suspect(name) && !is_asked(name)).map(Box::from).collect()

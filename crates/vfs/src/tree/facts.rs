@@ -17,7 +17,7 @@ use crate::fetch::is_version;
 
 /// Longest target of a link, as the kernel limits it. A longer object is no link, nor is an empty one.
 pub const LONGEST_TARGET: u64 = 4095;
-/// Versions whose facts are remembered, some 60 bytes each.
+/// Versions whose attributes are remembered, some 60 bytes each.
 pub(super) const MOST: usize = 1 << 20;
 /// Requests for facts under way at a time. The budget of the process bounds them as well.
 pub(super) const REQUESTS: usize = 128;
@@ -26,7 +26,7 @@ const VERSIONS: u32 = 3;
 /// The bit by which the inode of a link differs from that of the file that its object is without metadata.
 const LINK_BIT: u64 = 1 << 62;
 
-/// Facts of one version.
+/// Attributes of one version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VersionFacts {
     pub(super) stored: StoredMetadata,
@@ -94,7 +94,7 @@ pub(crate) fn exact_time(seconds: i64, nanoseconds: u32) -> Option<SystemTime> {
 }
 
 impl Attributes {
-    /// Facts about a file by an answer about its object, without an inode.
+    /// Attributes of a file by an answer about its object, without an inode.
     pub fn of_object(meta: &ObjectMeta) -> Self {
         let stored = StoredMetadata::of(&meta.attributes.metadata);
         let exact = stored.modified.and_then(|(seconds, nanoseconds)| exact_time(seconds, nanoseconds));
@@ -150,12 +150,12 @@ impl Tree {
             };
             // As old as the listing that showed it: this says nothing about the object being there still.
             let at = listed.unwrap_or_else(tokio::time::Instant::now);
-            // A directory that was forgotten meanwhile is listed anew.
+            // A directory that was forgotten meanwhile is listed again.
             let _shown = self.remember_check(directory, parent, &name, Some(facts), None, at);
         }
     }
 
-    /// The same file with the facts that its object states. They are asked for where they are not known: one request
+    /// The same file with the facts that its object states. They are requested where they are not known: one request
     /// for each version, however many callers wait for it.
     ///
     /// # Errors
@@ -179,8 +179,8 @@ impl Tree {
         if found.is_known { Ok(found) } else { Err(VfsError::TryLater) }
     }
 
-    /// As [`Tree::read_names`], with the facts of the names: their kinds, or all. They are learned side by side. A name
-    /// whose facts cannot be had within `patience` comes without them.
+    /// As [`Tree::read_names`], with the attributes of the names: their kinds, or all. They are learned concurrently. A
+    /// name whose attributes cannot be had within `patience` comes without them.
     ///
     /// # Errors
     /// Those of [`Tree::read_names`].
@@ -205,12 +205,12 @@ impl Tree {
         if answers.is_empty() {
             return Ok(page);
         }
-        // A name without its facts says so.
+        // A name without its attributes says so.
         let _in_time = tokio::time::timeout(patience, all(answers)).await;
         self.read_names(inode, after, most).await
     }
 
-    /// Learn the facts of these inodes side by side.
+    /// Learn the attributes of these inodes concurrently.
     ///
     /// # Errors
     /// Why the service did not answer about one of them.
@@ -224,7 +224,7 @@ impl Tree {
         answered.unwrap_or(Ok(())).map_err(VfsError::from)
     }
 
-    /// The request for the facts of an inode that is under way, or a new one.
+    /// The request for the attributes of an inode that is under way, or a new one.
     pub(super) fn begin_request(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<FactsResult>> {
         let mut fact_requests = self.fact_requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(answer) = fact_requests.get(&inode) {
@@ -243,7 +243,7 @@ impl Tree {
 
     async fn ask_service(&self, inode: u64) -> FactsResult {
         let _one = self.requests.acquire().await;
-        // Unknown by now: its name is looked up again.
+        // Unknown meanwhile: its name is looked up again.
         let Ok(version) = self.version(inode) else { return Ok(()) };
         match self.source.head(ObjectRef::new(&version.bucket, &version.key)).await {
             Ok(meta) if is_version(&version, &meta) => self.learn(inode, &meta),
@@ -268,7 +268,7 @@ impl Tree {
 async fn all(answers: Vec<watch::Receiver<Option<FactsResult>>>) -> FactsResult {
     let mut first = Ok(());
     for mut answer in answers {
-        // A request whose task has ended without an answer is made again when its facts are needed.
+        // A request whose task has ended without an answer is made again when its attributes are needed.
         let Ok(answered) = answer.wait_for(Option::is_some).await else { continue };
         first = first.and_then(|()| answered.clone().unwrap_or(Ok(())));
     }

@@ -19,13 +19,13 @@ const MOST: usize = 1024;
 pub(super) struct DirectoryWalk {
     directory: u64,
     last: usize,
-    /// Names before this rank were asked for.
+    /// Names before this rank were requested.
     reach: usize,
     window: usize,
 }
 
 impl DirectoryWalk {
-    /// A name was asked for. Returns the ranks that are to be learned now.
+    /// A name was requested. Returns the ranks that are to be learned now.
     fn step(&mut self, rank: usize) -> std::ops::Range<usize> {
         if rank == self.last {
             return 0..0;
@@ -65,7 +65,7 @@ impl DirectoryWalks {
 }
 
 impl Tree {
-    /// A name of a directory is asked for: learn what is likely to be asked for next.
+    /// A name of a directory is requested: learn what is likely to be asked for next.
     pub(super) fn ask_ahead(self: &Arc<Self>, directory: u64, name: &str) {
         let snapshot = {
             let state = self.read();
@@ -78,7 +78,7 @@ impl Tree {
         self.ask_ranks(&snapshot, ranks);
     }
 
-    /// Learn the facts of the names after one, without waiting for them.
+    /// Learn the attributes of the names after one, without waiting for them.
     pub fn learn_after(self: &Arc<Self>, directory: u64, name: &str) {
         let snapshot = {
             let state = self.read();

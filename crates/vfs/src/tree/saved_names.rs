@@ -2,8 +2,8 @@
 //!
 //! A directory is believed for what is left of its lifetime since it was listed, by the clock of the machine. The file
 //! is written beside its place and renamed. It holds what objects state as well, by version, which is believed without
-//! an end. It consists of frames with a CRC-32C each: a damaged one ends the reading,
-//! and what follows it is listed anew. A table of another source is not read.
+//! an end. It consists of frames with a CRC-32C each: a damaged one ends the reading, and what follows it is listed
+//! again. A table of another source is not read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
@@ -112,14 +112,14 @@ impl Tree {
         }
     }
 
-    /// Number of directories that were listed so far, and of versions whose facts were learned. A table that was saved
-    /// at the same number is up to date.
+    /// Number of directories that were listed so far, and of versions whose attributes were learned. A table that was
+    /// saved at the same number is up to date.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Write the names that are known, and the facts of at most `facts` versions, to a file of this user. Blocks on the
-    /// disk.
+    /// Write the names that are known, and the attributes of at most `facts` versions, to a file of this user. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// When the file cannot be written; the one before stays.
@@ -200,7 +200,7 @@ impl Tree {
             match read_frame::<SavedDirectory>(&mut file)? {
                 TableFrame::Sound(directory) => {
                     read += 1;
-                    if let Some(names) = self.take_over(directory) {
+                    if let Some(names) = self.restore_directory(directory) {
                         report.directories += 1;
                         report.names += names;
                     }
@@ -223,7 +223,7 @@ impl Tree {
     }
 
     /// Put a directory into the tree; its names, or None where it is too old or not in the tree.
-    fn take_over(self: &Arc<Self>, saved_names: SavedDirectory) -> Option<u64> {
+    fn restore_directory(self: &Arc<Self>, saved_names: SavedDirectory) -> Option<u64> {
         let age = now() - saved_names.listed;
         let listed = match self.options.lifetime {
             None => Instant::now(),
@@ -239,7 +239,7 @@ impl Tree {
         let mut builder = SnapshotBuilder::default();
         for (name, kind, size, modified, etag, archived, is_plain_link) in saved_names.entries {
             let kind = *KINDS.get(usize::from(kind))?;
-            // As the service has listed it: its facts make a link of it.
+            // As the service has listed it: its attributes make a link of it.
             let kind = if is_plain_link { FileKind::File } else { kind };
             builder.restore(name, NameFacts { kind, size, modified, etag, archived, is_plain_link: false });
         }

@@ -47,7 +47,7 @@ fn tree_of(source: &Arc<StoreSource>, lifetime: Option<Duration>) -> Arc<Tree> {
     Tree::new(Arc::clone(source) as Arc<dyn Source>, options)
 }
 
-/// Every path with its facts.
+/// Every path with its attributes.
 async fn everything(tree: &Arc<Tree>) -> BTreeMap<String, (u64, FileKind, u64)> {
     let (mut found, mut todo) = (BTreeMap::new(), vec![(String::new(), ROOT)]);
     while let Some((path, inode)) = todo.pop() {
@@ -157,7 +157,7 @@ async fn a_link_of_s3fs_that_only_its_listing_tells_of_is_a_link_before_it_is_re
     assert_eq!(files.read_link(found.inode).await.unwrap(), "../target");
     assert!(matches!(tree.attributes(listed["/d/link"].0), Err(VfsError::Stale)));
 
-    // Also when it is listed anew, here or in a later mount.
+    // Also when it is listed again, here or in a later mount.
     let table = Table::new();
     tree.save(&table.0, 1000).unwrap();
     let later = tree_of(&source, Some(Duration::from_mins(1)));

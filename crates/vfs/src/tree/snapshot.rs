@@ -1,7 +1,7 @@
 //! A complete listing of one directory, compact, with stable cookies.
 //!
 //! Entries are ordered by cookie. A name keeps its cookie from one snapshot of the directory to the next, and new names
-//! get higher ones: a reader that goes on at a cookie after a refresh neither skips nor repeats a name that stayed.
+//! get higher ones: a reader that continues at a cookie after a refresh neither skips nor repeats a name that stayed.
 //! Once a snapshot is made it does not change.
 
 use std::collections::{HashMap, HashSet};
@@ -80,7 +80,7 @@ pub(crate) struct SnapshotEntry {
     is_plain_link: bool,
 }
 
-/// Facts about a name before it is in a snapshot.
+/// Attributes of a name before it is in a snapshot.
 #[derive(Debug, Clone)]
 pub(crate) struct NameFacts {
     pub(crate) kind: FileKind,
@@ -197,7 +197,7 @@ impl Snapshot {
         })
     }
 
-    /// Give each entry the inode that `number` chooses, from its name, its facts and the hash that it has now.
+    /// Give each entry the inode that `number` chooses, from its name, its attributes and the hash that it has now.
     pub(crate) fn renumber(&mut self, number: impl Fn(&str, &NameFacts, u64) -> u64) {
         let mut taken = HashSet::with_capacity(self.entries.len());
         for at in 0..self.entries.len() {
@@ -329,7 +329,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which goes on. `inode` gives
+    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which continues. `inode` gives
     /// each name its number.
     pub(crate) fn finish(
         mut self,

@@ -27,7 +27,7 @@ const PAGES_PER_DIRECTORY: usize = 2;
 const PAGES_AHEAD: usize = 16;
 /// Pages of one directory after which it is left to be listed by itself.
 const PAGES_OF_ONE: u64 = 8;
-/// Siblings in a row after which the rest is listed by several flat listings side by side, and how many those are.
+/// Siblings in a row after which the rest is listed by several flat listings concurrently, and how many those are.
 const SURE_RUN: u32 = 8;
 const RANGES: usize = 4;
 /// Directories that a range of keys has at least: fewer are one or two pages in any case.
@@ -265,7 +265,7 @@ impl Tree {
         Some(inode)
     }
 
-    /// A directory is read: its flat listing may go on.
+    /// A directory is read: its flat listing may continue.
     pub(super) fn credit_walk(&self, directory: u32) {
         let has_credit = self.read().directories[directory as usize].credit.is_some();
         if has_credit && let Some(credit) = self.write().directories[directory as usize].credit.take() {

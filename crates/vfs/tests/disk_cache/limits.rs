@@ -254,7 +254,7 @@ fn objects_are_listed_and_removed_by_prefix() {
     assert!(report.bytes >= size(3));
     assert_eq!(hits(&cache, &a), 0);
     assert_eq!(hits(&cache, &b), 1);
-    // Removed files are made anew by a process that had them open.
+    // Removed files are made again by a process that had them open.
     assert_eq!(fill(&cache, &a), 3);
     assert_eq!(hits(&cache, &a), 3);
 }

@@ -155,7 +155,7 @@ async fn an_index_that_was_made_is_kept_in_the_cache() {
     let contents = second.folders.contents(&folder).await.unwrap();
 
     assert!(contents.is_proven());
-    // The service is asked for one byte: another identity may have read the archive.
+    // The service is requested one byte: another identity may have read the archive.
     let (lists, heads, gets) = before;
     assert_eq!((contents.len(), second.source.counters.requests()), (301, (lists, heads, gets + 1)));
     // Another version finds nothing.

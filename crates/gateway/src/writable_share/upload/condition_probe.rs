@@ -1,7 +1,7 @@
-//! Probes of the conditions of writes. Some services silently ignore a condition, and request by request: each kind of
-//! request is probed once, before the first of its kind is sent.
+//! Probes of conditional writes. Some services silently ignore conditions, for some kinds of requests only. So each
+//! kind of request is probed once, before the first of its kind is sent.
 //!
-//! Until a probe has shown that a condition is kept, each attempt at a write looks at its target first
+//! Until a probe has shown that a condition is enforced, each attempt at a write first checks its target
 //! ([`RetryingClient::checking_before_writes`]).
 
 use std::sync::Arc;

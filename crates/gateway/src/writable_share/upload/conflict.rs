@@ -1,9 +1,8 @@
-//! Files that lost against another program: its object stays, and the file is kept beside it with every byte that was
-//! acknowledged.
+//! Conflicts: another program has changed the object of a file. Its object stays, and the file is kept beside it with
+//! every acknowledged byte.
 //!
-//! Of a file that was changed in part, the rest was that of its object. Where another program has replaced or removed
-//! that object, the rest is not known any more: it is zeros in the file that is kept, and a list of its ranges stands
-//! beside that.
+//! A file that was changed in part takes the rest from its object. If another program has replaced or removed that
+//! object, the rest is lost: the kept file has zeros there, and a list of these ranges is stored beside it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ impl<D: Disk> Uploader<D> {
         node: &Node,
         there: Option<&ObjectMeta>,
     ) -> Result<(), UploadError> {
-        let unknown = self.unknown(node).await?;
+        let unknown = self.unknown_ranges(node).await?;
         let Some(kept) = Box::pin(self.keep(file_upload, node, &unknown)).await? else {
             return self.drop_lost(file_upload).await;
         };
@@ -58,7 +57,7 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Ranges of a file whose bytes were those of an object that is not there any more.
-    async fn unknown(&self, node: &Node) -> Result<Vec<ByteRange>, UploadError> {
+    async fn unknown_ranges(&self, node: &Node) -> Result<Vec<ByteRange>, UploadError> {
         let gaps = node.gaps();
         let Some(base) = node.base.as_ref().filter(|_| !gaps.is_empty()) else { return Ok(Vec::new()) };
         let is_there = self.head(&base.path).await?.is_some_and(|found| *found.etag == *base.etag);
@@ -148,7 +147,7 @@ impl<D: Disk> Uploader<D> {
         }
     }
 
-    /// Record the write beside another program's object before it begins. What was open for the path itself is aborted.
+    /// Record the write beside another program's object before it begins. An open upload of the path itself is aborted.
     async fn announce_beside(
         &self,
         file_upload: &FileUpload,
@@ -191,7 +190,7 @@ impl<D: Disk> Uploader<D> {
         let (Some(node), Ok(path)) = (node, path) else { return self.abort(number).await };
         let replaces = Replaces::Nothing;
         let file_upload = FileUpload { number, changed: open.changed, path: path.into(), replaces, is_again: true };
-        if !self.unknown(&node).await?.is_empty() {
+        if !self.unknown_ranges(&node).await?.is_empty() {
             return self.abort(number).await;
         }
         let found = self.head(&open.path).await?;
@@ -299,7 +298,7 @@ impl<D: Disk> Uploader<D> {
 
     /// The object that the file was is not in the bucket any more. Bytes that were written here are kept beside;
     /// without any the file has gone.
-    pub(super) async fn lost(&self, file_upload: &FileUpload, node: &Node) -> Result<(), UploadError> {
+    pub(super) async fn resolve_missing_object(&self, file_upload: &FileUpload, node: &Node) -> Result<(), UploadError> {
         if node.data().is_some_and(|data| !data.written.is_empty()) {
             let there = self.head(&file_upload.path).await?;
             return Box::pin(self.conflict(file_upload, node, there.as_ref())).await;

@@ -1,9 +1,9 @@
-//! Control of a share's uploads: what may go now, what is under way, what fails, and how much has gone.
+//! Control of a share's uploads: which files may be sent now, what is running, what fails, and how much was sent.
 //!
-//! - **Windows**: outside its upload windows nothing is sent. Removals go at any time.
-//! - **Flush**: what was changed until a flush goes immediately, whatever window and settle time say.
-//! - **Markers**: a file that tells others that a folder is complete waits until all older files of that folder, and of
-//!   the folders below it, are in the bucket. Older is what was changed before, or made before and never uploaded.
+//! - **Windows**: outside its upload windows nothing is sent. Removals are made at any time.
+//! - **Flush**: changes made before a flush are uploaded immediately, regardless of windows and settle time.
+//! - **Markers**: a file that signals a complete folder waits until all older files of that folder and of the folders
+//!   below it are in the bucket. Older files were changed before the marker, or created before it and never uploaded.
 
 mod meter;
 
@@ -69,7 +69,7 @@ struct State {
     retries_now: bool,
 }
 
-/// A file, or a key that has to go.
+/// A file, or a key to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum FailureKey {
     File(u64),
@@ -316,7 +316,7 @@ impl UploadControl {
 
     /// Files that are sent just now, failures by file, failures by key, and markers that wait, each with a file that it
     /// waits for.
-    pub(crate) fn look(&self) -> UploadSnapshot {
+    pub(crate) fn snapshot(&self) -> UploadSnapshot {
         let state = self.lock();
         let mut look =
             UploadSnapshot { running: state.running.clone(), held: state.held.clone(), ..UploadSnapshot::default() };

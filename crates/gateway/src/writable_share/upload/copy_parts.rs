@@ -1,4 +1,4 @@
-//! Copies of objects that are too large for one request: in parts, within the service.
+//! Multipart copies within the service, for objects too large to be copied in one request.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct LargeCopy<'a> {
 }
 
 impl<D: Disk> Uploader<D> {
-    /// Copy an object in parts. An upload that the journal has goes on with the parts that it holds. Returns the
+    /// Copy an object in parts. An upload that the journal has continues with the parts that it holds. Returns the
     /// `ETag` and version id. None: the service offers no copies.
     pub(super) async fn copy_parts(
         &self,

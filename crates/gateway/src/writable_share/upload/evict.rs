@@ -1,11 +1,11 @@
-//! Clean files leave the overlay, so that it does not grow with all files that were ever written.
+//! Eviction of clean files from the overlay, which otherwise would grow with all files ever written.
 //!
-//! 1. The folder of the file is listed anew: from then on the tree of the bucket shows the object.
-//! 2. The table of names gets the number and the facts of the file, and is synced. Its handle stays valid.
-//! 3. The node is dropped from the journal, if it is still the same, and no call works on it.
+//! 1. The folder of the file is listed again: from then on the tree of the bucket shows the object.
+//! 2. The file table gets the number and the attributes of the file, and is synced. Its handle stays valid.
+//! 3. The node is removed by a journal record, if it is unchanged and no call uses it.
 //!
-//! Killed before the last step, the next process has the node, which counts. After it the bucket and the table have
-//! all.
+//! After a kill before step 3 the next process has the node, which counts. After step 3 the bucket and the table have
+//! everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::journal::Disk;
 use crate::overlay::{BaseObject, Change, Node, Overlay};
 use crate::share::{status, within_call_timeout};
 
-/// Files that leave at a time: a record of the journal has room for them.
+/// Files that leave at a time: a record of the journal has space for them.
 const MAX_FILES: usize = 4096;
 
 /// A file that may leave.

@@ -18,7 +18,7 @@ fn has_node(setting: &Setting, file: FileId) -> bool {
     setting.share.0.overlay.read(|overlay| overlay.node(file.number).is_some())
 }
 
-/// Upload everything, and go on until no more than this many files and folders are in the overlay.
+/// Upload everything, and continue until no more than this many files and folders are in the overlay.
 async fn evicted(setting: &Setting, most: usize) {
     let running = Running::start(setting, store_of(setting) as Arc<dyn ObjectStore>);
     let deadline = Instant::now() + Duration::from_mins(2);
@@ -95,7 +95,7 @@ async fn a_file_that_has_left_shows_its_facts_and_can_be_changed_as_before() {
             (renamed, b"old".to_vec())
         );
     }
-    // What takes the place of a file that was renamed is another file.
+    // A new file at the old name of a renamed file is another file.
     let new = setting.put("old", "new").await;
     assert_ne!(new, renamed);
     setting.write(file, 3, "xyz", Stability::File).await.unwrap();
@@ -187,7 +187,7 @@ async fn thousands_of_files_leave_when_they_were_uploaded_and_a_look_for_work_se
     assert_eq!(look(&setting).1, PLANNED);
     // A look each 100 ms, as often for its size as one each second for a share in use.
     let quiet = Duration::from_millis(400);
-    let running = Running::settling(&setting, store_of(&setting) as Arc<dyn ObjectStore>, quiet);
+    let running = Running::with_settle_time(&setting, store_of(&setting) as Arc<dyn ObjectStore>, quiet);
     let deadline = Instant::now() + Duration::from_mins(2);
     while look(&setting).1 > 0 {
         assert!(Instant::now() < deadline, "{:?}", look(&setting));

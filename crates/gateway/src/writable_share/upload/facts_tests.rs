@@ -26,7 +26,7 @@ async fn put(setting: &Setting, path: &str, pairs: &[(&str, &str)], text: &'stat
     setting.store.put("b", &format!("p/{path}"), bytes, &attributes).await.unwrap();
 }
 
-/// Facts that the object of a path states. What marks it as an upload of ours is no fact about the file.
+/// Facts that the object of a path states. The mark of the upload is not one of them.
 async fn stated(setting: &Setting, path: &str) -> Metadata {
     let key = format!("p/{path}");
     let mut found = setting.store.head(ObjectRef::new("b", &key), None).await.unwrap().attributes.metadata;

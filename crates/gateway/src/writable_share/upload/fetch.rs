@@ -1,4 +1,4 @@
-//! Bytes of an object that is about to be replaced are read to this machine for the file that was made of it.
+//! Download of the bytes that a file still takes from its object, before that object is replaced.
 
 use seqferry_nfs::FileError;
 use seqferry_transfer::pipe::Replaces;
@@ -70,6 +70,6 @@ impl<D: Disk> Uploader<D> {
             replaces: Replaces::Nothing,
             is_again: false,
         };
-        Box::pin(self.lost(&file_upload, &node)).await
+        Box::pin(self.resolve_missing_object(&file_upload, &node)).await
     }
 }

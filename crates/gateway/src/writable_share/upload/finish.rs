@@ -1,4 +1,4 @@
-//! The end of an upload in the journal: a clean file, a folder with its marker, or a file that is no more.
+//! End of an upload in the journal: the file becomes clean, a folder gets its marker, or a removed file is forgotten.
 
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ impl<D: Disk> Uploader<D> {
         recorded.await.map_err(local)
     }
 
-    /// Names of the bucket show again of which nothing has to go any more.
+    /// Show names of the bucket again when no removal below them is pending.
     pub(super) async fn show_again(&self) {
         let inner = &self.inner;
         let names = |overlay: &Overlay| {

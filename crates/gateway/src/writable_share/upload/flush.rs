@@ -15,7 +15,7 @@ pub(crate) struct FlushScope {
     path: Box<str>,
     /// Changes up to this time count, in nanoseconds since 1970.
     at: u64,
-    /// Objects and folder markers that had to go, and their versions.
+    /// Objects and folder markers that were to be removed, and their versions.
     pending_removals: Vec<(Box<str>, Box<str>)>,
     /// Objects of files and folders that had other paths by then: each goes when the file is at its new key.
     moved: Vec<MovedObject>,
@@ -30,7 +30,7 @@ struct MovedObject {
     is_folder: bool,
 }
 
-/// Files, and objects that have to go, of which something is left.
+/// Files, and objects to be removed, that are not done.
 #[derive(Debug, Default)]
 pub(crate) struct FlushRemainder {
     pub(crate) files: BTreeSet<u64>,
@@ -68,7 +68,7 @@ impl FlushScope {
     }
 
     /// The part of it that the bucket does not have yet.
-    pub(crate) fn rest(&self, overlay: &Overlay, file_table: &FileTable) -> FlushRemainder {
+    pub(crate) fn remaining(&self, overlay: &Overlay, file_table: &FileTable) -> FlushRemainder {
         let mut rest = FlushRemainder::default();
         for node in overlay.nodes().filter(|node| node.changed <= self.at && is_dirty(overlay, file_table, node)) {
             let path = overlay.path(file_table, node.file.number).unwrap_or_default();
@@ -108,19 +108,19 @@ impl FlushScope {
 
 impl FlushRemainder {
     /// Number of those that wait after a failure, or for a file that failed.
-    pub(crate) fn stuck(&self, overlay: &Overlay, file_table: &FileTable, look: &UploadSnapshot) -> usize {
-        let has_failed = |number: &u64| look.files.contains_key(number);
-        let is_stuck = |number: &u64| has_failed(number) || look.held.get(number).is_some_and(has_failed);
+    pub(crate) fn stuck(&self, overlay: &Overlay, file_table: &FileTable, snapshot: &UploadSnapshot) -> usize {
+        let has_failed = |number: &u64| snapshot.files.contains_key(number);
+        let is_stuck = |number: &u64| has_failed(number) || snapshot.held.get(number).is_some_and(has_failed);
         let files = self.files.iter().filter(|number| is_stuck(number)).count();
         if self.keys.is_empty() {
             return files;
         }
         // A file that failed stands at the key, or is still to be copied from it.
-        let paths = look.files.keys().filter_map(|number| overlay.path(file_table, *number).ok());
+        let paths = snapshot.files.keys().filter_map(|number| overlay.path(file_table, *number).ok());
         let paths: HashSet<String> = paths.collect();
         let waits = |key: &str| {
             let path = key.trim_end_matches('/');
-            look.keys.contains_key(key)
+            snapshot.keys.contains_key(key)
                 || paths.contains(path)
                 || overlay.nodes_of_object(path).any(|number| has_failed(&number))
         };

@@ -25,7 +25,7 @@ pub(super) struct GenerationReader<D: Disk> {
     number: u64,
     changed: u64,
     at: Mutex<u64>,
-    /// The file is another generation by now, or its object is not what it was: it is to be checked again.
+    /// The file is another generation meanwhile, or its object is not what it was: it is to be checked again.
     pub(super) has_changed: Arc<AtomicBool>,
     /// The object of the file, which has the bytes that were not written here, is not there any more: they are zeros.
     is_over_zeros: bool,
@@ -107,7 +107,7 @@ impl<D: Disk> UploadJournal for ShareUploadJournal<D> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         crash_point::reach(When::Before, "upload-id-recorded");
         let recorded = self.inner.overlay.change(|overlay| {
-            // What was announced, under its path beside another program's object if that is where it goes.
+            // The announced write, under its path beside another program's object if that is where it goes.
             let open = overlay.uploads().get(&self.file_upload.number).ok_or(FileError::Stale)?;
             let (upload_id, part_size) = (upload.upload_id.as_str().into(), upload.part_size);
             let open = OpenUpload { path: self.path.clone(), upload_id, part_size, ..open.clone() };

@@ -151,7 +151,7 @@ async fn history(random: &mut fastrand::Rng, events: &EventLog) {
         events.note(&format!("killed, lost power: {lost_power}"));
         setting = setting.restarted(random, lost_power).await;
         if candidates.len() == 1 && random.bool() {
-            // The uploader goes on although the clients have not come back.
+            // The uploader continues although the clients have not come back.
             continue;
         }
         let seen = model::view(&setting).await;

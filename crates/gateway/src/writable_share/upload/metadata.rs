@@ -1,4 +1,4 @@
-//! Facts of a file in the metadata of its object.
+//! Attributes of a file in the metadata of its object.
 
 use seqferry_store::{Attributes, ObjectMeta, StoredMetadata};
 
@@ -9,7 +9,8 @@ const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// Facts of a file, as objects keep them. What it has from `source`, the object that it was, stays as that states it.
+/// Attributes of a file, as objects keep them. Facts taken from `source`, the object that it was, stay as that states
+/// them.
 fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     let kind = match node.content {
         NodeContent::File(_) => REGULAR,
@@ -28,8 +29,8 @@ fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     }
 }
 
-/// Attributes of the object that a write makes of a file: those of the object that the file was, its facts, and the
-/// mark of this write alone.
+/// Attributes of the object that a write makes of a file: those of the object that the file was, its attributes, and
+/// the mark of this write alone.
 pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&ObjectMeta>) -> Attributes {
     let mut attributes = source.map(|source| source.attributes.clone()).unwrap_or_default();
     stored(node, source).write(&mut attributes.metadata);

@@ -318,7 +318,7 @@ async fn a_large_object_is_renamed_by_copies_of_parts_which_go_on_after_a_kill()
     assert_eq!((meta.attributes.content_type.as_deref(), &*meta.attributes.metadata["own"]), (Some("text/x"), "value"));
     assert!(setting.store.list_uploads("b", "").await.unwrap().is_empty());
     assert_eq!((setting.id("renamed").await, setting.text("renamed").await), (file, text));
-    // Other facts of it are another copy, onto itself.
+    // Other attributes of it are another copy, onto itself.
     let set = SetAttributes { mode: Some(0o600), ..<_>::default() };
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
     let store = drained(&setting).await;

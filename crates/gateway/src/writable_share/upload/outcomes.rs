@@ -1,4 +1,4 @@
-//! Outcomes of uploads, as they go into the journal together with the end of the upload.
+//! Outcomes of uploads, recorded in the journal together with the end of the upload.
 
 use seqferry_store::{Checksum, ErrorClass, ObjectMeta};
 use seqferry_transfer::{CopyMethod, FailureClass, ObjectFailure};

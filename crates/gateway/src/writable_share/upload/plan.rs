@@ -1,10 +1,10 @@
-//! Plan of the work in the bucket, by the overlay alone: files, their keys, and the order.
+//! Plan of the uploads and removals, computed from the overlay alone: files, their keys, and the order.
 //!
-//! - A file goes to the key of its path. It waits while an object with that key is still the source of another file:
-//!   one that was renamed, and is not copied yet. Files that wait for each other in a circle are read to this machine.
-//! - The same holds where an object makes a folder of the file's name, or a file of the name of a folder above it: a
+//! - A file is uploaded to the key of its path. It waits while the object at that key is still the source of another
+//!   file: one that was renamed and is not copied yet. Files that wait for each other in a cycle are downloaded first.
+//! - The same applies where an object makes a folder of the file's name, or a file of the name of a folder above it: a
 //!   bucket can hold both, and a tree shows one of them.
-//! - An object that has to go is removed when no file stands at its key, which replaces it, and none is made of it.
+//! - A pending removal is made when no file replaces the object at its key, and no file takes bytes from it.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
@@ -17,18 +17,18 @@ use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
 
-/// Work on one key of the bucket.
+/// One task of the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UploadTask {
-    /// The bucket is to have this file.
+    /// Upload this file.
     Send(FileUpload),
-    /// The bytes of a file are to be read to this machine: its object is to be replaced before they are copied.
+    /// Download the bytes of a file: its object is to be replaced before they are copied.
     Fetch(u64),
-    /// A write of a file that is no more was cut off: its outcome has to be found out.
+    /// A write of a file that is no more was cut off: its outcome must be determined.
     Resolve(u64),
     /// A folder that was renamed here has its files elsewhere in the bucket.
     Move(u64),
-    /// An object, or a folder marker, has to go. Of a marker the version is not known.
+    /// An object or folder marker is to be removed. Of a marker the version is not known.
     Remove { path: Box<str>, etag: Box<str> },
     /// Clean files have become many: the bucket alone is to show them.
     Evict,
@@ -95,14 +95,14 @@ pub(super) fn find_tasks(
             Blocker::Fetch(other) => work.push(UploadTask::Fetch(other)),
         }
     }
-    // Writes of files that have gone or have another path by now.
+    // Writes of files that have gone or have another path meanwhile.
     let is_cut_off = |open: &&OpenUpload| {
         let path = overlay.node(open.number).and_then(|node| overlay.path(file_table, node.file.number).ok());
         path.is_none_or(|path| !is_conflict_copy(open) && path != open.path.trim_end_matches('/'))
     };
     let cut_off = overlay.uploads().values().filter(|_| may_resolve);
     work.extend(cut_off.filter(is_cut_off).map(|open| UploadTask::Resolve(open.number)));
-    let object_state: HashMap<String, bool> = if overlay.pending_removals().is_empty() {
+    let node_paths: HashMap<String, bool> = if overlay.pending_removals().is_empty() {
         HashMap::new()
     } else {
         let files = overlay.upload_candidates().filter(|node| !overlay.is_local_only(node));
@@ -110,7 +110,7 @@ pub(super) fn find_tasks(
     };
     for (path, etag) in overlay.pending_removals() {
         let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
-        let is_replaced = object_state.get(name) == Some(&is_marker);
+        let is_replaced = node_paths.get(name) == Some(&is_marker);
         if !is_replaced && overlay.nodes_of_object(path).all(|number| !is_elsewhere(overlay, file_table, number)) {
             work.push(UploadTask::Remove { path: path.clone(), etag: etag.clone() });
         }
@@ -151,8 +151,8 @@ fn are_in_the_way(path: &str, object: &str, is_folder: bool) -> bool {
     path == object || above(path).any(|above| above == object) || !is_folder && is_below(object, path)
 }
 
-/// True when an object has to go first that makes a folder of a file's name, or a file of the name of a folder above
-/// it.
+/// True when an object must be removed first that makes a folder of a file's name, or a file of the name of a folder
+/// above it.
 fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool {
     let below = format!("{path}/");
     let first = overlay.pending_removals().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
@@ -160,7 +160,7 @@ fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool
     !is_folder && has_below || above(path).any(|above| overlay.pending_removals().contains_key(above))
 }
 
-/// Files and folders of other paths by now that have a path in the bucket, or what must not be beside it there.
+/// Files and folders of other paths meanwhile that have a path in the bucket, or what must not be beside it there.
 fn blockers<'a>(overlay: &'a Overlay, file_table: &FileTable, path: &str, is_folder: bool) -> Vec<&'a Node> {
     let mut found: Vec<u64> = above(path).chain([path]).flat_map(|at| overlay.nodes_of_object(at)).collect();
     if !is_folder {
@@ -173,7 +173,7 @@ fn blockers<'a>(overlay: &'a Overlay, file_table: &FileTable, path: &str, is_fol
 /// Wait of a file, or folder, for what is in its way in the bucket.
 fn blocker_of(overlay: &Overlay, file_table: &FileTable, node: &Node, path: &str) -> Blocker {
     let (number, is_folder) = (node.file.number, is_directory(node));
-    // What is there is not known, or is about to go.
+    // The object there is unknown, or about to be removed.
     let mut written = overlay.uploads().values().filter(|open| open.number != number);
     if written.any(|open| are_in_the_way(path, open.path.trim_end_matches('/'), is_folder))
         || has_doomed_in_the_way(overlay, path, is_folder)
@@ -197,7 +197,7 @@ fn blocker_of(overlay: &Overlay, file_table: &FileTable, node: &Node, path: &str
     wait
 }
 
-/// True when a file that is to be sent is what it was when that was planned, and nothing is in its way by now.
+/// True when a file that is to be sent is what it was when that was planned, and nothing is in its way meanwhile.
 pub(super) fn may_send(overlay: &Overlay, file_table: &FileTable, file_upload: &FileUpload) -> bool {
     let Some(node) = overlay.node(file_upload.number).filter(|node| node.changed == file_upload.changed) else {
         return false;

@@ -1,4 +1,4 @@
-//! Objects and folder markers that were removed here are removed from the bucket.
+//! Removal from the bucket of objects and folder markers that were removed here.
 
 use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::remove::remove;
@@ -39,7 +39,7 @@ impl<D: Disk> Uploader<D> {
         Ok(())
     }
 
-    /// The tree of the bucket learns that an object has gone. Below a marker there may be files all the same.
+    /// The tree of the bucket learns that an object has gone. Below a marker there may still be files.
     async fn forget(&self, path: &str) -> Result<(), UploadError> {
         let tree = self.inner.files.tree();
         match path.strip_suffix('/') {

@@ -1,4 +1,4 @@
-//! Writes that were cut off: their outcome is found out, and what is open of them is aborted.
+//! Interrupted writes: find out their outcome, and abort their open multipart uploads.
 
 use seqferry_client::RecordedUpload;
 use seqferry_store::ObjectMeta;
@@ -14,7 +14,7 @@ use crate::journal::Disk;
 use crate::overlay::{Change, Node, OpenUpload};
 
 impl<D: Disk> Uploader<D> {
-    /// Find out what became of a write that was cut off, of a file that is another one by now, or none.
+    /// Find out the outcome of a write that was cut off, of a file that has changed meanwhile, or none.
     pub(super) async fn resolve(&self, number: u64) -> Result<(), UploadError> {
         if number == NO_FILE {
             return self.end_probe().await;

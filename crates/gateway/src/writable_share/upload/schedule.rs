@@ -1,4 +1,4 @@
-//! Schedule of one run of the uploader: what is under way, what waits after a failure, and what was found to do.
+//! Schedule of the uploader: running tasks, pauses after failures, and planned tasks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Schedule {
         begun
     }
 
-    /// The end of work, where one generation that goes on finding another object than expected has failed: else it
+    /// The end of work, where one generation that continues finding another object than expected has failed: else it
     /// would be sent over and over without a pause.
     pub(super) fn limit_changes(
         &mut self,

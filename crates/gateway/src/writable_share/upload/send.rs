@@ -1,4 +1,4 @@
-//! The upload of one file: a copy within the service where its bytes are there already, else its bytes.
+//! Upload of one file: a server-side copy where its bytes are in the bucket already, else its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use super::generation::{GenerationReader, ShareUploadJournal};
 use super::metadata::attributes_of;
 use super::outcomes::WrittenVersion;
 use super::plan::{FileUpload, may_send};
-use super::verify::ObjectState;
+use super::verify::WriteMatch;
 use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node, NodeContent, OpenUpload, new_token};
@@ -32,7 +32,7 @@ pub(super) const LARGEST_COPY: u64 = 5 << 30;
 pub(super) struct UploadedObject {
     pub(super) etag: String,
     pub(super) size: u64,
-    /// It has the facts of the file as well.
+    /// It has the attributes of the file as well.
     pub(super) has_facts: bool,
     /// The version, where one was written.
     pub(super) written: Option<WrittenVersion>,
@@ -73,8 +73,8 @@ impl<D: Disk> Uploader<D> {
         let is_fresh = file_upload.replaces == Replaces::Nothing && conditions_hold && node.base.is_none() && !is_again;
         let there = if is_fresh { None } else { self.head(&file_upload.path).await? };
         if let Some(there) = &there {
-            match self.object_state((file_upload, &open, is_again), &node, there).await? {
-                ObjectState::File => {
+            match self.match_write((file_upload, &open, is_again), &node, there).await? {
+                WriteMatch::File => {
                     if is_again {
                         // An earlier attempt may have left an upload open beside the one that was completed.
                         self.abort_parts(&open).await?;
@@ -84,12 +84,12 @@ impl<D: Disk> Uploader<D> {
                     found.written = found.written.filter(|_| open.has_made(there) || !is_base);
                     return self.finish(file_upload, &found).await;
                 }
-                // It is the object that the file is made of from now on. What was written over it is sent then.
-                ObjectState::Earlier => {
+                // It is the object that the file is made of from now on. Bytes that were written over it are sent then.
+                WriteMatch::Earlier => {
                     self.abort_parts(&open).await?;
                     return self.finish(file_upload, &UploadedObject { has_facts: false, ..there.into() }).await;
                 }
-                ObjectState::Other => {}
+                WriteMatch::Other => {}
             }
         }
         let replaces = match (&file_upload.replaces, &there) {
@@ -100,7 +100,7 @@ impl<D: Disk> Uploader<D> {
         };
         match Box::pin(self.write(file_upload, &node, &open, there, replaces)).await? {
             Some(uploaded) => self.finish(file_upload, &uploaded).await,
-            None => Box::pin(self.lost(file_upload, &node)).await,
+            None => Box::pin(self.resolve_missing_object(file_upload, &node)).await,
         }
     }
 
@@ -149,8 +149,8 @@ impl<D: Disk> Uploader<D> {
         Ok((open, is_again))
     }
 
-    /// Write the bytes and facts of a file to the path of its record. None: bytes of it are those of an object of the
-    /// bucket that is not there any more.
+    /// Write the bytes and attributes of a file to the path of its record. None: bytes of it are those of an object of
+    /// the bucket that is not there any more.
     pub(super) async fn write(
         &self,
         file_upload: &FileUpload,
@@ -160,7 +160,7 @@ impl<D: Disk> Uploader<D> {
         replaces: Replaces,
     ) -> Result<Option<UploadedObject>, UploadError> {
         let path = &*open.path;
-        // Other facts of the object that the file was stay with it.
+        // Other attributes of the object that the file was stay with it.
         let source = match &node.base {
             None => None,
             // The object is the one that the file was made of, or an attempt to write the file, which has the same
@@ -319,7 +319,7 @@ impl<D: Disk> Uploader<D> {
             Err(PipeError::Cancelled) => Err(UploadError::Stopped),
             Err(PipeError::Descriptor(error)) => Err(UploadError::local(format!("{}: {error}.", self.address(path)))),
             Err(PipeError::Failed(failure)) => {
-                // It may have been written all the same: the next attempt looks.
+                // It may have been written: the next attempt checks.
                 if is_conflict(&failure) { Err(UploadError::Superseded) } else { Err(UploadError::Failed(failure)) }
             }
         }
@@ -347,7 +347,7 @@ impl<D: Disk> Uploader<D> {
         }
     }
 
-    /// Put a folder marker, so that the folder is there without files and keeps its facts.
+    /// Put a folder marker, so that the folder is there without files and keeps its attributes.
     async fn send_marker(&self, file_upload: &FileUpload, node: &Node, open: &OpenUpload) -> Result<(), UploadError> {
         let uploaded = if let Some(there) = self.head(&open.path).await? {
             // Another program's stays; one that an attempt before has put is this one.

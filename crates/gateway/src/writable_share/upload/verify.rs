@@ -1,7 +1,7 @@
-//! Verification that the bucket has a file: the mark of this very write, or a checksum over these bytes.
+//! Verification that an object in the bucket is a given file: by the mark of the write, or by a checksum of the bytes.
 //!
-//! Size, time, mode and owner are statements of a client. A file that was rewritten with all of them the same is
-//! another one, and so they show only what is *not* there.
+//! Size, time, mode and owner are statements of a client: a rewritten file can have all of them unchanged. So a
+//! difference in them shows that the object is not the file, and equality shows nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub(super) enum ContentMatch {
 
 /// An object at the path of a file that was to be written before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ObjectState {
+pub(super) enum WriteMatch {
     /// It is the file: nothing is left to write.
     File,
     /// This generation of the file was written, and bytes that were never acknowledged may have been written over it on
@@ -46,31 +46,31 @@ pub(super) enum ObjectState {
 impl<D: Disk> Uploader<D> {
     /// Decide about the object at the path of a file. `open` is the write as the journal has it, and `is_again` is true
     /// when it was there before this attempt.
-    pub(super) async fn object_state(
+    pub(super) async fn match_write(
         &self,
         (file_upload, open, is_again): (&FileUpload, &OpenUpload, bool),
         node: &Node,
         there: &ObjectMeta,
-    ) -> Result<ObjectState, UploadError> {
+    ) -> Result<WriteMatch, UploadError> {
         let has_facts = has_facts(node, there);
         let is_base = node.base.as_ref().is_some_and(|base| base.path == file_upload.path && *base.etag == *there.etag);
         if node.is_as_base() && is_base {
-            return Ok(if has_facts { ObjectState::File } else { ObjectState::Other });
+            return Ok(if has_facts { WriteMatch::File } else { WriteMatch::Other });
         }
         if !is_again || !has_facts {
-            return Ok(ObjectState::Other);
+            return Ok(WriteMatch::Other);
         }
         let is_made = open.has_made(there);
         if node.is_as_base() {
-            return Ok(if is_made { ObjectState::File } else { ObjectState::Other });
+            return Ok(if is_made { WriteMatch::File } else { WriteMatch::Other });
         }
         let bytes = self.compare(file_upload, open, there).await?;
         Ok(match (bytes, is_made) {
-            (ContentMatch::Same, _) => ObjectState::File,
-            (ContentMatch::Unknown, true) if open.is_of_this_process => ObjectState::File,
-            (_, true) if !open.is_of_this_process => ObjectState::Earlier,
+            (ContentMatch::Same, _) => WriteMatch::File,
+            (ContentMatch::Unknown, true) if open.is_of_this_process => WriteMatch::File,
+            (_, true) if !open.is_of_this_process => WriteMatch::Earlier,
             // Another program has taken over the metadata of this write.
-            _ => ObjectState::Other,
+            _ => WriteMatch::Other,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Objects that look like a file and are not it: no acknowledged byte is given up for them.
+//! Objects that look like a file and are not it: no acknowledged byte is lost for them.
 
 use std::time::UNIX_EPOCH;
 
@@ -28,7 +28,7 @@ fn services() -> Vec<(&'static str, MemoryStore)> {
     ]
 }
 
-/// Write a file anew with the size that it had, and set the time that it had, as `cp -p` and `rsync -a` do.
+/// Write a file again with the size that it had, and set the time that it had, as `cp -p` and `rsync -a` do.
 async fn rewrite(setting: &Setting, file: FileId, text: &str) {
     let size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
     setting.share.set_attributes(&root(), file, size(0), None).await.unwrap();
@@ -42,7 +42,7 @@ async fn set_time(setting: &Setting, file: FileId) {
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
 }
 
-/// A share of a service with one file of so many bytes that the bucket has.
+/// A share of a service with one file of this many bytes that the bucket has.
 async fn uploaded(store: MemoryStore, size: usize) -> (Setting, FileId) {
     let setting = Setting::over(store, &[]).await;
     let file = setting.put("run.bam", &"a".repeat(size)).await;

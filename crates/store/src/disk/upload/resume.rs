@@ -74,7 +74,7 @@ pub(super) fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool)
             remove(&folder, id)?;
             return Err(gone());
         }
-        for number in find_spoilt(bytes, &state.record)? {
+        for number in find_corrupt_parts(bytes, &state.record)? {
             state.append(&RecordLine::Drop(number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&number);
         }
@@ -103,7 +103,7 @@ pub(super) fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
 }
 
 /// Parts whose bytes differ from the record.
-pub(super) fn find_spoilt(bytes: &OwnedFd, record: &DiskUploadRecord) -> Result<Vec<u32>> {
+pub(super) fn find_corrupt_parts(bytes: &OwnedFd, record: &DiskUploadRecord) -> Result<Vec<u32>> {
     let mut buffer = vec![0; READ_BACK];
     let mut spoilt = Vec::new();
     for (number, part) in &record.parts {

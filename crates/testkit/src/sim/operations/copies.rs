@@ -129,7 +129,7 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     Ok(Reply::xml(xml.end("CopyObjectResult")))
 }
 
-/// The algorithm of the source's checksum, unless another is asked for; always over the full object.
+/// The algorithm of the source's checksum, unless another is requested; always over the full object.
 fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result<Sum, ErrorReply> {
     if state.lacks(Capability::Checksums) {
         return Ok(Sum::None);

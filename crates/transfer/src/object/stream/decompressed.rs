@@ -8,7 +8,7 @@
 //! A body counts as decompressed only if the object is labelled with known codings, and its body begins with none of
 //! them and has a length that they could have made of it. Anything else that has another length than is stored fails.
 //!
-//! Its upload is recorded without a part size: no later run can go on with it, since the body has no ranges.
+//! Its upload is recorded without a part size: no later run can continue with it, since the body has no ranges.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl<J: UploadJournal> Object<'_, J> {
             drop(memory);
             return put.map_err(Interrupt::Other);
         }
-        // Its length where that is stated, else 0: a disk makes room for it.
+        // Its length where that is stated, else 0: a disk frees space for it.
         self.item.size = meta.size;
         self.begin(&route.parts, source).await.map_err(Interrupt::Other)?;
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);

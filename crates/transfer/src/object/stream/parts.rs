@@ -1,4 +1,4 @@
-//! Streaming in parts: as many side by side as the budget of memory allows. A part for a service is held from its first
+//! Streaming in parts: as many concurrently as the budget of memory allows. A part for a service is held from its first
 //! byte read to its last one written, since it may have to be sent again. Only a window of a part for a disk is held.
 //!
 //! The upload is begun, recorded and resumed like that of a copy in parts ([`super::super::upload`]). Only the way in
@@ -16,9 +16,9 @@ use tracing::{Instrument as _, debug_span};
 use super::super::upload::OpenedUpload;
 use super::super::{AttemptError, CopyResult, Object};
 use super::order::PartOrder;
-use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
+use super::sent::{StreamSettings, StreamedPart, of_listed_part, whole_etag, whole_sum};
 use super::{StreamResult, verification};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
@@ -51,7 +51,7 @@ impl<J: UploadJournal> Object<'_, J> {
             }
         }
         let mut sent: BTreeMap<u32, StreamedPart> =
-            done.into_iter().map(|(number, part)| (number, found(part, &sending))).collect();
+            done.into_iter().map(|(number, part)| (number, of_listed_part(part, &sending))).collect();
         let there: u64 = sent.keys().filter_map(|n| route.parts.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(there);
 
@@ -68,7 +68,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let stated_source = StatedEtag { is_exact, ..self.stated_source() };
         let stated = [stated_source, self.stated_target(ObjectOrigin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
-        let read = judge(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
+        let read = resolve_contradiction(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
             return Err(self.misread_error(how));
         }

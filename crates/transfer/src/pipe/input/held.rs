@@ -29,7 +29,7 @@ impl HeldParts {
 }
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    /// Go on with the upload that an earlier run has recorded. None: there is nothing to go on with.
+    /// Go on with the upload that an earlier run has recorded. None: there is nothing to continue with.
     pub(super) async fn adopt(&self, session: &mut UploadSession) -> Result<Option<HeldParts>, PipeError> {
         let Some(parts) = session.adopt().await? else { return Ok(None) };
         if parts.is_empty() {

@@ -27,11 +27,11 @@ pub enum Replaces {
 
 /// Bytes of an input, read once from the first to the last.
 pub trait InputBytes: Send + Sync {
-    /// The next bytes: as many as were asked for, and fewer at the end.
+    /// The next bytes: as many as were requested, and fewer at the end.
     fn next(&self, size: u64) -> impl Future<Output = Result<Bytes, PipeError>> + Send;
 }
 
-/// An input that can be read again, and goes on where an earlier run was cut off.
+/// An input that can be read again, and continues where an earlier run was cut off.
 #[derive(Debug)]
 pub struct ResumableInput<S, J> {
     /// Its bytes.

@@ -45,7 +45,7 @@ pub struct FoundMember {
 }
 
 /// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
-/// [`found`](Self::found) decides on each member.
+/// [`decide`](Self::found) decides on each member.
 pub(super) struct MemberAdmission {
     tree: MemberTree,
     holes: u64,
@@ -143,21 +143,21 @@ impl MemberAdmission {
         components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
     }
 
-    /// Decides like [`found`](Self::found) on the member of an index line.
+    /// Decides like [`decide`](Self::found) on the member of an index line.
     pub(super) fn admit_listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
         let crc32c = match entry.member.kind {
-            // What the line states of it is compared as the contents of a file are.
+            // The checksum in the line is compared as the contents of a file are.
             MemberKind::SymbolicLink => Some(crc32c_of(&entry.member.link)),
             _ => entry.crc32c,
         };
         let location = MemberLocation::of(&entry.member, crc32c.filter(|_| self.sums));
         let format = self.format;
-        self.found(ordinal, &entry.member, location.map(|location| MemberLocation { format, ..location }), archive)
+        self.decide(ordinal, &entry.member, location.map(|location| MemberLocation { format, ..location }), archive)
     }
 
     /// Returns the facts to report of a member; None where there are none (the root, a directory that comes again).
     /// `own` is its place, unless it is a hard link.
-    pub(super) fn found(
+    pub(super) fn decide(
         &mut self,
         ordinal: u64,
         member: &Member,
@@ -207,7 +207,7 @@ impl MemberAdmission {
             None => own,
         };
         let Some((location, size)) = location else {
-            // What it leads to was refused when all members were known.
+            // Its target was refused when all members were known.
             let refusal = (MemberRefusal::HardLinkTarget.code().to_owned(), MemberRefusal::HardLinkTarget.to_string());
             return Some(FoundMember { refusal: Some(refusal), ..told });
         };

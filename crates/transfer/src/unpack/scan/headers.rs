@@ -37,7 +37,7 @@ impl Lines {
             match scanner.step().map_err(|error| scan.bad(&error))? {
                 ScanStep::Need { offset, .. } => {
                     let found = bytes.at(offset).await?;
-                    follower.see(bytes.here()).await;
+                    follower.observe(bytes.here()).await;
                     if found.is_empty() {
                         scanner.end_of_input(offset);
                     } else {

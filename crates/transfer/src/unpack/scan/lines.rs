@@ -193,7 +193,7 @@ pub(super) struct Samples {
 impl Samples {
     /// Every member with the same chance (reservoir sampling).
     pub(super) fn offer(&mut self, entry: &IndexMember) {
-        // What global headers say of times and owners is not compared, and all of these have a header of their own.
+        // Times and owners of global headers are not compared, and all of these have a header of their own.
         let plain = matches!(entry.member.kind, MemberKind::File | MemberKind::Directory);
         if !plain || entry.member.refusal.is_some() {
             return;

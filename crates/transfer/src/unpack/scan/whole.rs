@@ -113,7 +113,7 @@ impl Follower {
     }
 
     /// The reader has come to this range.
-    pub(super) async fn see(&mut self, (start, bytes): (u64, Bytes)) {
+    pub(super) async fn observe(&mut self, (start, bytes): (u64, Bytes)) {
         let Some(pass) = &mut self.pass else { return };
         let Some(known) = pass.position().checked_sub(start) else {
             self.pass = None;

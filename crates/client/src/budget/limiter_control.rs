@@ -6,9 +6,9 @@ use seqferry_store::priority::Priority;
 
 use super::RequestOutcome;
 use super::latency::{Latencies, RequestClass};
-use super::rate::RequestRate;
-use super::shares::PriorityShares;
-use super::window::CongestionWindow;
+use super::request_rate::RequestRate;
+use super::priority_shares::PriorityShares;
+use super::congestion_window::CongestionWindow;
 
 /// Seconds after a cut of the rate in which no hedged request is sent: the service is overloaded.
 const NO_HEDGE: f64 = 1.0;

@@ -138,7 +138,7 @@ async fn no_member_counts_by_size_whatever_the_service_states_of_copied_parts() 
         let crc = fixture.head(ARCHIVE).await.checksum.map(|sum| sum.kind);
         assert_eq!(crc, (level == Checksum).then_some(ChecksumKind::FullObject), "{name}");
 
-        // What was learned holds for the next archive.
+        // The learned quirk holds for the next archive.
         let trials = fixture.store.count("UploadPartCopy") - copies(&fixture);
         let policy = Policy { if_exists: IfExists::Overwrite, ..packing() };
         assert_eq!(levels(&pack(&fixture, policy, &items).await), wanted, "{name}");

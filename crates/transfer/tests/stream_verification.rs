@@ -158,7 +158,7 @@ async fn a_file_of_the_same_size_and_time_is_the_same_and_is_not_read() {
             );
         }
         assert_eq!(services.from.store.count("GetObject") + services.to.store.count("GetObject"), reads);
-        // More than a time when more is asked for: the file is read, the object is not.
+        // More than a time when more is requested: the file is read, the object is not.
         let checked = services.run(Policy { verify: VerificationRule::Checksum, ..streaming() }, items).await;
         for outcome in checked.values() {
             assert_eq!(

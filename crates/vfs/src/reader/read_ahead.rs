@@ -1,13 +1,13 @@
 //! Cursors: the places in a file at which a program reads on, and how far to read ahead of each.
 //!
-//! A first touch fetches only the bytes of the read. The first read that goes on fetches a probe with it. Only a read
+//! A first touch fetches only the bytes of the read. The first read that continues fetches a probe with it. Only a read
 //! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel requests
 //! the second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It
 //! grows each time, beyond 8 MiB only while the program has to wait. It shrinks where blocks were evicted unused or
 //! memory is short. Where a file is read through an index, the first touch of a place fetches the probe.
 //!
 //! A program that begins at the start of a file is likely to read all of it: its probe and first window are larger, and
-//! windows grow up to 32 MiB without a wait. Windows come in several requests side by side: a single answer of S3 has
+//! windows grow up to 32 MiB without a wait. Windows come in several requests concurrently: a single answer of S3 has
 //! some 90 MB/s.
 
 use std::ops::Range;
@@ -23,7 +23,7 @@ const CURSORS: usize = 4;
 const REORDER: u64 = 512 << 10;
 /// A read that skips more than this begins a place of its own.
 const LONGEST_SKIP: u64 = 32 << 20;
-/// Bytes fetched with the first read that goes on: two requests of the kernel, and their parts of blocks.
+/// Bytes fetched with the first read that continues: two requests of the kernel, and their parts of blocks.
 const PROBE: u64 = 384 << 10;
 /// The same at the start of a file.
 const PROBE_OF_START: u64 = 1 << 20;
@@ -42,7 +42,7 @@ const LARGEST_WINDOW: u64 = 64 << 20;
 const PROBE_RANGE: u64 = 512 << 10;
 /// Requests of a window ...
 const RANGES: u64 = 4;
-/// ... of at least so many bytes each: each costs CPU and money ...
+/// ... of at least this many bytes each: each costs CPU and money ...
 const SHORTEST_RANGE: u64 = 2 << 20;
 /// ... and at most so many: the advice of AWS for ranged reads.
 const LONGEST_RANGE: u64 = 8 << 20;
@@ -124,7 +124,8 @@ impl Cursors {
         Self { pattern, all: Vec::new(), clock: 0 }
     }
 
-    /// A program makes a read. What to fetch for it and ahead of it; none where the read itself is all.
+    /// A program makes a read. Returns the blocks to fetch for it and ahead of it; None when only the read itself is
+    /// fetched.
     pub(super) fn follow(&mut self, step: &ReadStep) -> Option<ReadAheadPlan> {
         self.clock += 1;
         let clock = self.clock;
@@ -138,7 +139,7 @@ impl Cursors {
         Some(ReadAheadPlan { cursor: index, blocks, range: cursor.range(), wasted: Arc::clone(&cursor.wasted) })
     }
 
-    /// The fetches of a cursor go on while they are held here.
+    /// The fetches of a cursor continue while they are held here.
     pub(super) fn hold(&mut self, cursor: usize, guards: Vec<FetchGuard>) {
         let held = &mut self.all[cursor].guards;
         held.extend(guards);
@@ -147,7 +148,7 @@ impl Cursors {
         held.drain(..surplus);
     }
 
-    /// Memory had room for the blocks before this one only.
+    /// Memory had space for the blocks before this one only.
     pub(super) fn cut_short(&mut self, cursor: usize, block: u64) {
         let cursor = &mut self.all[cursor];
         cursor.ahead = block.max(cursor.next.div_ceil(BLOCK_SIZE));
@@ -155,7 +156,7 @@ impl Cursors {
         cursor.shrink();
     }
 
-    /// The place of a new cursor. Of a file that is read by regions it takes its first read for one that goes on.
+    /// The place of a new cursor. Of a file that is read by regions it takes its first read for one that continues.
     fn begin(&mut self, step: &ReadStep, used: u64) -> usize {
         let next = if self.pattern == Pattern::Regions { step.offset } else { step.end };
         let here = if self.pattern == Pattern::Regions { next / BLOCK_SIZE } else { next.div_ceil(BLOCK_SIZE) };
@@ -182,13 +183,13 @@ impl Cursors {
 }
 
 impl Cursor {
-    /// True when a read at `offset` goes on from here: a little before, or skipping no more than was read ahead.
+    /// True when a read at `offset` continues from here: a little before, or skipping no more than was read ahead.
     fn leads_to(&self, offset: u64) -> bool {
         let forward = self.window.clamp(BLOCK_SIZE, LONGEST_SKIP);
         offset + REORDER.min(self.next) >= self.next && offset <= self.next + forward
     }
 
-    /// Go on to the end of a read. What to fetch with it.
+    /// Go on to the end of a read. Returns the blocks to fetch with it.
     fn advance(&mut self, step: &ReadStep) -> Option<Range<u64>> {
         if step.end <= self.next {
             // Out of order, or read again: the program has not got on.
