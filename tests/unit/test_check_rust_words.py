@@ -61,7 +61,7 @@ def test_what_is_no_option_of_a_string_is_not(text: str) -> None:
         ("store/src/error/classify.rs", True),
         ("transfer/src/object/target.rs", True),
         ("transfer/src/pipe/input/tests.rs", False),
-        ("vfs/src/reader/pace_tests.rs", False),
+        ("vfs/src/reader/rate_tests.rs", False),
         ("transfer/tests/unclear.rs", False),
         ("transfer/examples/request_costs.rs", False),
         ("mount/src/session.rs", False),

@@ -55,7 +55,7 @@ pub enum ArchiveFault {
     },
     /// The archive ends without a block of zeros: it may be cut off after a member.
     MissingEnd,
-    /// One block of zeros is followed by other bytes: some readers stop here, others go on.
+    /// One block of zeros is followed by other bytes: some readers stop here, others continue.
     LoneZeroBlock,
     /// Bytes other than zero follow the end mark.
     DataAfterEnd {

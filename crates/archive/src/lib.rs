@@ -37,6 +37,6 @@ pub use error::{ArchiveError, ArchiveFault};
 pub use member::{Member, MemberKind, SparseMap};
 pub use path::MemberPath;
 pub use refusal::MemberRefusal;
-pub use scan::{ArchiveLimits, ReadOptions, Scanner, Step};
+pub use scan::{ArchiveLimits, ReadOptions, ScanStep, Scanner};
 pub use stream::{ArchiveEvent, StreamReader};
 pub use tree::{MemberTree, TreePolicy};

@@ -65,10 +65,11 @@ pub struct Member {
     pub mtime: i64,
     /// Nanoseconds to add to `mtime`.
     pub mtime_nanos: u32,
-    /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`; and the time, where it is not
-    /// in the headers of the member but in a global one.
+    /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`; and the time, where it is
+    /// not in the headers of the member but in a global one.
     pub records: Vec<(String, Vec<u8>)>,
-    /// Reason in the headers to refuse the member. [`MemberTree::admit`](crate::MemberTree::admit) adds the reasons in its path.
+    /// Reason in the headers to refuse the member. [`MemberTree::admit`](crate::MemberTree::admit) adds the reasons in
+    /// its path.
     pub refusal: Option<MemberRefusal>,
 }
 

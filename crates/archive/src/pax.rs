@@ -1,7 +1,7 @@
 //! PAX extended headers: records of the form `LENGTH KEY=VALUE\n`.
 
 /// The records of one extended header, in their order.
-pub(crate) type Records = Vec<(String, Vec<u8>)>;
+pub(crate) type PaxRecords = Vec<(String, Vec<u8>)>;
 
 /// Keys of the sparse format 0.0, of which every record counts.
 const REPEATABLE: [&str; 2] = ["GNU.sparse.offset", "GNU.sparse.numbytes"];
@@ -12,12 +12,12 @@ fn is_decisive(key: &str) -> bool {
 }
 
 /// Read all records of an extended header. Of two records of one key the later one counts, as in all readers; keys that
-/// are no text (of extended attributes) are passed over.
-pub(crate) fn parse(mut body: &[u8]) -> Result<Records, &'static str> {
+/// are no text (of extended attributes) are skipped.
+pub(crate) fn parse(mut body: &[u8]) -> Result<PaxRecords, &'static str> {
     if body.is_empty() {
         return Err("it is empty");
     }
-    let mut records = Records::new();
+    let mut records = PaxRecords::new();
     let mut seen = std::collections::HashMap::new();
     while !body.is_empty() {
         let ((key, value), rest) = record(body)?;
@@ -37,10 +37,10 @@ pub(crate) fn parse(mut body: &[u8]) -> Result<Records, &'static str> {
 }
 
 /// Key and value.
-type Record<'a> = (&'a [u8], &'a [u8]);
+type PaxRecord<'a> = (&'a [u8], &'a [u8]);
 
 /// The first record, and what follows it.
-fn record(body: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
+fn record(body: &[u8]) -> Result<(PaxRecord<'_>, &[u8]), &'static str> {
     let space = body.iter().take(20).position(|byte| *byte == b' ').ok_or("a record has no length")?;
     let len = decimal(&body[..space]).ok_or("the length of a record is not a number")?;
     let len = usize::try_from(len).ok().filter(|len| (space + 1..=body.len()).contains(len));

@@ -3,7 +3,7 @@
 use crate::error::ArchiveFault;
 use crate::header::{Header, TarDialect};
 use crate::member::{Member, MemberKind};
-use crate::pax::{self, Records, decimal};
+use crate::pax::{self, PaxRecords, decimal};
 use crate::refusal::MemberRefusal;
 use crate::sparse::PaxSparse;
 
@@ -12,7 +12,7 @@ use crate::sparse::PaxSparse;
 pub(crate) struct Prelude {
     /// Offset of the first of them.
     pub(crate) start: Option<u64>,
-    pax: Option<Records>,
+    pax: Option<PaxRecords>,
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
@@ -67,7 +67,7 @@ impl Prelude {
     pub(crate) fn apply(
         self,
         header: Header,
-        globals: &Records,
+        globals: &PaxRecords,
         lenient: bool,
         is_pax: bool,
     ) -> Result<AppliedHeader, ArchiveFault> {
@@ -101,10 +101,10 @@ impl Prelude {
             Some(pax) => pax,
             None => header.size,
         };
-        // The size in the header of a folder or a hard link is that in its file system: no reader skips contents for it.
-        // Where readers disagree, it is refused: GNU tar skips as much after symbolic links and devices; bsdtar skips
-        // as much where a PAX record says it, and after a hard link of a PAX archive; and whether a file that only its
-        // slash makes a directory has contents is a matter of the reader.
+        // The size in the header of a folder or a hard link is that in its file system: no reader skips contents for
+        // it. Where readers disagree, it is refused: GNU tar skips as much after symbolic links and devices; bsdtar
+        // skips as much where a PAX record says it, and after a hard link of a PAX archive; and whether a file that
+        // only its slash makes a directory has contents is a matter of the reader.
         let is_skipped_by_none =
             matches!(kind, MemberKind::Directory | MemberKind::HardLink) && !(is_pax && kind == MemberKind::HardLink);
         let is_doubtful = header.flag == 0 || overrides.size.is_some_and(|pax| pax > 0) || !is_skipped_by_none;
@@ -175,7 +175,7 @@ fn choose(header: Vec<u8>, gnu: Option<Vec<u8>>, pax: Option<Vec<u8>>) -> (Vec<u
 }
 
 /// Merge a global header into those before it. Names, sizes and sparse maps cannot be global: that serves attacks only.
-pub(crate) fn merge_globals(globals: &mut Records, body: &[u8], limit: u64) -> Result<(), ArchiveFault> {
+pub(crate) fn merge_globals(globals: &mut PaxRecords, body: &[u8], limit: u64) -> Result<(), ArchiveFault> {
     for (key, value) in pax::parse(body).map_err(ArchiveFault::Pax)? {
         if matches!(key.as_str(), "path" | "linkpath" | "size" | "hdrcharset") || key.starts_with("GNU.sparse.") {
             return Err(ArchiveFault::GlobalRecord(key));
@@ -201,15 +201,15 @@ struct Overrides {
     user: Option<Vec<u8>>,
     group: Option<Vec<u8>>,
     sparse: PaxSparse,
-    others: Records,
+    others: PaxRecords,
     refusal: Option<MemberRefusal>,
 }
 
 impl Overrides {
-    fn read(globals: &Records, own: Records) -> Result<Self, ArchiveFault> {
+    fn read(globals: &PaxRecords, own: PaxRecords) -> Result<Self, ArchiveFault> {
         let mut found = Self::default();
         let hidden = |key: &String| own.iter().any(|(name, _)| name == key);
-        let visible: Records = globals.iter().filter(|(key, _)| !hidden(key)).cloned().collect();
+        let visible: PaxRecords = globals.iter().filter(|(key, _)| !hidden(key)).cloned().collect();
         // The headers of the member do not tell a time that lies before them: who reads them alone needs it.
         found.others.extend(visible.iter().find(|(key, _)| key == "mtime").cloned());
         for (key, value) in visible.into_iter().chain(own) {

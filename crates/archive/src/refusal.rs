@@ -1,7 +1,8 @@
 //! Reasons to leave out one member while the rest of the archive stays readable.
 //!
-//! A refusal never puts the position of the next header in doubt; faults that do are [`ArchiveFault`](crate::ArchiveFault)s and end
-//! the archive. Each reason has a stable word for receipts, JSON and indexes.
+//! A refusal never puts the position of the next header in doubt; faults that do are
+//! [`ArchiveFault`](crate::ArchiveFault)s and end the archive. Each reason has a stable word for receipts, JSON and
+//! indexes.
 
 use std::fmt;
 

@@ -1,15 +1,15 @@
 //! The strict header reader: a state machine that names the bytes it needs and returns members.
 //!
-//! [`Scanner::step`] either asks for bytes at an offset ([`Step::Need`]), or returns the next [`Member`], or the end.
-//! Contents are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream the
-//! whole archive, or hop from header to header with ranged reads and fetch contents at will.
+//! [`Scanner::step`] either asks for bytes at an offset ([`ScanStep::Need`]), or returns the next [`Member`], or the
+//! end. Contents are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream
+//! the whole archive, or hop from header to header with ranged reads and fetch contents at will.
 //!
 //! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere
 //! is a [`ArchiveFault`]. Memory is one extension header or sparse map, within [`ArchiveLimits`].
 
 mod types;
 
-pub use types::{ArchiveLimits, Checkpoint, ReadOptions, ScanSummary, Step};
+pub use types::{ArchiveLimits, Checkpoint, ReadOptions, ScanStep, ScanSummary};
 
 use crate::block::{BLOCK, BLOCK_LEN, pad};
 use crate::error::{ArchiveError, ArchiveFault};
@@ -17,7 +17,7 @@ use crate::header::{self, Block, Header};
 use crate::member::Member;
 use crate::prelude::{self, AppliedHeader, Prelude};
 use crate::refusal::MemberRefusal;
-use crate::sparse::{self, MapPlace, MapText};
+use crate::sparse::{self, MapText, SparseMapSource};
 
 /// Reads headers. See the [module](self).
 ///
@@ -26,22 +26,22 @@ use crate::sparse::{self, MapPlace, MapText};
 /// List an archive by hopping over its contents:
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout};
-/// use seqferry_archive::{ReadOptions, Scanner, Step};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
+/// use seqferry_archive::{ReadOptions, Scanner, ScanStep};
 ///
-/// let entries = [Entry::file("reads/a.fastq", 3), Entry::file("reads/b.fastq", 2)];
+/// let entries = [ArchiveEntry::file("reads/a.fastq", 3), ArchiveEntry::file("reads/b.fastq", 2)];
 /// let tar = Layout::plan(&entries)?.assemble(|member| [b"abc".to_vec(), b"de".to_vec()][member].clone());
 ///
 /// let mut scanner = Scanner::new(Some(tar.len() as u64), ReadOptions::default());
 /// let mut names = Vec::new();
 /// loop {
 ///     match scanner.step()? {
-///         Step::Need { offset, len } => {
+///         ScanStep::Need { offset, len } => {
 ///             let at = offset as usize; // a ranged read in real life
 ///             scanner.supply(offset, &tar[at..at + len]);
 ///         }
-///         Step::Member(member) => names.push(member.display_name()),
-///         Step::End(_) => break,
+///         ScanStep::Member(member) => names.push(member.display_name()),
+///         ScanStep::End(_) => break,
 ///     }
 /// }
 /// assert_eq!(names, ["reads/a.fastq", "reads/b.fastq"]);
@@ -55,7 +55,7 @@ pub struct Scanner {
     start: u64,
     pending: Vec<u8>,
     want: usize,
-    state: State,
+    state: ScanState,
     prelude: Prelude,
     globals: Vec<(String, Vec<u8>)>,
     members: u64,
@@ -74,7 +74,7 @@ pub const ZEROS_AFTER_END: &str = "zero bytes after the end mark";
 type Segments = Vec<(u64, u64)>;
 
 #[derive(Debug)]
-enum State {
+enum ScanState {
     Header,
     Extension { flag: u8, header: u64, len: usize },
     GnuMap { member: Box<Member>, segments: Result<Segments, MemberRefusal> },
@@ -90,7 +90,7 @@ impl Scanner {
         Self::resume(size, options, Checkpoint::default())
     }
 
-    /// A scan that goes on at a checkpoint.
+    /// A scan that continues at a checkpoint.
     pub fn resume(size: Option<u64>, options: ReadOptions, checkpoint: Checkpoint) -> Self {
         Self {
             options,
@@ -98,7 +98,7 @@ impl Scanner {
             start: checkpoint.offset,
             pending: Vec::new(),
             want: BLOCK_LEN,
-            state: State::Header,
+            state: ScanState::Header,
             prelude: Prelude::default(),
             globals: checkpoint.globals,
             members: 0,
@@ -109,9 +109,9 @@ impl Scanner {
         }
     }
 
-    /// The place at which a scan goes on with the members that were not returned yet. None in the middle of headers.
+    /// The place at which a scan continues with the members that were not returned yet. None in the middle of headers.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
-        let between = matches!(self.state, State::Header) && self.pending.is_empty() && self.prelude.is_empty();
+        let between = matches!(self.state, ScanState::Header) && self.pending.is_empty() && self.prelude.is_empty();
         between.then(|| Checkpoint { offset: self.start, globals: self.globals.clone() })
     }
 
@@ -125,10 +125,10 @@ impl Scanner {
         self.start + self.pending.len() as u64
     }
 
-    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were asked
-    /// for, and none when `offset` is not the one that was asked for.
+    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were
+    /// requested, and none when `offset` is not the one that was requested.
     pub fn supply(&mut self, offset: u64, bytes: &[u8]) -> usize {
-        if offset != self.offset() || matches!(self.state, State::Ready(_) | State::Ended(_)) {
+        if offset != self.offset() || matches!(self.state, ScanState::Ready(_) | ScanState::Ended(_)) {
             return 0;
         }
         let taken = bytes.len().min(self.want - self.pending.len());
@@ -142,7 +142,7 @@ impl Scanner {
     }
 
     /// The next action. An error is final: every later call returns it again.
-    pub fn step(&mut self) -> Result<Step, ArchiveError> {
+    pub fn step(&mut self) -> Result<ScanStep, ArchiveError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -155,11 +155,11 @@ impl Scanner {
         })
     }
 
-    fn advance(&mut self) -> Result<Step, ArchiveFault> {
+    fn advance(&mut self) -> Result<ScanStep, ArchiveFault> {
         loop {
             match &self.state {
-                State::Ready(_) => return Ok(self.take_member()),
-                State::Ended(end_mark) => return Ok(Step::End(self.summary(*end_mark))),
+                ScanState::Ready(_) => return Ok(self.take_member()),
+                ScanState::Ended(end_mark) => return Ok(ScanStep::End(self.summary(*end_mark))),
                 _ => {}
             }
             if self.pending.len() < self.want {
@@ -169,22 +169,22 @@ impl Scanner {
                             continue;
                         }
                     }
-                    _ => return Ok(Step::Need { offset: self.offset(), len: self.want - self.pending.len() }),
+                    _ => return Ok(ScanStep::Need { offset: self.offset(), len: self.want - self.pending.len() }),
                 }
                 if self.pending.len() < self.want {
-                    return Ok(Step::Need { offset: self.offset(), len: self.want - self.pending.len() });
+                    return Ok(ScanStep::Need { offset: self.offset(), len: self.want - self.pending.len() });
                 }
             }
             let bytes = std::mem::take(&mut self.pending);
             let start = self.start;
             self.start += bytes.len() as u64;
             self.want = BLOCK_LEN;
-            match std::mem::replace(&mut self.state, State::Header) {
-                State::Header => self.header(start, &bytes)?,
-                State::Extension { flag, header, len } => self.extension(flag, header, &bytes[..len])?,
-                State::GnuMap { member, segments } => self.gnu_map(member, segments, &bytes)?,
-                State::ContentsMap { member, text, next } => self.contents_map(member, text, next, &bytes)?,
-                State::Trailer { zeros } => self.trailer(zeros, start, &bytes)?,
+            match std::mem::replace(&mut self.state, ScanState::Header) {
+                ScanState::Header => self.header(start, &bytes)?,
+                ScanState::Extension { flag, header, len } => self.extension(flag, header, &bytes[..len])?,
+                ScanState::GnuMap { member, segments } => self.gnu_map(member, segments, &bytes)?,
+                ScanState::ContentsMap { member, text, next } => self.contents_map(member, text, next, &bytes)?,
+                ScanState::Trailer { zeros } => self.trailer(zeros, start, &bytes)?,
                 ended => self.state = ended,
             }
             // A long name is handed on; the next header is 512 bytes.
@@ -198,20 +198,20 @@ impl Scanner {
     fn at_end(&mut self, size: u64) -> Result<bool, ArchiveFault> {
         let left = size.saturating_sub(self.start);
         match self.state {
-            State::Header if size == self.start && self.prelude.is_empty() => {
+            ScanState::Header if size == self.start && self.prelude.is_empty() => {
                 if !self.options.missing_end {
                     let empty = ArchiveFault::Truncated { expected: BLOCK, size };
                     return Err(if size == 0 { empty } else { ArchiveFault::MissingEnd });
                 }
-                self.state = State::Ended(false);
+                self.state = ScanState::Ended(false);
                 Ok(true)
             }
-            State::Header if size == self.start => Err(ArchiveFault::Dangling),
-            State::Trailer { .. } if left == 0 => {
-                self.state = State::Ended(true);
+            ScanState::Header if size == self.start => Err(ArchiveFault::Dangling),
+            ScanState::Trailer { .. } if left == 0 => {
+                self.state = ScanState::Ended(true);
                 Ok(true)
             }
-            State::Trailer { .. } => {
+            ScanState::Trailer { .. } => {
                 self.want = usize::try_from(left).unwrap_or(BLOCK_LEN);
                 Ok(false)
             }
@@ -226,7 +226,7 @@ impl Scanner {
                 return Err(ArchiveFault::Dangling);
             }
             self.contents_end = start;
-            self.state = State::Trailer { zeros: BLOCK };
+            self.state = ScanState::Trailer { zeros: BLOCK };
             return Ok(());
         }
         let ignored = self.ignored.take();
@@ -259,14 +259,14 @@ impl Scanner {
         }
         match sparse.place(self.options.limits.sparse_segments) {
             Ok(None) => self.finish(member, None),
-            Ok(Some(MapPlace::Known(size, segments))) => self.finish(member, Some((size, Ok(segments)))),
-            Ok(Some(MapPlace::Contents(size))) => {
+            Ok(Some(SparseMapSource::Known(size, segments))) => self.finish(member, Some((size, Ok(segments)))),
+            Ok(Some(SparseMapSource::Contents(size))) => {
                 let next = self.end_of(&member)?;
                 let member = Box::new(Member { size, ..*member });
                 if next == self.start {
                     return self.finish(member, Some((size, Err(MemberRefusal::SparseMap))));
                 }
-                self.state = State::ContentsMap { member, text: MapText::default(), next };
+                self.state = ScanState::ContentsMap { member, text: MapText::default(), next };
                 Ok(())
             }
             Err(refusal) => self.finish(member, Some((0, Err(refusal)))),
@@ -292,7 +292,7 @@ impl Scanner {
         }
         let len = usize::try_from(header.size).map_err(|_| ArchiveFault::Limit("extension header bytes", limit))?;
         self.want = len.next_multiple_of(BLOCK_LEN);
-        self.state = State::Extension { flag: header.flag, header: start, len };
+        self.state = ScanState::Extension { flag: header.flag, header: start, len };
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Scanner {
             if self.start - member.data_offset >= limit.saturating_mul(24) {
                 return Err(ArchiveFault::Limit("sparse segments", limit));
             }
-            self.state = State::GnuMap { member, segments };
+            self.state = ScanState::GnuMap { member, segments };
             return Ok(());
         }
         member.data_offset = self.start;
@@ -360,7 +360,7 @@ impl Scanner {
             Ok(Some(_)) if map_len > member.stored_size => Err(MemberRefusal::SparseMap),
             Ok(None) if self.start >= next => Err(MemberRefusal::SparseMap),
             Ok(None) => {
-                self.state = State::ContentsMap { member, text, next };
+                self.state = ScanState::ContentsMap { member, text, next };
                 return Ok(());
             }
             Ok(Some(segments)) => Ok(segments),
@@ -400,7 +400,7 @@ impl Scanner {
         }
         self.start = end;
         self.contents_end = end;
-        self.state = State::Ready(member);
+        self.state = ScanState::Ready(member);
         Ok(())
     }
 
@@ -423,12 +423,12 @@ impl Scanner {
             let zeros = zeros + bytes.len() as u64;
             if zeros > self.options.limits.trailing_zeros {
                 if self.options.trailing_bytes {
-                    self.state = State::Ended(true);
+                    self.state = ScanState::Ended(true);
                     return Ok(());
                 }
                 return Err(ArchiveFault::Limit(ZEROS_AFTER_END, self.options.limits.trailing_zeros));
             }
-            self.state = State::Trailer { zeros };
+            self.state = ScanState::Trailer { zeros };
             return Ok(());
         }
         let archive = Block::try_from(bytes).is_ok_and(|block| Header::parse(&block).is_ok());
@@ -443,13 +443,13 @@ impl Scanner {
         if !self.options.trailing_bytes {
             return Err(end);
         }
-        self.state = State::Ended(true);
+        self.state = ScanState::Ended(true);
         Ok(())
     }
 
-    fn take_member(&mut self) -> Step {
-        match std::mem::replace(&mut self.state, State::Header) {
-            State::Ready(member) => Step::Member(member),
+    fn take_member(&mut self) -> ScanStep {
+        match std::mem::replace(&mut self.state, ScanState::Header) {
+            ScanState::Ready(member) => ScanStep::Member(member),
             _ => unreachable!("the caller looked at the state"),
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct PaxSparse {
 
 /// Place of the map of a sparse member.
 #[derive(Debug)]
-pub(crate) enum MapPlace {
+pub(crate) enum SparseMapSource {
     /// Map from the PAX records (formats 0.0 and 0.1): the size of the file, and offset and length of each segment.
     Known(u64, Vec<(u64, u64)>),
     /// Map at the beginning of the contents (format 1.0). Holds the size of the file.
@@ -37,13 +37,13 @@ impl PaxSparse {
     }
 
     /// The place of the map; None for a member that is not sparse.
-    pub(crate) fn place(&self, limit: usize) -> Result<Option<MapPlace>, MemberRefusal> {
+    pub(crate) fn place(&self, limit: usize) -> Result<Option<SparseMapSource>, MemberRefusal> {
         if self.records.is_empty() {
             return Ok(None);
         }
         let number = |key| self.get(key).and_then(decimal).ok_or(MemberRefusal::SparseMap);
         match (self.get("major"), self.get("minor")) {
-            (Some(b"1"), Some(b"0")) => return Ok(Some(MapPlace::Contents(number("realsize")?))),
+            (Some(b"1"), Some(b"0")) => return Ok(Some(SparseMapSource::Contents(number("realsize")?))),
             (None, None) => {}
             _ => return Err(MemberRefusal::SparseMap),
         }
@@ -61,7 +61,7 @@ impl PaxSparse {
         if numbers.len() as u64 != count * 2 {
             return Err(MemberRefusal::SparseMap);
         }
-        Ok(Some(MapPlace::Known(size, pairs(&numbers))))
+        Ok(Some(SparseMapSource::Known(size, pairs(&numbers))))
     }
 
     /// Format 0.0: records `offset` and `numbytes` in turn.

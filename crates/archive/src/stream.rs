@@ -2,7 +2,7 @@
 
 use crate::error::{ArchiveError, ArchiveFault};
 use crate::member::Member;
-use crate::scan::{ReadOptions, ScanSummary, Scanner, Step};
+use crate::scan::{ReadOptions, ScanStep, ScanSummary, Scanner};
 
 /// Part of an archive, in its order.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub enum ArchiveEvent<'a> {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
 /// use seqferry_archive::{ArchiveEvent, ReadOptions, StreamReader};
 ///
-/// let tar = Layout::plan(&[Entry::file("a.txt", 5)])?.assemble(|_| b"hello".to_vec());
+/// let tar = Layout::plan(&[ArchiveEntry::file("a.txt", 5)])?.assemble(|_| b"hello".to_vec());
 ///
 /// let mut reader = StreamReader::new(None, ReadOptions::default());
 /// let mut contents = Vec::new();
@@ -83,20 +83,20 @@ impl StreamReader {
                 return Ok((!bytes.is_empty()).then_some(ArchiveEvent::Data { offset, bytes }));
             }
             match self.scanner.step()? {
-                Step::Member(member) => {
+                ScanStep::Member(member) => {
                     // A refused map leaves its contents partly read: they are not handed out.
                     let partly_read = self.position > member.data_offset;
                     self.contents =
                         Some(if partly_read { self.position } else { member.data_offset + member.stored_size });
                     return Ok(Some(ArchiveEvent::Member(member)));
                 }
-                Step::End(summary) => {
+                ScanStep::End(summary) => {
                     // Padding at the very end belongs to the archive as well, and so does what is left out there.
                     let size = self.scanner.size().map_or(u64::MAX, |_| summary.size);
                     self.consume(input, size.saturating_sub(self.position));
                     return Ok((self.position >= summary.size).then_some(ArchiveEvent::End(summary)));
                 }
-                Step::Need { offset, len } => {
+                ScanStep::Need { offset, len } => {
                     if offset > self.position {
                         self.consume(input, offset - self.position);
                     }

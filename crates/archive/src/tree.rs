@@ -1,8 +1,9 @@
 //! The tree that the members of an archive make: names to nodes, with collisions and links decided once.
 //!
-//! The mount looks names up here, `unpack` asks it what may be written. [`MemberTree::admit`] takes members in their order;
-//! [`MemberTree::finish`] then refuses the symbolic links that lead out, following every link in between. Existing files at a
-//! target are not known here: `unpack` must still open relative to directory handles without following links.
+//! The mount looks names up here, `unpack` asks it what may be written. [`MemberTree::admit`] takes members in their
+//! order; [`MemberTree::finish`] then refuses the symbolic links that lead out, following every link in between.
+//! Existing files at a target are not known here: `unpack` must still open relative to directory handles without
+//! following links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -79,7 +80,7 @@ pub enum NodeKind {
 
 /// A node: its kind, its parent, and the member that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct TreeNode {
     /// Kind.
     pub kind: NodeKind,
     /// Parent; the root is its own.
@@ -106,13 +107,13 @@ pub enum PathError {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::Entry;
+/// use seqferry_archive::write::ArchiveEntry;
 /// use seqferry_archive::{MemberRefusal, MemberTree, TreePolicy};
 ///
 /// let mut tree = MemberTree::new(TreePolicy::default());
-/// tree.admit(0, &Entry::file("ref/genome.fa", 10).member())?;
-/// tree.admit(1, &Entry::symbolic_link("ref/latest", "genome.fa").member())?;
-/// tree.admit(2, &Entry::symbolic_link("ref/out", "../../etc").member())?;
+/// tree.admit(0, &ArchiveEntry::file("ref/genome.fa", 10).member())?;
+/// tree.admit(1, &ArchiveEntry::symbolic_link("ref/latest", "genome.fa").member())?;
+/// tree.admit(2, &ArchiveEntry::symbolic_link("ref/out", "../../etc").member())?;
 ///
 /// assert_eq!(tree.finish(), [(2, MemberRefusal::LinkEscapes)]);
 /// let file = tree.resolve(tree.root(), b"ref/latest").unwrap();
@@ -122,7 +123,7 @@ pub enum PathError {
 #[derive(Debug)]
 pub struct MemberTree {
     policy: TreePolicy,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     children: BTreeMap<(NodeId, Box<[u8]>), NodeId>,
     /// Lower-case names, kept where case collides.
     folded: HashMap<(NodeId, String), Box<[u8]>>,
@@ -137,7 +138,7 @@ const RESOLUTION_LINKS: usize = 40;
 impl MemberTree {
     /// A tree with a root only.
     pub fn new(policy: TreePolicy) -> Self {
-        let root = Node { kind: NodeKind::Directory, parent: NodeId(0), member: None };
+        let root = TreeNode { kind: NodeKind::Directory, parent: NodeId(0), member: None };
         Self { policy, nodes: vec![root], children: BTreeMap::new(), folded: HashMap::new(), total: 0 }
     }
 
@@ -147,7 +148,7 @@ impl MemberTree {
     }
 
     /// A node.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &TreeNode {
         &self.nodes[id.0 as usize]
     }
 
@@ -303,7 +304,7 @@ impl MemberTree {
         if self.nodes.len() >= self.policy.nodes {
             return Err(MemberRefusal::TreeTooLarge);
         }
-        self.nodes.push(Node { kind, parent, member });
+        self.nodes.push(TreeNode { kind, parent, member });
         Ok(NodeId(id))
     }
 
@@ -315,7 +316,7 @@ impl MemberTree {
         }
         let mut removed = Vec::new();
         for ((parent, name), id) in &self.children {
-            let Node { kind: NodeKind::SymbolicLink(target), member, .. } = self.node(*id) else { continue };
+            let TreeNode { kind: NodeKind::SymbolicLink(target), member, .. } = self.node(*id) else { continue };
             let refusal = match self.resolve(*parent, target) {
                 Err(PathError::Outside) => MemberRefusal::LinkEscapes,
                 Err(PathError::Loop) => MemberRefusal::LinkLoop,

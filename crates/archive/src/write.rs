@@ -9,7 +9,7 @@ mod layout;
 mod parts;
 mod shards;
 
-pub use entry::{Entry, EntryKind};
-pub use layout::{Layout, LayoutError, Piece, Placement};
+pub use entry::{ArchiveEntry, EntryKind};
+pub use layout::{ArchivePiece, Layout, LayoutError, Placement};
 pub use parts::{PartSource, UploadLimits, UploadPart, plan_upload};
 pub use shards::{shard_name, split};

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_testkit::sim::model::{ModelOptions, Work};
+use seqferry_testkit::sim::model::{ModelOptions, ModelWork};
 use service::{MIB, Second, Service, Worker};
 
 const LIMIT: f64 = 3_500.0;
 const SEED: u64 = 1;
-const PART: Work = Work::PartCopy { bytes: 128 * MIB };
-const SMALL: Work = Work::Copy { bytes: 1024 };
+const PART: ModelWork = ModelWork::PartCopy { bytes: 128 * MIB };
+const SMALL: ModelWork = ModelWork::Copy { bytes: 1024 };
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

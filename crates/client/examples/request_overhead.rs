@@ -1,6 +1,6 @@
 //! Overhead of the client for one request, in nanoseconds of CPU: budget, retry loop, hedge timer, metrics and spans.
 //!
-//! `cargo run --release -p seqferry-client --example request_overhead [-- ROUNDS]`. The store answers at once from
+//! `cargo run --release -p seqferry-client --example request_overhead [-- ROUNDS]`. The store answers immediately from
 //! memory, on one thread. Prints the smallest round (of 200,000 requests each) of a read and of a write, which noise of
 //! the machine disturbs least. With `SEQFERRY_TRACE` set to a file, spans are written to it.
 

@@ -3,10 +3,10 @@
 //! Such a service (versitygw) refuses the condition under each key that was removed from a bucket with versions. The
 //! write is then sent without it.
 //!
-//! **Invariant**: a write is sent without its condition only after the service has refused the condition, and after that
-//! a listing of versions has shown a delete marker as the latest version of the key. Until the service is known for it,
-//! this must happen twice: another program may have removed an object between a refusal and the listing. An object that
-//! is written between the listing and the write stays as an older version, where the bucket keeps versions.
+//! **Invariant**: a write is sent without its condition only after the service has refused the condition, and after
+//! that a listing of versions has shown a delete marker as the latest version of the key. Until the service is known
+//! for it, this must happen twice: another program may have removed an object between a refusal and the listing. An
+//! object that is written between the listing and the write stays as an older version, where the bucket keeps versions.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl<'a> AbsentCondition<'a> {
         self.is_sent
     }
 
-    /// Takes the answer to an attempt. True: the write is to be sent once more, as [`Self::is_sent`] says. At most
-    /// three attempts are made.
+    /// Takes the answer to an attempt. True: the write is to be sent again, as [`Self::is_sent`] says. At most three
+    /// attempts are made.
     ///
     /// # Errors
     /// [`RequestError::Cancelled`] when the caller was stopped.
@@ -51,7 +51,7 @@ impl<'a> AbsentCondition<'a> {
         if self.refusals > 1 && client.quirks().learn_counted_delete_markers() {
             client.note(format!(
                 "s3://{}: the service counts a delete marker as an object. New objects under keys that were removed \
-                 are written without a condition, after a look at the versions of the key.",
+                 are written without a condition, after a check of the versions of the key.",
                 self.object.bucket
             ));
         }

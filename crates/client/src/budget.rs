@@ -2,9 +2,10 @@
 //!
 //! **Requests.** A hard cap holds for the process. Below it, each prefix in use has one prefix limiter for reads and
 //! one for writes, since a service limits those separately. A limiter finds by itself how many requests may be in
-//! flight and, once the service has throttled, how many may start per second (`control`). Flows that wait at a limiter
-//! are served in turn, so that a small one does not wait for a big one. Within a flow the lowest rank goes first. The
-//! user can also limit the requests started per second ([`Budget::limit_starts`]).
+//! flight (`congestion_window`) and, once the service has throttled, how many may start per second (`request_rate`).
+//! Flows that wait at a limiter are served in turn (`fair_queue`), so that a small one does not wait for a big one.
+//! Within a flow the lowest rank goes first. The user can also limit the requests started per second
+//! ([`Budget::limit_starts`]).
 //!
 //! **Memory.** Object bytes are reserved before they are buffered (`memory`).
 //!
@@ -15,17 +16,17 @@
 //! ([`Priority`]). While an [`InteractivePresence`] exists, bulk work also leaves a reserve of requests and memory
 //! alone.
 
-mod control;
+mod limiter_control;
 mod fair_queue;
 mod latency;
 mod limiters;
 mod memory;
 mod permit;
-mod rate;
-mod shares;
+mod request_rate;
+mod priority_shares;
 mod spacing;
 pub mod stats;
-mod window;
+mod congestion_window;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -109,7 +110,7 @@ pub struct FlowId(u64);
 impl FlowId {
     /// One flow for all jobs that give this name.
     pub fn named(name: &str) -> Self {
-        // Two names of one hash would share their turns, no more.
+        // Two names of one hash would share one flow.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Self(hasher.finish())
@@ -178,14 +179,14 @@ struct RequestLimits {
     runtime: Option<Handle>,
 }
 
-/// Removes a waiter from its queue when it goes away.
-struct Place<'a> {
+/// Removes a waiter from its queue when it is dropped.
+struct WaiterGuard<'a> {
     budget: &'a Budget,
     limiter: u64,
     waits: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         if self.waits {
             self.budget.lock().limiters.abandon(self.limiter);
@@ -276,7 +277,7 @@ impl Budget {
                 limiter
             };
             // Declared before `woken` is moved into the await, so that the sender is closed when this is dropped.
-            let mut place = Place { budget: self, limiter, waits: true };
+            let mut place = WaiterGuard { budget: self, limiter, waits: true };
             let permit = woken.await;
             place.waits = false;
             // A sender leaves its queue unused only when its receiver is gone.

@@ -26,7 +26,7 @@ use crate::quirks::{Endpoint, Quirks};
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::{ATTEMPTS_BEFORE_LOOK, RetryPolicy, is_passing};
 
-/// Time between two looks at a request that is not answered: it may have become slow, or a hedged request be allowed.
+/// Interval between checks of a request that is not answered: it may have become slow, or a hedged request be allowed.
 const HEDGE_LOOK: Duration = Duration::from_secs(1);
 
 /// Makes requests to one store on behalf of one job.
@@ -54,7 +54,7 @@ struct WriteLease {
 }
 
 impl RetryingClient {
-    /// Requests to one service, within `budget`, until `cancel`. They take turns with those of others.
+    /// Requests to one service, within `budget`, until `cancel`. The fair queue serves them beside those of others.
     pub fn new(
         connection: Endpoint,
         budget: Arc<Budget>,
@@ -82,7 +82,7 @@ impl RetryingClient {
     /// The same requests. Each attempt at a write with a condition looks at its target first, until
     /// [`Quirks::keeps_conditions`] says that the service keeps the condition.
     #[must_use]
-    pub fn looking_before_writes(mut self) -> Self {
+    pub fn checking_before_writes(mut self) -> Self {
         self.looks_before_writes = true;
         self
     }
@@ -92,9 +92,9 @@ impl RetryingClient {
         self.looks_before_writes
     }
 
-    /// The same requests with interactive priority: they start before bulk requests, and the budget keeps room for them
-    /// while this client or a clone of it exists. The store of its connection has the throttle of interactive requests
-    /// (see [`ClientPool::interactive_client`](crate::ClientPool::interactive_client)).
+    /// The same requests with interactive priority: they start before bulk requests, and the budget keeps space for
+    /// them while this client or a clone of it exists. The store of its connection has the throttle of interactive
+    /// requests (see [`ClientPool::interactive_client`](crate::ClientPool::interactive_client)).
     #[must_use]
     pub fn interactive(mut self) -> Self {
         self.priority = Priority::Interactive;
@@ -102,7 +102,7 @@ impl RetryingClient {
         self
     }
 
-    /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
+    /// The same requests; writes among them start only within the lease, and wait for it while the job continues.
     #[must_use]
     pub fn with_lease(mut self, holder: Arc<LeaseHolder>) -> Self {
         self.connection.store = Arc::new(LeasedStore::new(self.connection.store, Arc::clone(&holder)));
@@ -117,14 +117,15 @@ impl RetryingClient {
         self
     }
 
-    /// The same requests, which take turns as those of this job.
+    /// The same requests, in the flow of this job.
     #[must_use]
     pub fn of(mut self, job: FlowId) -> Self {
         self.job = job;
         self
     }
 
-    /// The same requests under a lease, as by [`RetryingClient::with_lease`]; without the lease writes fail at once.
+    /// The same requests under a lease, as by [`RetryingClient::with_lease`]; without the lease writes fail
+    /// immediately.
     #[must_use]
     pub fn with_lease_or_failure(self, holder: Arc<LeaseHolder>) -> Self {
         self.with_lease(holder).fail_at_lapse()
@@ -291,9 +292,9 @@ impl RetryingClient {
         self.call_looking(spec, permit, retry_context, request, async || Ok(None)).await
     }
 
-    /// Makes a write as [`RetryingClient::call_reserved`] does. After a few attempts that failed for passing reasons, and
-    /// after the last, `look` tells whether one of them had its effect: a proxy may lose the answers of a service that
-    /// has done its work. What it finds is the result, and its error ends the attempts.
+    /// Makes a write as [`RetryingClient::call_reserved`] does. After a few attempts that failed for passing reasons,
+    /// and after the last, `look` tells whether one of them had its effect: a proxy may lose the answers of a service
+    /// that has done its work. Its result is the result of the request, and its error ends the attempts.
     pub(crate) async fn call_looking<T, F, Fut, L, LookFut>(
         &self,
         spec: RequestSpec<'_>,
@@ -375,7 +376,7 @@ impl RetryingClient {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(RequestError::Cancelled),
-            // What is cleaned up after a stop is left to the next owner.
+            // The next owner cleans up after a stop.
             () = lease.job.cancelled() => Err(RequestError::Failed(error)),
             () = lease.holder.wait_until_regained() => Ok(()),
         }

@@ -16,24 +16,24 @@ use crate::quirks::Endpoint;
 #[derive(Debug)]
 pub struct ConnectionCache<K> {
     most_idle: usize,
-    slots: Mutex<Slots<K>>,
+    slots: Mutex<CacheSlots<K>>,
 }
 
 #[derive(Debug)]
-struct Slots<K> {
-    by_key: HashMap<K, Slot>,
+struct CacheSlots<K> {
+    by_key: HashMap<K, CacheSlot>,
     /// Lookups so far, which order the slots by their last use.
     lookups: u64,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CacheSlot {
     /// Empty until the first caller has connected; later callers wait for it.
     connection: Arc<OnceCell<Endpoint>>,
     used: u64,
 }
 
-impl Slot {
+impl CacheSlot {
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.connection) == 1
             && self.connection.get().is_none_or(|connection| Arc::strong_count(&connection.quirks) == 1)
@@ -43,7 +43,7 @@ impl Slot {
 impl<K: Clone + Eq + Hash> ConnectionCache<K> {
     /// A cache that keeps up to `most_idle` idle connections.
     pub fn new(most_idle: usize) -> Self {
-        Self { most_idle, slots: Mutex::new(Slots { by_key: HashMap::new(), lookups: 0 }) }
+        Self { most_idle, slots: Mutex::new(CacheSlots { by_key: HashMap::new(), lookups: 0 }) }
     }
 
     /// The connection for `key`, made by `connect` when there is none. Callers with the same key wait for one attempt;
@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
             return Arc::clone(&slot.connection);
         }
         let connection = Arc::<OnceCell<Endpoint>>::default();
-        slots.by_key.insert(key.clone(), Slot { connection: Arc::clone(&connection), used });
+        slots.by_key.insert(key.clone(), CacheSlot { connection: Arc::clone(&connection), used });
         let surplus = slots.take_surplus(self.most_idle);
         drop(slots);
         // Closing sockets takes time: the others need not wait for it.
@@ -84,9 +84,9 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Slots<K> {
+impl<K: Clone + Eq + Hash> CacheSlots<K> {
     /// Remove what is idle beyond `most_idle`, least recently used first.
-    fn take_surplus(&mut self, most_idle: usize) -> Vec<Slot> {
+    fn take_surplus(&mut self, most_idle: usize) -> Vec<CacheSlot> {
         let mut idle: Vec<(u64, K)> =
             self.by_key.iter().filter(|(_, slot)| slot.is_idle()).map(|(key, slot)| (slot.used, key.clone())).collect();
         idle.sort_unstable_by_key(|(used, _)| *used);

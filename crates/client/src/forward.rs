@@ -1,6 +1,6 @@
 //! A reader that goes through an object front to back with jumps.
 //!
-//! A long jump is followed by one short range; over short jumps, long ranges are read side by side. The distance of the
+//! A long jump is followed by one short range; over short jumps, long ranges are read concurrently. The distance of the
 //! jump decides which is quicker: a request costs its latency, streaming costs the bytes in between. The latency is
 //! that of the quickest short range so far.
 //!

@@ -2,11 +2,11 @@
 //!
 //! Where several workers share the work, one that the others no longer hear of must stop before they take its work
 //! over. The control plane extends the [`Lease`] with each sign of life that was acknowledged. Past its end no write
-//! request starts, and one that is under way is given up, without a word from a thread or a database: each request has
+//! request starts, and one that is under way is abandoned, without a word from a thread or a database: each request has
 //! a timer of its own. After a lapse the lease begins a new epoch, in which only jobs may write that were found to be
 //! still this process's own.
 //!
-//! Times are nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, which continues while the machine is suspended.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl LeaseHolder {
                 return;
             }
             let left = self.lease.until.load(Ordering::SeqCst).saturating_sub(now());
-            // At least a millisecond, the resolution of the timer: it never fires again and again at once.
+            // At least a millisecond, the resolution of the timer: it never fires again and again immediately.
             let left = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(Duration::from_millis(1));
             tokio::select! {
                 () = disowned => {}
@@ -132,7 +132,7 @@ impl LeaseHolder {
         }
     }
 
-    /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a
+    /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then abandoned, so that a
     /// body that was not sent to its end never takes effect.
     async fn write<T>(&self, about: ErrorContext<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
         let mut request = pin!(request);
@@ -140,7 +140,7 @@ impl LeaseHolder {
         // it.
         let mut lapsed = pin!(self.lapsed());
         std::future::poll_fn(|context| {
-            // The clock is asked at each look: the timer stands still while the machine is suspended.
+            // The clock is asked at each check: the timer stands still while the machine is suspended.
             if !self.may_write() {
                 return Poll::Ready(Err(about.lapsed()));
             }
@@ -217,7 +217,7 @@ impl ObjectWrite for LeasedStore {
 #[async_trait]
 impl MultipartUpload for LeasedStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
-        // Not given up once it has started: an upload whose id is lost stays open, and an empty one does no harm.
+        // Not abandoned once it has started: an upload whose id is lost stays open, and an empty one does no harm.
         if self.holder.may_write() {
             self.store.create_upload(upload).await
         } else {

@@ -6,7 +6,7 @@
 //! | to do | use |
 //! |---|---|
 //! | a client for one endpoint and identity | [`ClientPool::client`], one pool for each process |
-//! | facts about an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
+//! | attributes of an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
 //! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
 //! | headers of an archive, with jumps over its contents | [`forward::ForwardReader`] |
 //! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |
@@ -75,7 +75,7 @@ pub mod reading;
 pub mod request;
 pub mod retry;
 mod runtime_probe;
-mod target_look;
+mod target_check;
 pub mod trace;
 pub mod upload;
 mod writes;
@@ -85,10 +85,10 @@ pub use client::RetryingClient;
 pub use connections::ConnectionCache;
 pub use lease::{Lease, LeaseHolder, LeasedStore};
 pub use metrics::RequestMetrics;
-pub use objects::{KeyLookup, LookupOutcome, RangeRead};
+pub use objects::{KeyLookup, LookupResult, RangeRead};
 pub use pages::Pages;
 pub use pool::{ClientPool, EndpointSpec};
-pub use quirks::{ConditionalRequest, Endpoint, Quirks, Sums};
+pub use quirks::{ChecksumSupport, ConditionalRequest, Endpoint, Quirks};
 pub use request::{RequestError, RequestSpec, RetryContext};
 pub use retry::RetryPolicy;
 pub use runtime_probe::RuntimeProbe;

@@ -3,11 +3,11 @@
 //! **Runs.** The listing is cut into runs, each a sequential walk over pages by continuation. A run begins after some
 //! key and walks until it meets the first key of another run (or the end). So the runs are links of the service's own
 //! chain of keys: wherever one stops, the next has begun at exactly that key. Nothing here compares keys to decide
-//! where a run ends, so completeness does not depend on a sorted order. On a service with another order, a run may go
-//! on longer than needed and list some keys twice. Receivers take keys as a set.
+//! where a run ends, so completeness does not depend on a sorted order. On a service with another order, a run may
+//! continue longer than needed and list some keys twice. Receivers take keys as a set.
 //!
 //! **Where to begin runs.** First at the common prefixes of the delimiter `/` (going down while there is only one),
-//! which follows how people lay out data. Then, while there is room for more runs, the longest remaining range of keys
+//! which follows how people lay out data. Then, while there is space for more runs, the longest remaining range of keys
 //! is halved: a run begins after a key in its middle.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +20,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, debug_span};
 
 use crate::client::RetryingClient;
-use crate::pages::CircleGuard;
+use crate::pages::LoopGuard;
 use crate::request::RequestError;
 
 /// Pages that wait for the receiver.
@@ -69,7 +69,7 @@ pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<P
     let (bucket, prefix) = (listing.bucket.as_str(), listing.prefix.as_str());
     let transfer = listing.transfer.as_str();
     let span = debug_span!("listing", transfer, bucket, prefix, found = Empty, code = Empty);
-    let walk = Walk {
+    let walk = RunListing {
         requests: requests.within(&listing.prefix),
         listing,
         pages,
@@ -93,7 +93,7 @@ pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<P
     receiver
 }
 
-struct Walk {
+struct RunListing {
     requests: RetryingClient,
     listing: ListingScope,
     pages: mpsc::Sender<Page>,
@@ -102,7 +102,7 @@ struct Walk {
 }
 
 /// Result of one page: the number of its run and the state of that run.
-type Step = Result<(usize, RunState), RequestError>;
+type PageResult = Result<(usize, RunState), RequestError>;
 
 /// State of a run after a page.
 enum RunState {
@@ -119,12 +119,12 @@ struct Runs {
     /// Last key that each run found; None before its first page or after its end.
     last: Vec<Option<String>>,
     /// Guard of each run.
-    guards: HashMap<usize, CircleGuard>,
+    guards: HashMap<usize, LoopGuard>,
     /// Keys in the middle of a range after which a run was started; each is used once.
     middles: Vec<String>,
 }
 
-impl Walk {
+impl RunListing {
     fn panic_error(&self) -> RequestError {
         let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
         error.with_message("the listing has failed by a fault of its own").into()
@@ -153,7 +153,7 @@ impl Walk {
             return Ok(());
         }
         let Some(token) = more else { return Ok(()) };
-        let mut tasks: tokio::task::JoinSet<Step> = tokio::task::JoinSet::new();
+        let mut tasks: tokio::task::JoinSet<PageResult> = tokio::task::JoinSet::new();
         tasks.spawn(Arc::clone(&self).step(0, Some(token), None).in_current_span());
         let mut seeds: VecDeque<String> = if self.listing.parallel > 1 && self.listing.limit.is_none() {
             self.seeds().await?.into()
@@ -241,7 +241,7 @@ impl Walk {
     }
 
     /// Fetch one page of a run and hand its keys over, up to where another run begins.
-    async fn step(self: Arc<Self>, number: usize, token: Option<String>, after: Option<String>) -> Step {
+    async fn step(self: Arc<Self>, number: usize, token: Option<String>, after: Option<String>) -> PageResult {
         let begins = token.is_none();
         let request = ListRequest { continuation: token, start_after: after, ..self.request() };
         let page = self.requests.list_page(&request).await?;
@@ -250,7 +250,7 @@ impl Walk {
         {
             let mut runs = self.lock();
             let last = objects.last().map(|object| object.key.as_str());
-            runs.guards.entry(number).or_default().pass(&self.listing.bucket, last)?;
+            runs.guards.entry(number).or_default().check_page(&self.listing.bucket, last)?;
             if begins {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
                     return Ok((number, RunState::Met));
@@ -290,7 +290,7 @@ impl Walk {
 }
 
 /// A text about half-way between two keys, and how far they are apart (as fractions of the key space after the prefix).
-/// None when there is no room. Made of printable ASCII, so that it is valid wherever keys are.
+/// None when there is no space. Made of printable ASCII, so that it is valid wherever keys are.
 fn between(low: &str, high: Option<&str>, prefix: &str) -> Option<(f64, String)> {
     const DIGITS: usize = 7;
     let (first, base) = (0x20_u32, 0x5f_u32);

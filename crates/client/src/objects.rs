@@ -15,7 +15,7 @@ use crate::request::{RequestError, RequestSpec, RetryContext};
 /// HEAD requests of one call that wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
 
-/// Result of a look-up of one key.
+/// Result of a check-up of one key.
 #[derive(Debug, Clone)]
 pub enum KeyLookup {
     /// An object.
@@ -27,12 +27,12 @@ pub enum KeyLookup {
 }
 
 /// A key, and what its look-up has shown or why it failed.
-pub type LookupOutcome = (String, Result<KeyLookup, StoreError>);
+pub type LookupResult = (String, Result<KeyLookup, StoreError>);
 
 /// The answer to a ranged read.
 #[derive(Debug, Clone)]
 pub struct RangeRead {
-    /// Facts about the whole object, as the service gave them with the bytes.
+    /// Attributes of the whole object, as the service gave them with the bytes.
     pub meta: ObjectMeta,
     /// Exactly the bytes of the range.
     pub bytes: Bytes,
@@ -41,7 +41,7 @@ pub struct RangeRead {
 impl RetryingClient {
     /// Checks that the bucket exists and may be used.
     ///
-    /// A refusal of the credentials is asked once more with credentials loaded anew: they may have been put right since
+    /// A refusal of the credentials is asked again with credentials loaded again: they may have been put right since
     /// this process has read them.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl RetryingClient {
         }
     }
 
-    /// Facts about an object.
+    /// Attributes of an object.
     ///
     /// # Errors
     /// [`ErrorClass::NotFound`] where there is none.
@@ -84,7 +84,7 @@ impl RetryingClient {
     ///
     /// # Errors
     /// The first failure with which no other key can fare better; or the client was cancelled.
-    pub async fn look_up_each(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<LookupOutcome>, RequestError> {
+    pub async fn look_up_each(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<LookupResult>, RequestError> {
         let look_up = async |key: String| match self.look_up_one(bucket, &key).await {
             Ok(found) => Ok((key, Ok(found))),
             Err(RequestError::Failed(error)) if error.scope != Scope::Job => Ok((key, Err(error))),
@@ -118,7 +118,7 @@ impl RetryingClient {
     /// answers are of the pinned version. A body that breaks is read again from the start of the range.
     ///
     /// # Errors
-    /// [`ErrorClass::Precondition`] where the object is another version by now. [`Cause::RangeIgnored`] where the
+    /// [`ErrorClass::Precondition`] where the object is another version meanwhile. [`Cause::RangeIgnored`] where the
     /// service answers ranges with something else; [`Quirks::ignores_ranges`](crate::Quirks::ignores_ranges) then says
     /// so, and the remark is kept.
     pub async fn read_range(&self, object: &PinnedObject, range: Range) -> Result<RangeRead, RequestError> {

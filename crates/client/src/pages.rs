@@ -9,9 +9,9 @@ use crate::client::RetryingClient;
 use crate::request::RequestError;
 
 /// Finds a listing that goes round in circles, however long they are, with one key in memory (Brent's algorithm): a
-/// service that ignores the tokens of pages would be listed for ever.
+/// service that ignores the tokens of pages would be listed without end.
 #[derive(Debug, Default)]
-pub(crate) struct CircleGuard {
+pub(crate) struct LoopGuard {
     /// Last key of the page that later ones are compared with.
     mark: Option<String>,
     /// Pages since the mark.
@@ -20,12 +20,12 @@ pub(crate) struct CircleGuard {
     until: u64,
 }
 
-impl CircleGuard {
+impl LoopGuard {
     /// Notes the last key of a page.
     ///
     /// # Errors
     /// When it was the last key of an earlier page.
-    pub(crate) fn pass(&mut self, bucket: &str, last: Option<&str>) -> Result<(), StoreError> {
+    pub(crate) fn check_page(&mut self, bucket: &str, last: Option<&str>) -> Result<(), StoreError> {
         let Some(last) = last else { return Ok(()) };
         if self.mark.as_deref() == Some(last) {
             let error = StoreError::new("ListObjectsV2", bucket, None, CONTRADICTORY_LISTING, None);
@@ -44,13 +44,13 @@ impl CircleGuard {
 pub struct Pages {
     client: RetryingClient,
     request: ListRequest,
-    guard: CircleGuard,
+    guard: LoopGuard,
     ended: bool,
 }
 
 impl Pages {
     pub(crate) fn new(client: RetryingClient, request: ListRequest) -> Self {
-        Self { client, request, guard: CircleGuard::default(), ended: false }
+        Self { client, request, guard: LoopGuard::default(), ended: false }
     }
 
     /// The next page; None after the last. A page may be empty and not be the last.
@@ -69,7 +69,7 @@ impl Pages {
             return Err(error.with_message("the service answers with the same page token again and again").into());
         }
         let last = page.objects.last().map(|object| &object.key).or(page.common_prefixes.last());
-        self.guard.pass(&self.request.bucket, last.map(String::as_str))?;
+        self.guard.check_page(&self.request.bucket, last.map(String::as_str))?;
         self.request.continuation.clone_from(&page.continuation);
         self.ended = page.continuation.is_none();
         Ok(Some(page))

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-/// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned anew.
+/// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned again.
 const UNCOPYABLE: usize = 1000;
 
 /// Most objects without encryption that are remembered. A copy follows its HEAD closely, so a few are enough.
@@ -18,7 +18,7 @@ const ETAG_PROBES: u8 = 16;
 
 /// Checksums that may be sent with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sums {
+pub enum ChecksumSupport {
     /// Any, as far as is known.
     Any,
     /// No newer one than CRC32C.
@@ -61,12 +61,13 @@ pub struct Quirks {
     own_part_checksums_tried: AtomicBool,
     /// Lock of the one part copy that tries checksums.
     trial: Mutex<()>,
-    /// Checksums in the answers to part copies, as a number: 0 not known, 1 those of the copied bytes, 2 others or none.
-    /// Workaround where they are needed: the bytes pass through this process.
+    /// Checksums in the answers to part copies, as a number: 0 not known, 1 those of the copied bytes, 2 others or
+    /// none. Workaround where they are needed: the bytes pass through this process.
     copied_sums: AtomicU8,
     /// The same part of the same bytes got two `ETag`s. Workaround: part copies are not hedged.
     changing_part_etags: AtomicBool,
-    /// Nature of plain `ETag`s, as a number: 0 not known, 1 digests of the bytes, 2 no digests (see [`Quirks::etags_are_digests`]).
+    /// Nature of plain `ETag`s, as a number: 0 not known, 1 digests of the bytes, 2 no digests (see
+    /// [`Quirks::etags_are_digests`]).
     etags: AtomicU8,
     /// Probes of `ETag`s so far.
     etag_probes: AtomicU8,
@@ -79,7 +80,8 @@ pub struct Quirks {
     ranges_tried: AtomicBool,
     /// Lock of the one read that tries ranges.
     range_trial: Mutex<()>,
-    /// Writes that name a checksum are refused (see [`Sums`], as a number). Workaround: an older checksum, or MD5.
+    /// Writes that name a checksum are refused (see [`ChecksumSupport`], as a number). Workaround: an older checksum,
+    /// or MD5.
     refused_sums: AtomicU8,
     /// The service ignores the checksum that comes with a part: its answer has none. Workaround: MD5 as well.
     silent_sums: AtomicBool,
@@ -135,18 +137,18 @@ impl Quirks {
 
     /// Waits until it is known whether part copies into an upload with a checksum work. Some: the caller finds out with
     /// its first part, while others wait. None: it is known. `alike`: the source has the same algorithm.
-    pub async fn try_part_checksums(&self, alike: bool) -> Option<Trial<'_>> {
+    pub async fn try_part_checksums(&self, alike: bool) -> Option<PartCopyTrial<'_>> {
         let tried = if alike { &self.own_part_checksums_tried } else { &self.part_checksums_tried };
         let known = || self.useless_part_checksums.load(Ordering::Relaxed) || tried.load(Ordering::Relaxed);
         if known() {
             return None;
         }
         let turn = self.trial.lock().await;
-        (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
+        (!known()).then_some(PartCopyTrial { quirks: self, alike, _turn: turn })
     }
 
-    /// True when part copies into an upload with a checksum are known to be answered with that of the copied bytes. None:
-    /// it is not known.
+    /// True when part copies into an upload with a checksum are known to be answered with that of the copied bytes.
+    /// None: it is not known.
     pub fn states_copied_sums(&self) -> Option<bool> {
         match self.copied_sums.load(Ordering::Relaxed) {
             _ if self.useless_part_checksums() => Some(false),
@@ -155,7 +157,7 @@ impl Quirks {
         }
     }
 
-    /// Records how a part copy into an upload with a checksum was answered. One answer without counts for good.
+    /// Records how a part copy into an upload with a checksum was answered. One answer without counts permanently.
     pub fn learn_copied_sums(&self, stated: bool) {
         self.copied_sums.fetch_max(if stated { 1 } else { 2 }, Ordering::Relaxed);
     }
@@ -204,7 +206,7 @@ impl Quirks {
     }
 
     /// Nature of plain `ETag`s where the service names no encryption: digests of the bytes, or not. None: nothing has
-    /// shown it yet. Only evidence that does not depend on bytes that were transferred may teach it.
+    /// shown it yet. Only a probe that does not depend on transferred bytes may set it.
     pub fn etags_are_digests(&self) -> Option<bool> {
         match self.etags.load(Ordering::Relaxed) {
             0 => None,
@@ -217,7 +219,7 @@ impl Quirks {
         self.etags.store(if are_digests { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// The right to probe the nature of `ETag`s. None: it is known by now, or as many probes as are made showed
+    /// The right to probe the nature of `ETag`s. None: it is known meanwhile, or as many probes as are made showed
     /// nothing.
     pub async fn probe_etags(&self) -> Option<MutexGuard<'_, ()>> {
         let turn = self.etag_probe.lock().await;
@@ -248,11 +250,11 @@ impl Quirks {
     }
 
     /// Checksums that may be sent with bytes, as far as is known.
-    pub fn sums(&self) -> Sums {
+    pub fn sums(&self) -> ChecksumSupport {
         match self.refused_sums.load(Ordering::Relaxed) {
-            0 => Sums::Any,
-            1 => Sums::Crc32C,
-            _ => Sums::Md5,
+            0 => ChecksumSupport::Any,
+            1 => ChecksumSupport::Crc32C,
+            _ => ChecksumSupport::Md5,
         }
     }
 
@@ -394,13 +396,13 @@ impl RangeTrial<'_> {
 
 /// The right to make the first part copy alone. When it is dropped without a result, the next caller gets it.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub struct PartCopyTrial<'a> {
     quirks: &'a Quirks,
     alike: bool,
     _turn: MutexGuard<'a, ()>,
 }
 
-impl Trial<'_> {
+impl PartCopyTrial<'_> {
     /// Records what the first part showed: useless checksums or good ones.
     pub fn found(self, useless: bool) {
         if useless {

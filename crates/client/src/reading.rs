@@ -66,7 +66,7 @@ impl RunningDigests {
 /// Requests a pinned object, or a range of it. An answer about another version is an error.
 ///
 /// # Errors
-/// Those of the request. [`ErrorClass::Precondition`] where the object is another version by now.
+/// Those of the request. [`ErrorClass::Precondition`] where the object is another version meanwhile.
 pub async fn fetch_pinned(
     store: &dyn ObjectStore,
     source: &PinnedObject,
@@ -77,10 +77,10 @@ pub async fn fetch_pinned(
     Ok(fetched)
 }
 
-/// Facts about a pinned object. An answer about another version is an error.
+/// Attributes of a pinned object. An answer about another version is an error.
 ///
 /// # Errors
-/// Those of the request. [`ErrorClass::Precondition`] where the object is another version by now.
+/// Those of the request. [`ErrorClass::Precondition`] where the object is another version meanwhile.
 pub async fn head_pinned(store: &dyn ObjectStore, source: &PinnedObject) -> Result<ObjectMeta, StoreError> {
     let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
     let meta = store.head(object, None).await?;

@@ -15,7 +15,7 @@ use tokio::task::JoinError;
 pub enum RequestError {
     /// The client was cancelled.
     Cancelled,
-    /// The request failed for good: no retry can help, or all retries were used.
+    /// The request failed permanently: no retry can help, or all retries were used.
     Failed(StoreError),
 }
 
@@ -130,7 +130,7 @@ impl RetryContext {
     }
 }
 
-/// The answer to a request that runs in a task of its own, and so goes on when its caller has gone.
+/// The answer to a request that runs in a task of its own, and so continues when its caller has gone.
 ///
 /// # Errors
 /// Errors of the request. Code `Cancelled` while the runtime is torn down, which ends the task.

@@ -29,7 +29,7 @@ pub struct RetryPolicy {
     pub most: Duration,
 }
 
-/// Attempts at a write before the first look at the target: what fails this often rarely passes at once, and each
+/// Attempts at a write before the first check of the target: what fails this often rarely passes immediately, and each
 /// further attempt sends the bytes again.
 pub(crate) const ATTEMPTS_BEFORE_LOOK: u32 = 3;
 
@@ -55,7 +55,7 @@ impl Default for RetryPolicy {
             throttled_attempts: 12,
             base: Duration::from_millis(100),
             throttled_base: Duration::from_millis(500),
-            // Once, after the credentials were loaded anew.
+            // Once, after the credentials were loaded again.
             credentials_attempts: 3,
             credentials_base: Duration::from_millis(100),
             awaits_credentials: false,
@@ -77,7 +77,7 @@ impl RetryPolicy {
         attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
     }
 
-    /// True when the request may succeed with credentials that are loaded anew.
+    /// True when the request may succeed with credentials that are loaded again.
     pub fn renews_credentials(&self, error: &StoreError) -> bool {
         // The answer to a HEAD has no code: a 400 is all that it says of an expired token.
         let is_bare_refusal = error.cause() == Cause::BareRefusal;
@@ -87,10 +87,10 @@ impl RetryPolicy {
 
     /// Number of attempts at a request that failed with `error`, when its class allows `attempts`.
     ///
-    /// A write whose answer is not understood may have had its effect: the target is looked at before it is repeated
+    /// A write whose answer is not understood may have had its effect: the target is checked before it is repeated
     /// ([`RetryingClient::put_object`](crate::RetryingClient::put_object), [`UploadSession`](crate::UploadSession)).
-    /// Other writes have no such look, and are made once more. A read is made a few times more: what answers with
-    /// something else, such as the page of a proxy, rarely stops after seconds, and a person waits for the words.
+    /// Other writes have no such look, and are made again. A read is made a few times more: what answers with something
+    /// else, such as the page of a proxy, rarely stops after seconds, and a person waits for the words.
     fn attempts(error: &StoreError, attempts: u32) -> u32 {
         match error.operation {
             _ if !is_unclear(error) => attempts,

@@ -44,8 +44,8 @@ const OURS: &str = "seqferry_";
 pub fn start(file: Option<&Path>) -> io::Result<()> {
     let sink = match file {
         // Keys and buckets are for the owner's eyes.
-        Some(path) => Sink::File(OpenOptions::new().append(true).create(true).mode(0o600).open(path)?),
-        None => Sink::Stderr,
+        Some(path) => TraceSink::File(OpenOptions::new().append(true).create(true).mode(0o600).open(path)?),
+        None => TraceSink::Stderr,
     };
     let started = tracing::subscriber::set_global_default(subscriber(move |line: &str| sink.write(line)));
     started.map_err(|_| io::Error::new(io::ErrorKind::AlreadyExists, "a trace is written already"))
@@ -54,15 +54,15 @@ pub fn start(file: Option<&Path>) -> io::Result<()> {
 /// A subscriber that hands each line to `write`, its end included.
 pub fn subscriber(write: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
     let ours = Targets::new().with_default(LevelFilter::OFF).with_target(OURS, LevelFilter::DEBUG);
-    Registry::default().with(Lines { write: Arc::new(write) }.with_filter(ours)).with(warnings::layer())
+    Registry::default().with(TraceLines { write: Arc::new(write) }.with_filter(ours)).with(warnings::layer())
 }
 
-enum Sink {
+enum TraceSink {
     Stderr,
     File(File),
 }
 
-impl Sink {
+impl TraceSink {
     /// Makes one write for a line, so that lines of several processes do not mix. Errors are ignored: a trace is not
     /// worth a failed transfer.
     fn write(&self, line: &str) {
@@ -73,7 +73,7 @@ impl Sink {
     }
 }
 
-struct Lines<W> {
+struct TraceLines<W> {
     write: Arc<W>,
 }
 
@@ -123,7 +123,7 @@ impl Visit for Fields {
     }
 }
 
-impl<S, W> Layer<S> for Lines<W>
+impl<S, W> Layer<S> for TraceLines<W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: Fn(&str) + Send + Sync + 'static,

@@ -3,14 +3,15 @@
 //! | step | what it guarantees |
 //! |---|---|
 //! | [`begin`](UploadSession::begin) | the id is recorded by the caller's [`UploadJournal`] before the first part starts |
-//! | [`adopt`](UploadSession::adopt) | a recorded upload goes on with the parts that it holds |
+//! | [`adopt`](UploadSession::adopt) | a recorded upload continues with the parts that it holds |
 //! | [`put_part`](UploadSession::put_part), [`copy_part`](UploadSession::copy_part), [`part_writer`](UploadSession::part_writer) | parts in any order, several at a time |
 //! | [`complete`](UploadSession::complete) | the object is there, or [`Completion::Gone`] says that the upload is not |
 //! | [`abort`](UploadSession::abort) | nothing of the upload stays, parts in flight included |
 //! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
 //!
-//! Invariants: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
-//! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept, since a part proves that it was recorded.
+//! Invariants: creates and parts that were sent continue when their caller stops waiting, as they do at the service, so
+//! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept,
+//! since a part proves that it was recorded.
 //!
 //! The size of the object need not be known when an upload begins: [`growing_part_size`] cuts a stream of any length.
 //!
@@ -78,13 +79,13 @@ use crate::client::RetryingClient;
 use crate::quirks::ConditionalRequest;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
-use crate::target_look::{Condition, TargetLook};
+use crate::target_check::{TargetCheck, WriteCondition};
 
 pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
 pub use sizes::growing_part_size;
 
-/// Longest search for unrecorded uploads after creating one has failed for good.
+/// Longest search for unrecorded uploads after creating one has failed permanently.
 const LOOK_AFTER: Duration = Duration::from_secs(15);
 
 /// An upload as its journal keeps it.
@@ -164,8 +165,8 @@ pub struct UploadSession {
     open: Option<RecordedUpload>,
     /// The upload that Complete did not find.
     gone: Option<String>,
-    /// Create and part requests under way. They continue after their caller was dropped: an upload is removed for good
-    /// only by an abort after the last of them.
+    /// Create and part requests under way. They continue after their caller was dropped: an upload is removed
+    /// permanently only by an abort after the last of them.
     under_way: TaskTracker,
     /// Ends the create and part requests under way.
     give_up: CancellationToken,
@@ -194,7 +195,7 @@ impl UploadSession {
         }
     }
 
-    /// The same session, which goes on with an upload that an earlier run has recorded.
+    /// The same session, which continues with an upload that an earlier run has recorded.
     #[must_use]
     pub fn recorded(mut self, upload: Option<RecordedUpload>) -> Self {
         self.open = upload;
@@ -211,7 +212,7 @@ impl UploadSession {
         self.open = None;
     }
 
-    /// Sends a request in a task of its own: it goes on when its caller has gone, until the session gives it up.
+    /// Sends a request in a task of its own: it continues when its caller has gone, until the session gives it up.
     fn send_on<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -384,7 +385,7 @@ impl UploadSession {
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
         let target = ObjectRef::new(&self.bucket, &self.key);
-        let wanted = Condition { if_absent: request.if_absent, if_match: request.if_match.as_deref() };
+        let wanted = WriteCondition { if_absent: request.if_absent, if_match: request.if_match.as_deref() };
         let mut sent = Cow::Borrowed(request);
         if self.client.looks_before_writes() {
             let known = self.client.sent_condition(ConditionalRequest::Complete, wanted);
@@ -395,8 +396,8 @@ impl UploadSession {
         }
         let mut condition = AbsentCondition::new(target, sent.if_absent);
         loop {
-            let has = Condition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
-            let look = self.client.target_look(ConditionalRequest::Complete, target, wanted, has);
+            let has = WriteCondition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
+            let look = self.client.target_check(ConditionalRequest::Complete, target, wanted, has);
             let answer = self.send_complete_once(&sent, look.as_ref()).await;
             if !condition.is_sent_again(&self.client, &answer).await? {
                 return answer;
@@ -410,12 +411,12 @@ impl UploadSession {
     async fn send_complete_once(
         &self,
         request: &CompleteUpload,
-        target_look: Option<&TargetLook<'_>>,
+        target_check: Option<&TargetCheck<'_>>,
     ) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
         let send = async |store: Arc<dyn ObjectStore>| {
-            TargetLook::look_if_any(target_look, &store).await?;
+            TargetCheck::look_if_any(target_check, &store).await?;
             store.complete_upload(request).await
         };
         let look = || self.end_if_gone(UploadRef::new(&self.bucket, &self.key, &request.upload_id));

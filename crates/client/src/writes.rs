@@ -1,9 +1,9 @@
-//! Writes of whole objects. An answer that is not understood is followed by one look at the target: the write may have
+//! Writes of whole objects. An answer that is not understood is followed by one check of the target: the write may have
 //! had its effect, and repeating it blindly costs minutes and bytes.
 //!
-//! The write counts as done only with evidence that the target holds these bytes. Else it is made once more, and a
-//! second answer that is not understood is its end. Attempts that are answered with failures, or with nothing, are
-//! followed by a look as well ([`RetryingClient::call_looking`]).
+//! The write counts as done only when the `ETag` or a checksum shows that the target holds these bytes. Else it is made
+//! again, and a second answer that is not understood is its end. Attempts that are answered with failures, or with
+//! nothing, are followed by a look as well ([`RetryingClient::call_looking`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::client::RetryingClient;
 use crate::quirks::ConditionalRequest;
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::is_unclear;
-use crate::target_look::{Condition, TargetLook};
+use crate::target_check::{TargetCheck, WriteCondition};
 
 /// A write of a whole object.
 #[derive(Clone, Copy)]
@@ -37,8 +37,8 @@ impl ObjectWriting<'_> {
         }
     }
 
-    /// True when the target's own facts prove that it is what this write makes: the bytes, and what was asked for besides
-    /// them. The object before may have had the same bytes.
+    /// True when the target's own facts prove that it is what this write makes: the bytes, and what was requested
+    /// besides them. The object before may have had the same bytes.
     fn is_proven_by(&self, there: &ObjectMeta) -> bool {
         match self {
             Self::Put(object, bytes) => {
@@ -93,7 +93,7 @@ impl RetryingClient {
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let target = ObjectRef::new(&object.bucket, &object.key);
-        let wanted = Condition { if_absent: object.if_absent, if_match: object.if_match.as_deref() };
+        let wanted = WriteCondition { if_absent: object.if_absent, if_match: object.if_match.as_deref() };
         let mut sent = Cow::Borrowed(object);
         if self.looks_before_writes() {
             let known = self.sent_condition(ConditionalRequest::Put, wanted);
@@ -104,8 +104,8 @@ impl RetryingClient {
         }
         let mut condition = AbsentCondition::new(target, sent.if_absent);
         loop {
-            let has = Condition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
-            let look = self.target_look(ConditionalRequest::Put, target, wanted, has);
+            let has = WriteCondition { if_absent: sent.if_absent, if_match: sent.if_match.as_deref() };
+            let look = self.target_check(ConditionalRequest::Put, target, wanted, has);
             let answer = self.write_object(ObjectWriting::Put(&sent, bytes), look.as_ref(), retry_context).await;
             if !condition.is_sent_again(self, &answer).await? {
                 return answer;
@@ -116,8 +116,8 @@ impl RetryingClient {
         }
     }
 
-    /// Has the service copy an object in one request. Its condition is sent where a probe has shown that the service keeps
-    /// it; else the target is looked at before each attempt but the first, and before that as well where the client
+    /// Has the service copy an object in one request. Its condition is sent where a probe has shown that the service
+    /// keeps it; else the target is checked before each attempt but the first, and before that as well where the client
     /// [looks before writes](RetryingClient::looking_before_writes).
     ///
     /// # Errors
@@ -128,15 +128,15 @@ impl RetryingClient {
         target: CopyTarget<'_>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
-        let wanted = Condition { if_absent: target.if_absent, if_match: target.if_match };
+        let wanted = WriteCondition { if_absent: target.if_absent, if_match: target.if_match };
         let sent = self.sent_condition(ConditionalRequest::Copy, wanted);
-        let look = self.target_look(ConditionalRequest::Copy, target.object, wanted, sent);
+        let look = self.target_check(ConditionalRequest::Copy, target.object, wanted, sent);
         let target = CopyTarget { if_absent: sent.if_absent, if_match: sent.if_match, ..target };
         let write = ObjectWriting::Copy(source, target);
         match self.write_object(write, look.as_ref(), retry_context).await {
             // An attempt whose answer was lost may have made what the look of the next one has found.
             Err(RequestError::Failed(error)) if look.is_some() && error.operation == "HeadObject" => {
-                self.look(write, retry_context).await?.ok_or(RequestError::Failed(error))
+                self.head_target(write, retry_context).await?.ok_or(RequestError::Failed(error))
             }
             answer => answer,
         }
@@ -146,21 +146,21 @@ impl RetryingClient {
     async fn write_object(
         &self,
         write: ObjectWriting<'_>,
-        target_look: Option<&TargetLook<'_>>,
+        target_check: Option<&TargetCheck<'_>>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let mut before = None;
         loop {
             let is_last = before.is_some();
-            let unclear = match (self.send_object(write, target_look, retry_context).await, before.take()) {
+            let unclear = match (self.send_object(write, target_check, retry_context).await, before.take()) {
                 (Err(RequestError::Failed(error)), _) if is_unclear(&error) => error,
                 // The look before the second write has found an object, which the first one may have made.
                 (Err(RequestError::Failed(error)), Some(first)) if error.operation == "HeadObject" => first,
                 (answer, _) => return answer,
             };
-            match self.look(write, retry_context).await {
+            match self.head_target(write, retry_context).await {
                 Ok(Some(written)) => return Ok(written),
-                // The look is all that fails: the write is made once more, or its answer is the error.
+                // The look is all that fails: the write is made again, or its answer is the error.
                 Ok(None) | Err(RequestError::Failed(_)) => {}
                 Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
             }
@@ -174,7 +174,7 @@ impl RetryingClient {
     }
 
     /// The object, where a HEAD proves it. Asked until the service answers.
-    async fn look(
+    async fn head_target(
         &self,
         write: ObjectWriting<'_>,
         retry_context: &RetryContext,
@@ -199,7 +199,7 @@ impl RetryingClient {
     async fn send_object(
         &self,
         write: ObjectWriting<'_>,
-        target_look: Option<&TargetLook<'_>>,
+        target_check: Option<&TargetCheck<'_>>,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let look = || self.look_once(write, retry_context);
@@ -208,7 +208,7 @@ impl RetryingClient {
                 let spec = RequestSpec::write("PutObject", &object.bucket).bytes(bytes.len() as u64);
                 let permit = self.reserve(spec, retry_context).await?;
                 let send = async |store: Arc<dyn ObjectStore>| {
-                    TargetLook::look_if_any(target_look, &store).await?;
+                    TargetCheck::look_if_any(target_check, &store).await?;
                     store.put_object(object, bytes.clone()).await
                 };
                 self.call_looking(spec, permit, retry_context, send, look).await
@@ -217,7 +217,7 @@ impl RetryingClient {
                 let spec = RequestSpec::write("CopyObject", target.object.bucket).bytes(source.size);
                 let permit = self.reserve(spec, retry_context).await?;
                 let send = async |store: Arc<dyn ObjectStore>| {
-                    TargetLook::look_if_any(target_look, &store).await?;
+                    TargetCheck::look_if_any(target_check, &store).await?;
                     store.copy(source, target).await
                 };
                 self.call_looking(spec, permit, retry_context, send, look).await

@@ -8,14 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_testkit::sim::model::{ModelOptions, Work};
+use seqferry_testkit::sim::model::{ModelOptions, ModelWork};
 use service::{MIB, Second, Service, Worker};
 
 const LIMIT: f64 = 3_500.0;
 /// A part copy, which takes 2.4 s: 8,500 in flight at the limit.
-const PART: Work = Work::PartCopy { bytes: 128 * MIB };
+const PART: ModelWork = ModelWork::PartCopy { bytes: 128 * MIB };
 /// A small copy, which takes 0.15 s: 530 in flight at the limit.
-const SMALL: Work = Work::Copy { bytes: 1024 };
+const SMALL: ModelWork = ModelWork::Copy { bytes: 1024 };
 
 /// The model of S3, with the limit of one partition that never splits by itself.
 fn limited(writes_per_second: f64) -> ModelOptions {

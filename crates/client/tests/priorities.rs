@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use seqferry_client::BudgetLimits;
 use seqferry_store::Priority;
-use seqferry_testkit::sim::model::{ModelOptions, Timing, Work};
+use seqferry_testkit::sim::model::{ModelOptions, ModelWork, Timing};
 use service::{MIB, Service, Worker};
 use tokio::time::Instant;
 
 /// A single read of a mount.
-const READ: Work = Work::Get { bytes: 128 << 10 };
-const PART: Work = Work::Get { bytes: 64 * MIB };
+const READ: ModelWork = ModelWork::Get { bytes: 128 << 10 };
+const PART: ModelWork = ModelWork::Get { bytes: 64 * MIB };
 /// Mean number of reads that begin per second.
 const READS: f64 = 50.0;
 const WARM_UP: Duration = Duration::from_secs(20);
@@ -32,13 +32,13 @@ fn nearby() -> ModelOptions {
 struct Run {
     limits: BudgetLimits,
     service: fn(u64) -> Arc<Service>,
-    bulk: Work,
+    bulk: ModelWork,
     /// Bulk requests in flight at the same time.
     bulk_at_a_time: usize,
 }
 
 /// Makes request after request, `at_a_time` at the same time. Returns how many ended per second after the warm-up.
-async fn saturate(worker: &Worker, at_a_time: usize, work: Work) -> f64 {
+async fn saturate(worker: &Worker, at_a_time: usize, work: ModelWork) -> f64 {
     let task = async |task: usize| {
         let (job, mut count) = (worker.budget.job(), 0_u32);
         for number in 0.. {
@@ -106,7 +106,7 @@ fn runs_at_s3() -> Vec<(&'static str, Run)> {
         bulk_at_a_time,
     };
     vec![
-        ("the service's limit on requests per second", run(NONE, Work::Get { bytes: 8 << 10 }, 400)),
+        ("the service's limit on requests per second", run(NONE, ModelWork::Get { bytes: 8 << 10 }, 400)),
         ("requests in flight", run(limits(32, 64 << 30, None), PART, 100)),
         ("memory", run(limits(10_000, 256 << 20, None), PART, 100)),
         ("bandwidth", run(limits(10_000, 64 << 30, Some(100_000_000)), PART, 100)),

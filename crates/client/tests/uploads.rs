@@ -154,7 +154,7 @@ fn completion(parts: Vec<CompletedPart>) -> CompleteUpload {
     CompleteUpload { parts, size: BYTES.len() as u64, ..CompleteUpload::default() }
 }
 
-/// Uploads the object as a caller does after a start: goes on with a recorded upload, else begins a new one.
+/// Uploads the object as a caller does after a start: continues with a recorded upload, else begins a new one.
 async fn upload(fixture: &UploadFixture, rows: &Rows) -> Result<(), RequestError> {
     let mut session = fixture.session().recorded(rows.recorded());
     let had_upload = session.open().is_some();

@@ -1,9 +1,10 @@
 //! Rates of the gateway's journal alone: creates that are on the disk, each second, and the syncs that they took.
 //!
-//! Usage: `make bench-journal`, or `journal_load FOLDER [--seconds S] [--rounds N]`. A create is one record with a name,
-//! attributes and the bytes of a small file; it counts once the journal says that it is on the disk. Clients wait for
-//! their own create before the next. Beside it stands what one file for each create costs on the same disk: written,
-//! synced, renamed, and its folder synced. The order of the rounds alternates. Output: a table of medians and ranges.
+//! Usage: `make bench-journal`, or `journal_load FOLDER [--seconds S] [--rounds N]`. A create is one record with a
+//! name, attributes and the bytes of a small file; it counts once the journal says that it is on the disk. Clients wait
+//! for their own create before the next. Beside it stands what one file for each create costs on the same disk:
+//! written, synced, renamed, and its folder synced. The order of the rounds alternates. Output: a table of medians and
+//! ranges.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,15 +1,15 @@
 //! A gateway for tests of writing, whose files settle within milliseconds.
 //!
-//! Usage: `writable_gateway FOLDER BUCKET PREFIX PORT [QUIET]`. Files that were quiet for this number of milliseconds are
-//! uploaded; without it they are not. Endpoint and credentials come from the environment, where `SEQFERRY_CRASH_AT=NAME:N`
-//! ends it at the N-th visit of a crash point. It serves `/runs` until it is killed; journal, data and key are in the
-//! folder. It prints its address once clients can mount.
+//! Usage: `writable_gateway FOLDER BUCKET PREFIX PORT [QUIET]`. Files that were quiet for this number of milliseconds
+//! are uploaded; without it they are not. Endpoint and credentials come from the environment, where
+//! `SEQFERRY_CRASH_AT=NAME:N` ends it at the N-th visit of a crash point. It serves `/runs` until it is killed;
+//! journal, data and key are in the folder. It prints its address once clients can mount.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use seqferry_client::EndpointSpec;
-use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec, WritesSpec};
+use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec, WriteSettings};
 use seqferry_nfs::Squash;
 use seqferry_store::{EndpointOptions, crash_point};
 use seqferry_vfs::TreeOptions;
@@ -38,7 +38,7 @@ fn main() {
         squash: Squash::None,
         anonymous: (65534, 65534),
         defaults: ShareDefaults::default(),
-        writes: Some(WritesSpec { settle, ..WritesSpec::default() }),
+        writes: Some(WriteSettings { settle, ..WriteSettings::default() }),
     };
     let spec = GatewaySpec {
         address: Some(([127, 0, 0, 1], port).into()),

@@ -1,14 +1,14 @@
-//! Control of a gateway that serves, for commands on its machine: one line of JSON in, one out.
+//! Control interface of a running gateway, for commands on its machine: one line of JSON in, one line out.
 //!
-//! It answers at a Unix socket in the cache, for this user alone. A client sends one request and gets one answer:
-//! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines are bounded, and so is the number of clients,
-//! by what they wait for. A request ends when its client has gone, but for a drain, which goes on.
+//! It listens on a Unix socket in the cache, for this user only. A client sends one request and gets one reply: `{"ok":
+//! ...}`, or `{"error": "..."}` with a sentence. The length of lines and the number of clients are limited. A request
+//! ends when its client disconnects, except a drain, which continues.
 
-mod epochs;
+mod client_limits;
 mod hand_over;
-mod places;
 mod requests;
 mod socket;
+mod upload_batches;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use seqferry_vfs::FileSystem;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::held_share::Changes;
-use crate::writable_share::{Left, WritableShare, WritingStatus};
+use crate::pausable_share::ChangePause;
+use crate::writable_share::{FlushCounts, WritableShare, WriteStatus};
+pub(crate) use client_limits::ClientLimits;
 pub(crate) use hand_over::take_from_unmounted;
-pub(crate) use places::Places;
 pub(crate) use socket::ControlSocket;
 
-/// Time between two looks at what a flush or a drain still waits for.
-const LOOK: Duration = Duration::from_millis(250);
+/// Interval between checks of what a flush or a drain still waits for.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Longest time for answers under way when the gateway ends by itself.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// Version of the answers.
-const FORM: u32 = 1;
+const REPLY_VERSION: u32 = 1;
 
 /// One share, as commands reach it.
-pub(crate) struct ControlledShare {
+pub(crate) struct ShareControl {
     pub(crate) name: String,
     /// Bucket and prefix, as texts show them.
     pub(crate) source: String,
@@ -49,24 +49,24 @@ pub(crate) struct ControlledShare {
     pub(crate) client: RetryingClient,
 }
 
-impl fmt::Debug for Controlled {
+impl fmt::Debug for GatewayControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controlled").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
 /// The shares of a gateway, as commands reach them.
-pub(crate) struct Controlled {
-    pub(crate) shares: Vec<ControlledShare>,
+pub(crate) struct GatewayControl {
+    pub(crate) shares: Vec<ShareControl>,
     /// Address that it is served at, as `host:port`.
     pub(crate) address: String,
     pub(crate) started: Instant,
     /// Changes of all shares.
-    pub(crate) changes: Arc<Changes>,
+    pub(crate) changes: Arc<ChangePause>,
     /// Ends the gateway.
     pub(crate) stop: CancellationToken,
     /// Places for clients of the socket.
-    pub(crate) places: Places,
+    pub(crate) client_limits: ClientLimits,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,29 +90,29 @@ struct ShareStatus {
     /// Bytes that clients have read of objects, and those that were fetched from the bucket for it, since the start.
     read_bytes: u64,
     fetched_bytes: u64,
-    writing: Option<WritingStatus>,
+    writing: Option<WriteStatus>,
 }
 
-impl Controlled {
+impl GatewayControl {
     /// The state of all shares, as one line of JSON.
     pub(crate) async fn status(&self) -> String {
-        serde_json::to_string(&self.look().await).unwrap_or_default()
+        serde_json::to_string(&self.collect_status().await).unwrap_or_default()
     }
 
     /// The answer to a request of this process: a line of JSON each.
-    pub(crate) async fn converse(self: &Arc<Self>, request: &str) -> String {
+    pub(crate) async fn handle_request(self: &Arc<Self>, request: &str) -> String {
         let answer = match serde_json::from_str(request) {
             Ok(request) => self.answer(request).await,
-            Err(error) => Err(requests::not_understood(&error)),
+            Err(error) => Err(requests::invalid_request_text(&error)),
         };
-        requests::line_of(answer)
+        requests::encode_reply(answer)
     }
 
-    async fn look(&self) -> GatewayStatus {
+    async fn collect_status(&self) -> GatewayStatus {
         let mut shares = Vec::new();
         for one in &self.shares {
             let writing = match &one.writable {
-                Some(writable) => Some(writable.writing_status().await),
+                Some(writable) => Some(writable.write_status().await),
                 None => None,
             };
             let (share, source) = (one.name.clone(), one.source.clone());
@@ -132,39 +132,37 @@ impl Controlled {
             share.writing.as_ref().is_some_and(|writing| writing.failure.is_some() || writing.claimed_by.is_some())
         };
         GatewayStatus {
-            form: FORM,
+            form: REPLY_VERSION,
             address: self.address.clone(),
             seconds: self.started.elapsed().as_secs_f64(),
-            is_draining: self.changes.are_held(),
+            is_draining: self.changes.is_paused(),
             is_healthy: !shares.iter().any(has_failed),
             shares,
         }
     }
 
-    fn writable(&self) -> impl Iterator<Item = (&ControlledShare, &WritableShare)> {
+    fn writable(&self) -> impl Iterator<Item = (&ShareControl, &WritableShare)> {
         self.shares.iter().filter_map(|one| Some((one, one.writable.as_ref()?)))
     }
 
     /// Files and removals to be done before all shares are drained, by share.
-    fn left_to_drain(&self) -> Vec<(&str, Left)> {
-        self.writable().map(|(one, writable)| (one.name.as_str(), writable.left_to_drain())).collect()
+    fn drain_remainder(&self) -> Vec<(&str, FlushCounts)> {
+        self.writable().map(|(one, writable)| (one.name.as_str(), writable.drain_remainder())).collect()
     }
 
     /// Count files that lost against another program's object, which earlier processes may have left.
-    pub(crate) async fn count_conflicts(&self) {
+    pub(crate) async fn load_conflict_count(&self) {
         for share in &self.shares {
-            share.count_conflicts().await;
+            share.load_conflict_count().await;
         }
     }
 
     /// True when the bucket of each share has all that it is to have, and nothing can come any more.
     fn is_drained(&self) -> bool {
-        self.changes.are_held()
-            && self.changes.have_ended()
-            && self.writable().all(|(_, writable)| writable.is_drained())
+        self.changes.is_paused() && self.changes.is_idle() && self.writable().all(|(_, writable)| writable.is_drained())
     }
 
-    /// End at once, for a mount of the same source that goes on with the cache. What waits is in the journal.
+    /// End immediately, for a mount of the same source that continues with the cache. Waiting files are in the journal.
     ///
     /// # Errors
     /// While the share is served, or of another source, in words.
@@ -172,7 +170,7 @@ impl Controlled {
         if !self.address.is_empty() {
             return Err("stop it, or name another folder with --cache".to_owned());
         }
-        if !self.changes.are_held() {
+        if !self.changes.is_paused() {
             return Err(
                 "its folder is mounted, or a file in it is open: unmount it and close its files, or name another \
                         folder with --cache"
@@ -189,10 +187,10 @@ impl Controlled {
         Ok(())
     }
 
-    /// Hold changes, upload everything, and end the gateway then. Returns at once.
+    /// Hold changes, upload everything, and end the gateway then. Returns immediately.
     pub(crate) fn begin_drain(self: &Arc<Self>) {
-        let is_first = !self.changes.are_held();
-        self.changes.hold();
+        let is_first = !self.changes.is_paused();
+        self.changes.pause();
         for (_, writable) in self.writable() {
             writable.drain();
         }
@@ -202,12 +200,12 @@ impl Controlled {
         let controlled = Arc::clone(self);
         tokio::spawn(async move {
             while !controlled.is_drained() {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
-            // What cannot be kept for the record now is in the journal for the next process.
+            // Outcomes that cannot be batched now stay in the journal for the next process.
             let _frozen = controlled.freeze().await;
             // Those who wait for it are answered.
-            let _idle = tokio::time::timeout(FAREWELL, controlled.places.idle()).await;
+            let _idle = tokio::time::timeout(SHUTDOWN_GRACE, controlled.client_limits.wait_until_idle()).await;
             controlled.stop.cancel();
         });
     }

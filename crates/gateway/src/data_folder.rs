@@ -29,7 +29,7 @@ struct State<D: Disk> {
     unnamed: HashSet<u64>,
     /// All data files.
     known: HashSet<u64>,
-    /// Those that an earlier process has left. What the system shows of them may not be on the disk.
+    /// Those that an earlier process has left. Bytes in the page cache may not be on the disk.
     left: HashSet<u64>,
 }
 
@@ -102,8 +102,8 @@ impl<D: Disk> DataFolder<D> {
         Ok(())
     }
 
-    /// Bytes of a range that was written. They are on the disk where an earlier process has left them: what is shown once
-    /// is not taken back by a loss of power.
+    /// Bytes of a range that was written. They are on the disk where an earlier process has left them: what is shown
+    /// once is not taken back by a loss of power.
     pub(crate) fn read(&self, number: u64, start: u64, end: u64) -> io::Result<Bytes> {
         if self.is_left(number) {
             self.sync(number)?;

@@ -1,10 +1,10 @@
-//! The journal of a gateway: what was acknowledged is in it, on the disk of this machine.
+//! The journal of a share: a synced log on a local disk of every acknowledged change.
 //!
-//! Records are bytes in an order. One thread writes them: all that wait are one frame, which is written and synced
-//! together (group commit). A call may be acknowledged when [`Journal::durable`] has returned for its record. After an
-//! error of the disk nothing is acknowledged any more.
+//! Records are opaque bytes in order. One thread writes them: all waiting records become one frame, written and synced
+//! together (group commit). A call may be acknowledged when [`Journal::durable`] has returned for its record. After a
+//! disk error nothing is acknowledged any more.
 //!
-//! Memory: at most [`WAITING`] bytes of records wait to be written; [`Journal::reserve`] waits for room.
+//! Memory: at most [`MAX_PENDING_BYTES`] bytes of records wait to be written; [`Journal::reserve`] waits for space.
 
 mod disk;
 mod frame;
@@ -22,15 +22,15 @@ use tokio::sync::{Semaphore, watch};
 
 pub use disk::{Disk, Folder};
 pub(crate) use disk::{is_full, make_folder};
-use frame::{Group, RECORD};
-use log::Log;
-pub use log::{CheckpointWriter, Replay};
+use frame::{RECORD, RecordGroup};
+use log::SegmentLog;
+pub use log::{CheckpointWriter, ReplaySummary};
 pub use sync_times::SyncTimes;
 
 /// Largest record: a file that lives in the journal, with its name and attributes.
 pub const LARGEST_RECORD: usize = 1 << 20;
 /// Bytes of records that wait to be written at most.
-pub const WAITING: usize = 8 << 20;
+pub const MAX_PENDING_BYTES: usize = 8 << 20;
 
 /// Reason why a journal cannot be used: a sentence with the cause, and one with the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,21 +54,21 @@ fn check_size(record: &[u8]) -> Result<(), JournalError> {
 /// A journal that is open.
 #[derive(Debug)]
 pub struct Journal<D: Disk = Folder> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<JournalShared<D>>,
     room: Arc<Semaphore>,
-    progress: watch::Receiver<Progress>,
-    writer: Writer<D>,
+    progress: watch::Receiver<DurableState>,
+    writer: JournalWriter<D>,
 }
 
 /// The part of a journal that writes.
-enum Writer<D: Disk> {
+enum JournalWriter<D: Disk> {
     /// None once it has ended.
     Thread(Option<JoinHandle<()>>),
     /// A task of the runtime, on a disk that never blocks.
-    Task(Arc<Mutex<(Log<D>, watch::Sender<Progress>)>>, D),
+    Task(Arc<Mutex<(SegmentLog<D>, watch::Sender<DurableState>)>>, D),
 }
 
-impl<D: Disk> fmt::Debug for Writer<D> {
+impl<D: Disk> fmt::Debug for JournalWriter<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Thread(_) => "Thread",
@@ -79,35 +79,35 @@ impl<D: Disk> fmt::Debug for Writer<D> {
 
 /// Records that are on the disk, or why no more will be.
 #[derive(Debug, Clone, Default)]
-struct Progress {
+struct DurableState {
     next: u64,
     failure: Option<JournalError>,
 }
 
 #[derive(Debug)]
-struct Shared<D: Disk> {
-    queue: Mutex<Queue<D>>,
+struct JournalShared<D: Disk> {
+    queue: Mutex<RecordQueue<D>>,
     wake: Condvar,
     is_checkpointing: AtomicBool,
-    counters: Counters,
+    counters: JournalCounters,
 }
 
 #[derive(Debug)]
-struct Queue<D: Disk> {
-    work: VecDeque<Work<D>>,
+struct RecordQueue<D: Disk> {
+    work: VecDeque<WriterCommand<D>>,
     /// Number of the next record.
     next: u64,
     is_stopping: bool,
 }
 
 #[derive(Debug)]
-enum Work<D: Disk> {
-    Write(Group),
+enum WriterCommand<D: Disk> {
+    Write(RecordGroup),
     Rotate(mpsc::SyncSender<Result<CheckpointWriter<D>, JournalError>>),
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct JournalCounters {
     syncs: AtomicU64,
     groups: AtomicU64,
     bytes: AtomicU64,
@@ -127,23 +127,26 @@ pub struct JournalStats {
     pub segment: u64,
 }
 
-/// Room for records, held until they are on the disk.
+/// Reserved space for records in the queue of the journal, held until they are on the disk.
 #[derive(Debug)]
-pub struct Room {
+pub struct JournalReservation {
     permit: tokio::sync::OwnedSemaphorePermit,
     bytes: usize,
 }
 
-/// The place of a record in the journal.
+/// The number of a record in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(u64);
+pub struct RecordPosition(u64);
 
 impl Journal<Folder> {
     /// Open the journal in a folder, and hand all its records to `replay` in their order. Blocks on the disk.
     ///
     /// # Errors
     /// When another process uses the folder, a file is damaged or of another version, or `replay` refuses a record.
-    pub fn open(path: &Path, replay: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(Self, Replay), JournalError> {
+    pub fn open(
+        path: &Path,
+        replay: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(Self, ReplaySummary), JournalError> {
         let folder = Folder::claim(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => JournalError(format!(
                 "another gateway uses the journal in {}: stop it, or name another folder",
@@ -159,49 +162,50 @@ impl<D: Disk> Journal<D> {
     pub(crate) fn over(
         disk: D,
         replay: impl FnMut(&[u8]) -> Result<(), String>,
-    ) -> Result<(Self, Replay), JournalError> {
+    ) -> Result<(Self, ReplaySummary), JournalError> {
         let pace = disk.pace();
-        let (log, replayed) = Log::open(disk.clone(), replay)?;
-        let (sender, progress) = watch::channel(Progress { next: log.next(), failure: None });
-        let queue = Queue { work: VecDeque::new(), next: log.next(), is_stopping: false };
-        let shared = Arc::new(Shared {
+        let (log, replayed) = SegmentLog::open(disk.clone(), replay)?;
+        let (sender, progress) = watch::channel(DurableState { next: log.next(), failure: None });
+        let queue = RecordQueue { work: VecDeque::new(), next: log.next(), is_stopping: false };
+        let shared = Arc::new(JournalShared {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             is_checkpointing: AtomicBool::new(false),
-            counters: Counters::default(),
+            counters: JournalCounters::default(),
         });
         shared.count(&log);
-        let room = Arc::new(Semaphore::new(WAITING));
+        let room = Arc::new(Semaphore::new(MAX_PENDING_BYTES));
         if pace.is_some() {
-            let writer = Writer::Task(Arc::new(Mutex::new((log, sender))), disk);
+            let writer = JournalWriter::Task(Arc::new(Mutex::new((log, sender))), disk);
             return Ok((Self { shared, room, progress, writer }, replayed));
         }
         let (writing, freed) = (Arc::clone(&shared), Arc::clone(&room));
         let thread = std::thread::Builder::new().name("seqferry-journal".to_owned());
         let thread = thread.spawn(move || writing.write_all(log, &sender, &freed));
         let thread = thread.map_err(|error| JournalError(format!("no thread can be started: {error}")))?;
-        let writer = Writer::Thread(Some(thread));
+        let writer = JournalWriter::Thread(Some(thread));
         Ok((Self { shared, room, progress, writer }, replayed))
     }
 
-    /// Wait for room for records of this many bytes in all, each with [`LARGEST_RECORD`] at most.
+    /// Wait for space for records of this many bytes in all, each with [`LARGEST_RECORD`] at most.
     ///
     /// # Errors
     /// When they are more than a group may have.
-    pub async fn reserve(&self, records: usize, bytes: usize) -> Result<Room, JournalError> {
+    pub async fn reserve(&self, records: usize, bytes: usize) -> Result<JournalReservation, JournalError> {
         let all = bytes + records * RECORD;
-        let count = u32::try_from(all).ok().filter(|_| all <= WAITING);
-        let count = count.ok_or_else(|| JournalError(format!("{bytes} bytes are too many for the journal at once")))?;
+        let count = u32::try_from(all).ok().filter(|_| all <= MAX_PENDING_BYTES);
+        let count = count
+            .ok_or_else(|| JournalError(format!("{bytes} bytes are too many for one record group of the journal")))?;
         let permit = Arc::clone(&self.room).acquire_many_owned(count).await;
         let permit = permit.map_err(|_| JournalError("the journal is closed".to_owned()))?;
-        Ok(Room { permit, bytes: all })
+        Ok(JournalReservation { permit, bytes: all })
     }
 
     /// Add a record after all those before. It is on the disk when [`Journal::durable`] says so. Does not block.
     ///
     /// # Errors
-    /// When the record is too large, or the room for it too small.
-    pub fn append(&self, room: &mut Room, record: &[u8]) -> Result<Position, JournalError> {
+    /// When the record is too large, or the space for it too small.
+    pub fn append(&self, room: &mut JournalReservation, record: &[u8]) -> Result<RecordPosition, JournalError> {
         check_size(record)?;
         let size = record.len() + RECORD;
         if size > room.bytes {
@@ -216,20 +220,20 @@ impl<D: Disk> Journal<D> {
         let number = queue.next;
         queue.next += 1;
         match queue.work.back_mut() {
-            Some(Work::Write(group)) if group.has_room(record.len()) => group.push(record),
+            Some(WriterCommand::Write(group)) if group.has_room(record.len()) => group.push(record),
             _ => {
-                let mut group = Group::new(number);
+                let mut group = RecordGroup::new(number);
                 group.push(record);
-                queue.work.push_back(Work::Write(group));
+                queue.work.push_back(WriterCommand::Write(group));
             }
         }
         drop(queue);
         self.wake();
-        Ok(Position(number))
+        Ok(RecordPosition(number))
     }
 
     fn wake(&self) {
-        let Writer::Task(log, disk) = &self.writer else {
+        let JournalWriter::Task(log, disk) = &self.writer else {
             self.shared.wake.notify_one();
             return;
         };
@@ -245,7 +249,7 @@ impl<D: Disk> Journal<D> {
     ///
     /// # Errors
     /// When the disk has failed: the record may be lost, and must not be acknowledged.
-    pub async fn durable(&self, position: Position) -> Result<(), JournalError> {
+    pub async fn durable(&self, position: RecordPosition) -> Result<(), JournalError> {
         let mut progress = self.progress.clone();
         let reached = progress.wait_for(|now| now.next > position.0 || now.failure.is_some()).await;
         let reached = reached.map_err(|_| JournalError("the journal is closed".to_owned()))?;
@@ -269,10 +273,10 @@ impl<D: Disk> Journal<D> {
             return None;
         }
         let (sender, writer) = mpsc::sync_channel(1);
-        self.shared.lock().work.push_back(Work::Rotate(sender));
+        self.shared.lock().work.push_back(WriterCommand::Rotate(sender));
         match &self.writer {
-            Writer::Thread(_) => self.shared.wake.notify_one(),
-            Writer::Task(log, _) => self.shared.write_now(log, &self.room),
+            JournalWriter::Thread(_) => self.shared.wake.notify_one(),
+            JournalWriter::Task(log, _) => self.shared.write_now(log, &self.room),
         }
         Some(Checkpoint { shared: Arc::clone(&self.shared), writer })
     }
@@ -292,13 +296,13 @@ impl<D: Disk> Drop for Journal<D> {
         self.shared.lock().is_stopping = true;
         self.shared.wake.notify_one();
         match &mut self.writer {
-            Writer::Thread(thread) => {
+            JournalWriter::Thread(thread) => {
                 if let Some(thread) = thread.take() {
                     // It has panicked: nothing more can be written.
                     let _panicked = thread.join();
                 }
             }
-            Writer::Task(log, _) => self.shared.write_now(log, &self.room),
+            JournalWriter::Task(log, _) => self.shared.write_now(log, &self.room),
         }
     }
 }
@@ -306,12 +310,12 @@ impl<D: Disk> Drop for Journal<D> {
 /// A checkpoint that was begun.
 #[derive(Debug)]
 pub struct Checkpoint<D: Disk = Folder> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<JournalShared<D>>,
     writer: mpsc::Receiver<Result<CheckpointWriter<D>, JournalError>>,
 }
 
 impl<D: Disk> Checkpoint<D> {
-    /// Write the records that stand for all those before. Blocks on the disk; the journal goes on meanwhile.
+    /// Write the records that stand for all those before. Blocks on the disk; the journal continues meanwhile.
     ///
     /// # Errors
     /// When they cannot be written; the records before stay.
@@ -329,13 +333,13 @@ impl<D: Disk> Drop for Checkpoint<D> {
     }
 }
 
-impl<D: Disk> Shared<D> {
-    fn lock(&self) -> MutexGuard<'_, Queue<D>> {
+impl<D: Disk> JournalShared<D> {
+    fn lock(&self) -> MutexGuard<'_, RecordQueue<D>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next piece of work; None when the journal is closed and all is written.
-    fn take(&self) -> Option<Work<D>> {
+    fn take(&self) -> Option<WriterCommand<D>> {
         let mut queue = self.lock();
         loop {
             if let Some(work) = queue.work.pop_front() {
@@ -348,20 +352,20 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    fn count(&self, log: &Log<D>) {
+    fn count(&self, log: &SegmentLog<D>) {
         self.counters.syncs.store(log.syncs(), Ordering::Relaxed);
         self.counters.segment.store(log.length(), Ordering::Relaxed);
     }
 
     /// Write what comes until the journal is closed.
-    fn write_all(&self, mut log: Log<D>, progress: &watch::Sender<Progress>, room: &Semaphore) {
+    fn write_all(&self, mut log: SegmentLog<D>, progress: &watch::Sender<DurableState>, room: &Semaphore) {
         while let Some(work) = self.take() {
             self.write(work, &mut log, progress, room);
         }
     }
 
     /// Write what waits.
-    fn write_now(&self, writer: &Mutex<(Log<D>, watch::Sender<Progress>)>, room: &Semaphore) {
+    fn write_now(&self, writer: &Mutex<(SegmentLog<D>, watch::Sender<DurableState>)>, room: &Semaphore) {
         let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (log, progress) = &mut *writer;
         loop {
@@ -372,27 +376,33 @@ impl<D: Disk> Shared<D> {
     }
 
     /// After a failure what comes is refused.
-    fn write(&self, work: Work<D>, log: &mut Log<D>, progress: &watch::Sender<Progress>, room: &Semaphore) {
+    fn write(
+        &self,
+        work: WriterCommand<D>,
+        log: &mut SegmentLog<D>,
+        progress: &watch::Sender<DurableState>,
+        room: &Semaphore,
+    ) {
         {
             let failure = match work {
-                Work::Write(group) => {
+                WriterCommand::Write(group) => {
                     let bytes = group.len();
                     let written = log.write(group);
                     room.add_permits(bytes);
                     if written.is_ok() {
                         self.counters.groups.fetch_add(1, Ordering::Relaxed);
                         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-                        // Before the calls go on: they may look at the counters.
+                        // Before the calls continue: they may look at the counters.
                         self.count(log);
                         progress.send_modify(|now| now.next = log.next());
                     }
                     written.err()
                 }
-                Work::Rotate(sender) => {
+                WriterCommand::Rotate(sender) => {
                     let writer = log.rotate();
-                    // On a full disk the log goes on without it.
+                    // On a full disk the log continues without it.
                     let failure = writer.as_ref().err().filter(|_| log.is_broken()).cloned();
-                    // The receiver has gone: the checkpoint is not written, and the log goes on.
+                    // The receiver has gone: the checkpoint is not written, and the log continues.
                     let _given_up = sender.send(writer);
                     failure
                 }

@@ -1,33 +1,34 @@
 //! Overlay of names: changes, renames and removals made here, over the names of a bucket.
 //!
-//! The overlay is the sum of the changes in the journal. A file of the bucket that is changed gets a node with the number
-//! that it had; a file that is made gets the next number of a counter. A folder of the bucket that is renamed keeps its
-//! number, and what is below it shows under the new name. Names of the bucket that were removed or renamed are hidden.
+//! The overlay is the sum of the changes in the journal. A file of the bucket that is changed gets a node with the
+//! number that it had; a file that is made gets the next number of a counter. A folder of the bucket that is renamed
+//! keeps its number, and what is below it shows under the new name. Names of the bucket that were removed or renamed
+//! are hidden.
 
 mod attributes;
+mod changed_files;
 mod extents;
 mod node;
-mod outcome;
 mod record;
-mod states;
 mod token;
+mod upload_outcome;
 
 use std::collections::BTreeMap;
 
 use seqferry_nfs::{FileError, FileId, Result};
 
-use crate::ids::{FIRST, FileTable, ROOT};
+use crate::file_table::{FIRST, FileTable, ROOT};
 use crate::name_list::{IGNORED, NameList};
 use attributes::FileAttributes;
+use changed_files::ChangedFiles;
 pub(crate) use extents::Extents;
 pub(crate) use node::{
-    ALL_AS_BASE, Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now,
-    system_time,
+    ALL_AS_BASE, BaseObject, FileData, Node, NodeContent, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID,
+    nanoseconds, now, system_time,
 };
-pub(crate) use outcome::{FailedUpload, MadeVersion, Outcome, Outcomes};
 pub(crate) use record::{Change, OpenUpload, decode, encode};
-use states::States;
 pub(crate) use token::{MARK, new_token};
+pub(crate) use upload_outcome::{OutcomeFailure, OutcomeVersion, UnbatchedOutcomes, UploadOutcome};
 
 /// Generation of files of the bucket, and of those made here.
 pub(crate) const OF_BUCKET: u32 = 0;
@@ -37,16 +38,16 @@ const DEPTH: usize = 512;
 
 /// A name that the overlay decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum OverlayEntry {
     /// The file of this number.
     Node(u64),
     /// Nothing, whatever the bucket has.
     Hidden,
 }
 
-/// Place of a file.
+/// Location of a file: in the overlay or in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Spot {
+pub(crate) enum FileLocation {
     /// The file of this number in the overlay.
     Node(u64),
     /// A path of the bucket below the share.
@@ -56,13 +57,13 @@ pub(crate) enum Spot {
 #[derive(Debug)]
 pub(crate) struct Overlay {
     nodes: BTreeMap<u64, Node>,
-    states: States,
-    names: BTreeMap<u64, BTreeMap<Box<str>, Entry>>,
-    doomed: BTreeMap<Box<str>, Box<str>>,
+    changed_files: ChangedFiles,
+    names: BTreeMap<u64, BTreeMap<Box<str>, OverlayEntry>>,
+    pending_removals: BTreeMap<Box<str>, Box<str>>,
     /// Files, links and folders by their path in the bucket.
     bases: BTreeMap<Box<str>, Vec<u64>>,
     uploads: BTreeMap<u64, OpenUpload>,
-    outcomes: Outcomes,
+    outcomes: UnbatchedOutcomes,
     attributes: FileAttributes,
     /// A folder may have been renamed: files below it may have other paths than their objects.
     has_moved: bool,
@@ -77,12 +78,12 @@ impl Default for Overlay {
     fn default() -> Self {
         Self {
             nodes: BTreeMap::new(),
-            states: States::default(),
+            changed_files: ChangedFiles::default(),
             names: BTreeMap::new(),
-            doomed: BTreeMap::new(),
+            pending_removals: BTreeMap::new(),
             bases: BTreeMap::new(),
             uploads: BTreeMap::new(),
-            outcomes: Outcomes::default(),
+            outcomes: UnbatchedOutcomes::default(),
             attributes: FileAttributes::default(),
             // The journal does not say.
             has_moved: true,
@@ -104,29 +105,31 @@ impl Overlay {
             Change::Share(identity) => self.share = Some(identity),
             Change::Next(number) => self.next = number,
             Change::Put(node) => self.put(*node),
-            Change::Drop(number) => {
+            Change::Remove(number) => {
                 if let Some(gone) = self.nodes.remove(&number) {
-                    self.states.remove(&gone);
+                    self.changed_files.remove(&gone);
                     self.forget_name(&gone);
                     self.forget_base(&gone);
                 }
                 self.names.remove(&number);
             }
-            Change::Hide { parent, name } => drop(self.names.entry(parent).or_default().insert(name, Entry::Hidden)),
-            Change::Doom { path, etag } => drop(self.doomed.insert(path, etag)),
+            Change::Hide { parent, name } => {
+                self.names.entry(parent).or_default().insert(name, OverlayEntry::Hidden);
+            }
+            Change::AddRemoval { path, etag } => drop(self.pending_removals.insert(path, etag)),
             Change::Show { parent, name } => {
                 if let Some(names) = self.names.get_mut(&parent)
-                    && names.get(&name) == Some(&Entry::Hidden)
+                    && names.get(&name) == Some(&OverlayEntry::Hidden)
                 {
                     names.remove(&name);
                 }
             }
-            Change::Gone { path } => drop(self.doomed.remove(&path)),
-            Change::Sending(upload) => drop(self.uploads.insert(upload.number, upload)),
-            Change::Sent(number) => drop(self.uploads.remove(&number)),
+            Change::EndRemoval { path } => drop(self.pending_removals.remove(&path)),
+            Change::BeginUpload(upload) => drop(self.uploads.insert(upload.number, upload)),
+            Change::EndUpload(number) => drop(self.uploads.remove(&number)),
             Change::Journal(name) => self.outcomes.journal = Some(name),
-            Change::Outcome { at, line } => self.outcomes.add(at, line),
-            Change::Frozen { epoch, outcomes } => self.outcomes.freeze(epoch, outcomes),
+            Change::UploadOutcome { at, line } => self.outcomes.add(at, line),
+            Change::Batched { batch, outcomes } => self.outcomes.freeze(batch, outcomes),
             Change::Attribute { number, name, value } => self.attributes.set(number, name, value),
             Change::NoAttributes(number) => self.attributes.clear(number),
         }
@@ -134,14 +137,14 @@ impl Overlay {
 
     fn put(&mut self, node: Node) {
         let number = node.file.number;
-        let is_folder = node.content == Content::Directory;
+        let is_folder = node.content == NodeContent::Directory;
         let is_new = !self.nodes.contains_key(&number);
         self.has_moved |= is_folder && is_new && node.base.is_some();
         // Its folder may have been renamed while it was written to the bucket.
         let is_elsewhere = node.base.as_ref().is_some_and(|base| !self.is_beside_parent(&node, &base.path));
         self.has_moved |= is_elsewhere;
         if let Some(before) = self.nodes.remove(&number) {
-            self.states.remove(&before);
+            self.changed_files.remove(&before);
             self.has_moved |= is_folder && (before.parent, &before.name) != (node.parent, &node.name);
             self.forget_name(&before);
             self.forget_base(&before);
@@ -150,9 +153,9 @@ impl Overlay {
             self.bases.entry(base.path.clone()).or_default().push(number);
         }
         if number != ROOT {
-            self.names.entry(node.parent).or_default().insert(node.name.clone(), Entry::Node(number));
+            self.names.entry(node.parent).or_default().insert(node.name.clone(), OverlayEntry::Node(number));
         }
-        self.states.add(&node);
+        self.changed_files.add(&node);
         self.nodes.insert(number, node);
     }
 
@@ -177,12 +180,12 @@ impl Overlay {
     }
 
     /// Files, links and folders that the bucket has at a path.
-    pub(crate) fn made_of(&self, path: &str) -> impl Iterator<Item = u64> {
+    pub(crate) fn nodes_of_object(&self, path: &str) -> impl Iterator<Item = u64> {
         self.bases.get(path).into_iter().flatten().copied()
     }
 
     /// Files, links and folders that the bucket has below a path.
-    pub(crate) fn made_of_below(&self, path: &str) -> impl Iterator<Item = u64> {
+    pub(crate) fn nodes_of_prefix(&self, path: &str) -> impl Iterator<Item = u64> {
         use std::ops::Bound::{Included, Unbounded};
         let below = format!("{path}/");
         let rest = self.bases.range::<str, _>((Included(&*below), Unbounded));
@@ -191,7 +194,7 @@ impl Overlay {
 
     fn forget_name(&mut self, node: &Node) {
         let Some(names) = self.names.get_mut(&node.parent) else { return };
-        if names.get(&node.name) == Some(&Entry::Node(node.file.number)) {
+        if names.get(&node.name) == Some(&OverlayEntry::Node(node.file.number)) {
             names.remove(&node.name);
         }
     }
@@ -202,21 +205,21 @@ impl Overlay {
         records.extend(self.share.iter().map(|share| encode(&[Change::Share(share.clone())])));
         records.extend(self.nodes.values().map(|node| encode(&[Change::Put(Box::new(node.clone()))])));
         for (parent, names) in &self.names {
-            let hidden = names.iter().filter(|(_, entry)| **entry == Entry::Hidden);
+            let hidden = names.iter().filter(|(_, entry)| **entry == OverlayEntry::Hidden);
             let hide = |name: &str| encode(&[Change::Hide { parent: *parent, name: name.into() }]);
             records.extend(hidden.map(|(name, _)| hide(name)));
         }
-        for (path, etag) in &self.doomed {
-            records.push(encode(&[Change::Doom { path: path.clone(), etag: etag.clone() }]));
+        for (path, etag) in &self.pending_removals {
+            records.push(encode(&[Change::AddRemoval { path: path.clone(), etag: etag.clone() }]));
         }
-        records.extend(self.uploads.values().map(|upload| encode(&[Change::Sending(upload.clone())])));
-        let Outcomes { journal, epoch, lines, since } = &self.outcomes;
+        records.extend(self.uploads.values().map(|upload| encode(&[Change::BeginUpload(upload.clone())])));
+        let UnbatchedOutcomes { journal, next_batch, lines, since } = &self.outcomes;
         records.extend(journal.iter().map(|name| encode(&[Change::Journal(name.clone())])));
-        if let Some(epoch) = epoch.checked_sub(1) {
-            records.push(encode(&[Change::Frozen { epoch, outcomes: 0 }]));
+        if let Some(batch) = next_batch.checked_sub(1) {
+            records.push(encode(&[Change::Batched { batch, outcomes: 0 }]));
         }
         let at = since.unwrap_or_default();
-        records.extend(lines.iter().map(|line| encode(&[Change::Outcome { at, line: line.clone() }])));
+        records.extend(lines.iter().map(|line| encode(&[Change::UploadOutcome { at, line: line.clone() }])));
         for (number, _) in self.attributes.files() {
             let attributes = self.attributes.of(number).map(|(name, value)| Change::Attribute {
                 number,
@@ -239,13 +242,13 @@ impl Overlay {
     }
 
     /// True for a file that never goes to the bucket.
-    pub(crate) fn stays_here(&self, node: &Node) -> bool {
-        node.content != Content::Directory && self.ignored.matches(&node.name)
+    pub(crate) fn is_local_only(&self, node: &Node) -> bool {
+        node.content != NodeContent::Directory && self.ignored.matches(&node.name)
     }
 
-    /// Objects and folder markers of the bucket that have to go, and their versions.
-    pub(crate) fn doomed(&self) -> &BTreeMap<Box<str>, Box<str>> {
-        &self.doomed
+    /// Objects and folder markers of the bucket to be removed, and their version.
+    pub(crate) fn pending_removals(&self) -> &BTreeMap<Box<str>, Box<str>> {
+        &self.pending_removals
     }
 
     /// Writes to the bucket whose outcome is not known, by their file.
@@ -253,8 +256,8 @@ impl Overlay {
         &self.uploads
     }
 
-    /// Outcomes of uploads that no epoch holds yet.
-    pub(crate) fn outcomes(&self) -> &Outcomes {
+    /// Outcomes of uploads that no batch holds yet.
+    pub(crate) fn outcomes(&self) -> &UnbatchedOutcomes {
         &self.outcomes
     }
 
@@ -273,15 +276,16 @@ impl Overlay {
     }
 
     /// Files, links and folders that the bucket may not have as they are, and where they are, by their numbers.
-    pub(crate) fn to_look_at(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn upload_candidates(&self) -> impl Iterator<Item = &Node> {
         let all = self.has_moved.then(|| self.nodes.values());
-        let changed = (!self.has_moved).then(|| self.states.changed().filter_map(|number| self.nodes.get(&number)));
+        let changed =
+            (!self.has_moved).then(|| self.changed_files.changed().filter_map(|number| self.nodes.get(&number)));
         all.into_iter().flatten().chain(changed.into_iter().flatten())
     }
 
-    /// Number of files that the bucket has as they are.
+    /// Number of clean files.
     pub(crate) fn unchanged_files(&self) -> usize {
-        self.states.unchanged_files()
+        self.changed_files.unchanged_files()
     }
 
     pub(crate) fn has_moved(&self) -> bool {
@@ -289,20 +293,20 @@ impl Overlay {
     }
 
     /// All files have the paths of their objects, as far as they have any.
-    pub(crate) fn none_has_moved(&mut self) {
+    pub(crate) fn clear_moved(&mut self) {
         self.has_moved = false;
     }
 
     /// Names of the bucket that do not show, by their directory.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter().flat_map(|(parent, names)| {
-            names.iter().filter_map(|(name, entry)| (*entry == Entry::Hidden).then_some((*parent, &**name)))
+            names.iter().filter_map(|(name, entry)| (*entry == OverlayEntry::Hidden).then_some((*parent, &**name)))
         })
     }
 
     /// A number that no file has, and the one after it.
-    pub(crate) fn free_number(&self, ids: &FileTable) -> (u64, u64) {
-        let is_free = |number: &u64| !self.nodes.contains_key(number) && ids.place(*number).is_none();
+    pub(crate) fn free_number(&self, file_table: &FileTable) -> (u64, u64) {
+        let is_free = |number: &u64| !self.nodes.contains_key(number) && file_table.place(*number).is_none();
         let number = (self.next..u64::MAX).find(is_free).unwrap_or(u64::MAX);
         (number, number.saturating_add(1))
     }
@@ -311,27 +315,28 @@ impl Overlay {
         self.nodes.get(&number)
     }
 
-    /// Change facts of a file that no record has to say, apart from its name and its object. None: there is no such file.
+    /// Change attributes of a file that no record has to say, apart from its name and its object. None: there is no
+    /// such file.
     pub(crate) fn edit<T>(&mut self, number: u64, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
         let node = self.nodes.get_mut(&number)?;
-        self.states.remove(node);
+        self.changed_files.remove(node);
         let changed = change(node);
-        self.states.add(node);
+        self.changed_files.add(node);
         Some(changed)
     }
 
     /// The bytes of a file, for changes that leave it as new or as old as it is.
-    pub(crate) fn data_mut(&mut self, number: u64) -> Option<&mut Data> {
+    pub(crate) fn data_mut(&mut self, number: u64) -> Option<&mut FileData> {
         self.nodes.get_mut(&number).and_then(Node::data_mut)
     }
 
     /// Answer of the overlay about a name. None: the bucket decides.
-    pub(crate) fn entry(&self, parent: u64, name: &str) -> Option<Entry> {
+    pub(crate) fn entry(&self, parent: u64, name: &str) -> Option<OverlayEntry> {
         self.names.get(&parent)?.get(name).copied()
     }
 
     /// Names after one (None: from the beginning) that the overlay decides.
-    pub(crate) fn names(&self, parent: u64, after: Option<&str>) -> impl Iterator<Item = (&str, Entry)> {
+    pub(crate) fn names(&self, parent: u64, after: Option<&str>) -> impl Iterator<Item = (&str, OverlayEntry)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = after.map_or(Unbounded, Excluded);
         let names = self.names.get(&parent);
@@ -340,57 +345,59 @@ impl Overlay {
 
     /// True when a directory has a name that was made or changed here.
     pub(crate) fn has_nodes(&self, parent: u64) -> bool {
-        self.names(parent, None).any(|(_, entry)| entry != Entry::Hidden)
+        self.names(parent, None).any(|(_, entry)| entry != OverlayEntry::Hidden)
     }
 
     /// Identity of a file of the bucket: that of its name, unless a file that was renamed has taken it along.
-    pub(crate) fn bucket_file(&self, ids: &FileTable, parent: u64, name: &str) -> Option<FileId> {
-        ids.file(parent, name, |number| self.nodes.contains_key(&number))
+    pub(crate) fn bucket_file(&self, file_table: &FileTable, parent: u64, name: &str) -> Option<FileId> {
+        file_table.file(parent, name, |number| self.nodes.contains_key(&number))
     }
 
     /// The place of a file as it is now.
-    pub(crate) fn spot(&self, ids: &FileTable, file: FileId) -> Result<Spot> {
+    pub(crate) fn locate(&self, file_table: &FileTable, file: FileId) -> Result<FileLocation> {
         if self.nodes.get(&file.number).is_some_and(|node| node.file == file) {
-            return Ok(Spot::Node(file.number));
+            return Ok(FileLocation::Node(file.number));
         }
-        let assigned = ids.place(file.number).and_then(|place| place.assigned);
+        let assigned = file_table.place(file.number).and_then(|place| place.assigned);
         if file.generation != assigned.map_or(OF_BUCKET, |facts| facts.generation) {
             return Err(FileError::Stale);
         }
-        self.bucket_path(ids, file.number, 0).and_then(|path| path.ok_or(FileError::Stale)).map(Spot::Bucket)
+        self.bucket_path(file_table, file.number, 0)
+            .and_then(|path| path.ok_or(FileError::Stale))
+            .map(FileLocation::Bucket)
     }
 
     /// The path of a directory in the bucket. None: the bucket has no such directory.
-    pub(crate) fn lower(&self, ids: &FileTable, number: u64) -> Result<Option<String>> {
-        self.bucket_path(ids, number, 0)
+    pub(crate) fn lower(&self, file_table: &FileTable, number: u64) -> Result<Option<String>> {
+        self.bucket_path(file_table, number, 0)
     }
 
-    fn bucket_path(&self, ids: &FileTable, number: u64, depth: usize) -> Result<Option<String>> {
+    fn bucket_path(&self, file_table: &FileTable, number: u64, depth: usize) -> Result<Option<String>> {
         if number == ROOT {
             return Ok(Some(String::new()));
         }
         if let Some(node) = self.nodes.get(&number) {
             return Ok(node.base.as_ref().map(|base| base.path.to_string()));
         }
-        let place = ids.place(number).filter(|_| depth < DEPTH).ok_or(FileError::Stale)?;
+        let place = file_table.place(number).filter(|_| depth < DEPTH).ok_or(FileError::Stale)?;
         let name = place.name.trim_end_matches('\0');
         if self.entry(place.parent, name).is_some() {
             return Err(FileError::Stale);
         }
-        let parent = self.bucket_path(ids, place.parent, depth + 1)?;
+        let parent = self.bucket_path(file_table, place.parent, depth + 1)?;
         Ok(parent.map(|parent| join(&parent, name)))
     }
 
     /// Number of the directory that holds a file.
-    pub(crate) fn parent(&self, ids: &FileTable, number: u64) -> u64 {
+    pub(crate) fn parent(&self, file_table: &FileTable, number: u64) -> u64 {
         match self.nodes.get(&number) {
             Some(node) => node.parent,
-            None => ids.place(number).map_or(ROOT, |place| place.parent),
+            None => file_table.place(number).map_or(ROOT, |place| place.parent),
         }
     }
 
     /// The path of a file as it shows, which is its key once it is uploaded.
-    pub(crate) fn path(&self, ids: &FileTable, number: u64) -> Result<String> {
+    pub(crate) fn path(&self, file_table: &FileTable, number: u64) -> Result<String> {
         let mut names = Vec::new();
         let mut at = number;
         while at != ROOT {
@@ -401,7 +408,7 @@ impl Overlay {
                 names.push(node.name.to_string());
                 at = node.parent;
             } else {
-                let place = ids.place(at).ok_or(FileError::Stale)?;
+                let place = file_table.place(at).ok_or(FileError::Stale)?;
                 names.push(place.name.trim_end_matches('\0').to_owned());
                 at = place.parent;
             }
@@ -412,7 +419,7 @@ impl Overlay {
 
     /// Folders of the bucket in a directory that hold files of the overlay, and are not in it themselves. Their last
     /// object may have been moved: then the bucket does not show them any more.
-    pub(crate) fn holders_in(&self, ids: &FileTable, directory: u64) -> BTreeMap<u64, Box<str>> {
+    pub(crate) fn holders_in(&self, file_table: &FileTable, directory: u64) -> BTreeMap<u64, Box<str>> {
         let mut holders = BTreeMap::new();
         for node in self.nodes.values() {
             let mut at = node.parent;
@@ -420,7 +427,7 @@ impl Overlay {
                 if self.nodes.contains_key(&at) {
                     break;
                 }
-                let Some(place) = ids.place(at) else { break };
+                let Some(place) = file_table.place(at) else { break };
                 if place.parent == directory {
                     holders.insert(at, place.name.trim_end_matches('\0').into());
                     break;
@@ -438,7 +445,7 @@ impl Overlay {
         while let Some((number, length)) = todo.pop() {
             deepest = deepest.max(length);
             for (name, entry) in self.names(number, None) {
-                if let Entry::Node(child) = entry {
+                if let OverlayEntry::Node(child) = entry {
                     todo.push((child, length + 1 + name.len()));
                 }
             }

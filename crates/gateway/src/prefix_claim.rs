@@ -1,18 +1,18 @@
 //! The claim on the prefix of a share: an object at its top that names the one gateway that writes below it.
 //!
 //! - A claim is an object, and no lease: it is not renewed, so that no clock counts and a bucket with versions gets no
-//!   version of it a minute. It belongs to a cache: the same cache finds its own claim again after a kill. It is removed
-//!   when the process ends and the bucket has everything.
-//! - It is created on condition that nothing is there, and replaced on condition that it is what was read. A write counts
-//!   once it was read back: some services pass over conditions without a word. The last writer wins there, and the
-//!   other one sees that at its next look.
+//!   version of it a minute. It belongs to a cache: the same cache finds its own claim again after a kill. It is
+//!   removed when the process ends and the bucket has everything.
+//! - It is created on condition that nothing is there, and replaced on condition that it is what was read. A write
+//!   counts once it was read back: some services silently ignore conditions. The last writer wins there, and the other
+//!   one sees that at its next check.
 //! - Claims on the prefixes above hold for this one as well. Those below are not looked for, which would mean to list
 //!   everything: the gateway below sees the one above, and stops its uploads.
-//! - Files are uploaded while the claim was seen within [`VALID`]. It is looked at every [`LOOK`], before the first
-//!   upload after an outage, and after a conflict or a flush. A gateway that finds another one's claim keeps what waits,
-//!   and goes on when that claim is gone.
+//! - Files are uploaded while the claim was seen within [`CHECK_VALIDITY`]. It is checked every [`CHECK_INTERVAL`],
+//!   before the first upload after an outage, and after a conflict or a flush. A gateway that finds another one's claim
+//!   keeps what waits, and continues when that claim is gone.
 //!
-//! Requests: one GET for each level of the prefix at each look.
+//! Requests: one GET for each level of the prefix at each check.
 
 mod object;
 
@@ -28,22 +28,22 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use object::{ClaimRecord, FORMAT, SeenClaim};
+use object::{ClaimRecord, FORMAT, StoredClaim};
 
 /// Name of the object at the top of a prefix.
 pub(crate) const CLAIM: &str = ".seqferry-share";
-/// Time between two looks.
-const LOOK: Duration = Duration::from_mins(1);
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// Time after a look for which files may be uploaded: a look that is late by its retries stops nothing.
-const VALID: Duration = Duration::from_secs(90);
-/// Time between two looks while the bucket does not answer.
-const PAUSE: Duration = Duration::from_secs(2);
-/// Looks and writes until a claim is given up that others change all the time.
-const ROUNDS: usize = 4;
+const CHECK_VALIDITY: Duration = Duration::from_secs(90);
+/// Interval between checks while the bucket does not answer.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Looks and writes until a claim is abandoned that others change all the time.
+const MAX_ROUNDS: usize = 4;
 /// Characters of a word of another one's claim that are shown: a bucket and a prefix.
-const WORD: usize = 1100;
+const MAX_SHOWN_CHARS: usize = 1100;
 /// Longest wait for the bucket when the process ends.
-const FAREWELL: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The prefix of a share, and the gateway that asks for it.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub(crate) struct PrefixClaim {
     host: String,
     state: Mutex<State>,
     /// One look at a time.
-    looking: tokio::sync::Mutex<()>,
+    check_lock: tokio::sync::Mutex<()>,
     wake: Notify,
     was_held: AtomicBool,
     /// This process has put a claim where none was.
@@ -77,11 +77,11 @@ pub(crate) struct PrefixClaim {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Begin of the last look that found the claim held.
+    /// Begin of the last check that found the claim held.
     confirmed: Option<Instant>,
-    /// End of the last look.
-    looked: Option<Instant>,
-    /// Reason of the last look that failed.
+    /// End of the last check.
+    last_check: Option<Instant>,
+    /// Reason of the last check that failed.
     failure: Option<String>,
     /// The line about another cache's claim.
     refusal: Option<String>,
@@ -89,14 +89,14 @@ struct State {
 
 /// Cause for which a prefix is not claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NotClaimed {
+pub(crate) enum ClaimError {
     /// Another gateway has claimed it: the line about that claim.
     Taken(String),
     /// The bucket refuses the look or the claim. The same cache claims it before its first upload.
     Failed(String),
 }
 
-impl NotClaimed {
+impl ClaimError {
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::Taken(text) | Self::Failed(text) => text,
@@ -104,8 +104,8 @@ impl NotClaimed {
     }
 }
 
-/// Outcome of a look.
-enum Standing {
+/// Result of a check.
+enum ClaimStatus {
     Held,
     Refused(String),
 }
@@ -117,7 +117,7 @@ impl PrefixClaim {
             spec,
             host,
             state: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
+            check_lock: tokio::sync::Mutex::default(),
             wake: Notify::new(),
             was_held: AtomicBool::new(false),
             is_new: AtomicBool::new(false),
@@ -128,14 +128,14 @@ impl PrefixClaim {
     ///
     /// # Errors
     /// Another claim, or the reason why the bucket refuses the look.
-    pub(crate) async fn check(&self) -> Result<(), NotClaimed> {
+    pub(crate) async fn check(&self) -> Result<(), ClaimError> {
         if self.spec.take_over {
             return Ok(());
         }
-        match self.look().await {
-            Ok(seen) => self.first_foreign(&seen).map_or(Ok(()), |claim| Err(NotClaimed::Taken(self.line(claim)))),
+        match self.read_all().await {
+            Ok(seen) => self.first_foreign(&seen).map_or(Ok(()), |claim| Err(ClaimError::Taken(self.line(claim)))),
             Err(RequestError::Failed(error)) if is_outage(&error) => Ok(()),
-            Err(error) => Err(NotClaimed::Failed(words(error))),
+            Err(error) => Err(ClaimError::Failed(words(error))),
         }
     }
 
@@ -143,15 +143,15 @@ impl PrefixClaim {
     ///
     /// # Errors
     /// Another claim, or the reason why the bucket refuses.
-    pub(crate) async fn acquire(&self) -> Result<(), NotClaimed> {
+    pub(crate) async fn acquire(&self) -> Result<(), ClaimError> {
         let began = Instant::now();
-        let standing = self.settle().await;
+        let standing = self.try_claim().await;
         let outage = matches!(&standing, Err(RequestError::Failed(error)) if is_outage(error));
-        self.note(began, standing);
+        self.record_result(began, standing);
         let state = self.lock();
         match (&state.refusal, &state.failure) {
-            (Some(line), _) => Err(NotClaimed::Taken(line.clone())),
-            (None, Some(line)) if !outage => Err(NotClaimed::Failed(line.clone())),
+            (Some(line), _) => Err(ClaimError::Taken(line.clone())),
+            (None, Some(line)) if !outage => Err(ClaimError::Failed(line.clone())),
             (None, _) => Ok(()),
         }
     }
@@ -159,30 +159,30 @@ impl PrefixClaim {
     /// Look at the claim from time to time, until `stop`.
     pub(crate) async fn keep(&self, stop: CancellationToken) {
         loop {
-            let pause = if self.lock().failure.is_some() { PAUSE } else { LOOK };
-            let next = self.lock().looked.map_or_else(Instant::now, |looked| looked + pause);
+            let pause = if self.lock().failure.is_some() { RETRY_PAUSE } else { CHECK_INTERVAL };
+            let next = self.lock().last_check.map_or_else(Instant::now, |last_check| last_check + pause);
             let wait = async {
                 tokio::select! {
                     () = tokio::time::sleep_until(next) => {}
                     () = self.wake.notified() => {}
                 }
             };
-            // A look comes to its end: what it has written must not arrive after the claim was given up.
+            // A look comes to its end: what it has written must not arrive after the claim was abandoned.
             if stop.run_until_cancelled(wait).await.is_none() {
                 return;
             }
-            let _one = self.looking.lock().await;
-            // A look that was asked for may have been made by an upload.
-            if self.lock().looked.is_none_or(|looked| looked.elapsed() >= pause) {
-                self.look_once().await;
+            let _one = self.check_lock.lock().await;
+            // A look that was requested may have been made by an upload.
+            if self.lock().last_check.is_none_or(|last_check| last_check.elapsed() >= pause) {
+                self.check_once().await;
             }
         }
     }
 
     /// Believe no look before: the bucket has refused a condition, or a person wants to know.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn invalidate(&self) {
         let mut state = self.lock();
-        (state.confirmed, state.looked) = (None, None);
+        (state.confirmed, state.last_check) = (None, None);
         drop(state);
         self.wake.notify_one();
     }
@@ -192,16 +192,16 @@ impl PrefixClaim {
     /// # Errors
     /// The line about another claim, or the reason why the bucket cannot be asked.
     pub(crate) async fn confirm(&self) -> Result<(), String> {
-        if let Some(known) = self.known() {
-            return known;
+        if let Some(last_result) = self.last_result() {
+            return last_result;
         }
-        let _one = self.looking.lock().await;
+        let _one = self.check_lock.lock().await;
         // Another one may have looked meanwhile.
-        if let Some(known) = self.known() {
-            return known;
+        if let Some(last_result) = self.last_result() {
+            return last_result;
         }
-        self.look_once().await;
-        self.known().unwrap_or(Ok(()))
+        self.check_once().await;
+        self.last_result().unwrap_or(Ok(()))
     }
 
     /// The line about another claim, while it stands against this one.
@@ -216,7 +216,7 @@ impl PrefixClaim {
         }
     }
 
-    /// Remove what this process has claimed, before it has served anything. What its cache claimed before stays.
+    /// Remove what this process has claimed, before it has served anything. A claim that its cache held before stays.
     pub(crate) async fn withdraw(&self) {
         if self.is_new.load(Ordering::Acquire) {
             self.remove().await;
@@ -225,7 +225,7 @@ impl PrefixClaim {
 
     async fn remove(&self) {
         let removed = async {
-            let seen = self.look().await?;
+            let seen = self.read_all().await?;
             let ours = seen.into_iter().filter(|claim| self.is_ours(claim));
             let ours: Vec<_> = ours.map(|claim| (claim.key, Some(claim.etag))).collect();
             crash_point::reach(When::Before, "claim-removed");
@@ -233,7 +233,7 @@ impl PrefixClaim {
             crash_point::reach(When::After, "claim-removed");
             Ok(())
         };
-        let why = match tokio::time::timeout(FAREWELL, removed).await {
+        let why = match tokio::time::timeout(RELEASE_TIMEOUT, removed).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => words(error),
             Err(_) => "the endpoint does not answer".to_owned(),
@@ -245,42 +245,42 @@ impl PrefixClaim {
         );
     }
 
-    /// The outcome of the last look, while it holds.
-    fn known(&self) -> Option<Result<(), String>> {
+    /// The outcome of the last check, while it holds.
+    fn last_result(&self) -> Option<Result<(), String>> {
         let state = self.lock();
         let is_within = |time: Option<Instant>, limit| time.is_some_and(|time| time.elapsed() < limit);
         if let Some(refusal) = &state.refusal {
-            return is_within(state.looked, LOOK + PAUSE).then(|| Err(refusal.clone()));
+            return is_within(state.last_check, CHECK_INTERVAL + RETRY_PAUSE).then(|| Err(refusal.clone()));
         }
-        if is_within(state.confirmed, VALID) {
+        if is_within(state.confirmed, CHECK_VALIDITY) {
             return Some(Ok(()));
         }
-        state.failure.clone().filter(|_| is_within(state.looked, PAUSE)).map(Err)
+        state.failure.clone().filter(|_| is_within(state.last_check, RETRY_PAUSE)).map(Err)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn look_once(&self) {
+    async fn check_once(&self) {
         let began = Instant::now();
-        let standing = self.settle().await;
-        self.note(began, standing);
+        let standing = self.try_claim().await;
+        self.record_result(began, standing);
     }
 
-    fn note(&self, began: Instant, standing: Result<Standing, RequestError>) {
+    fn record_result(&self, began: Instant, standing: Result<ClaimStatus, RequestError>) {
         let mut state = self.lock();
-        state.looked = Some(Instant::now());
+        state.last_check = Some(Instant::now());
         state.failure = None;
         match standing {
-            Ok(Standing::Held) => {
+            Ok(ClaimStatus::Held) => {
                 self.was_held.store(true, Ordering::Release);
                 state.confirmed = Some(began);
                 if state.refusal.take().is_some() {
                     tracing::warn!("{}: no other gateway writes there any more: uploads go on", self.address(""));
                 }
             }
-            Ok(Standing::Refused(line)) => {
+            Ok(ClaimStatus::Refused(line)) => {
                 if state.refusal.as_ref() != Some(&line) {
                     tracing::warn!(
                         "uploads of the share {} have stopped, and what waits is kept: {line}",
@@ -289,7 +289,7 @@ impl PrefixClaim {
                 }
                 (state.confirmed, state.refusal) = (None, Some(line));
             }
-            // What was found before holds for its time.
+            // The last result holds until it expires.
             Err(error) => {
                 state.failure =
                     Some(format!("the claim {} cannot be had: {}", self.address(&self.key()), words(error)));
@@ -298,15 +298,15 @@ impl PrefixClaim {
     }
 
     /// Look, and claim what is free, or what may be taken over.
-    async fn settle(&self) -> Result<Standing, RequestError> {
+    async fn try_claim(&self) -> Result<ClaimStatus, RequestError> {
         let mut last = None;
-        for _ in 0..ROUNDS {
-            let seen = self.look().await?;
+        for _ in 0..MAX_ROUNDS {
+            let seen = self.read_all().await?;
             let takes_over = self.spec.take_over && !self.was_held.load(Ordering::Acquire);
             if let Some(foreign) = self.first_foreign(&seen) {
                 let line = self.line(foreign);
                 if !takes_over {
-                    return Ok(Standing::Refused(line));
+                    return Ok(ClaimStatus::Refused(line));
                 }
                 last = Some(line);
             }
@@ -314,7 +314,7 @@ impl PrefixClaim {
             let replaced = seen.iter().find(|claim| !self.is_ours(claim));
             let (key, etag) = match replaced {
                 Some(claim) => (claim.key.clone(), Some(claim.etag.clone())),
-                None if seen.iter().any(|claim| claim.key == self.key()) => return Ok(Standing::Held),
+                None if seen.iter().any(|claim| claim.key == self.key()) => return Ok(ClaimStatus::Held),
                 None => (self.key(), None),
             };
             crash_point::reach(When::Before, "claim-made");
@@ -329,18 +329,18 @@ impl PrefixClaim {
             crash_point::reach(When::After, "claim-made");
         }
         let line = last.unwrap_or_else(|| format!("others write the claim {} all the time", self.address(&self.key())));
-        Ok(Standing::Refused(line))
+        Ok(ClaimStatus::Refused(line))
     }
 
     /// The first claim of another cache. While this one is held, a copy of the cache on another machine is another one.
-    fn first_foreign<'a>(&self, seen: &'a [SeenClaim]) -> Option<&'a SeenClaim> {
+    fn first_foreign<'a>(&self, seen: &'a [StoredClaim]) -> Option<&'a StoredClaim> {
         let was_held = self.was_held.load(Ordering::Acquire);
         let is_own = |record: &ClaimRecord| record.cache == self.spec.cache && (!was_held || record.host == self.host);
         seen.iter().find(|claim| !claim.record.as_ref().is_some_and(is_own))
     }
 
     /// True for a claim of this cache on this machine.
-    fn is_ours(&self, claim: &SeenClaim) -> bool {
+    fn is_ours(&self, claim: &StoredClaim) -> bool {
         claim.record.as_ref().is_some_and(|record| record.cache == self.spec.cache && record.host == self.host)
     }
 
@@ -361,7 +361,7 @@ impl PrefixClaim {
     }
 
     /// The line about another claim.
-    fn line(&self, claim: &SeenClaim) -> String {
+    fn line(&self, claim: &StoredClaim) -> String {
         let there = self.address(&claim.key);
         let next = "stop its uploads and write in its place with --take-over";
         match &claim.record {
@@ -374,7 +374,7 @@ impl PrefixClaim {
                 shown(&record.since)
             ),
             Some(_) | None => format!(
-                "{there} is a claim of another version of this program, or another file: look at it, then remove it, or \
+                "{there} is a claim of another version of this program, or another file: inspect it, then remove it, or \
                  {next}"
             ),
         }
@@ -390,7 +390,7 @@ fn host_name() -> String {
 
 /// A word of a claim, which another program has written, for a terminal.
 fn shown(word: &str) -> String {
-    word.chars().filter(|one| !one.is_control()).take(WORD).collect()
+    word.chars().filter(|one| !one.is_control()).take(MAX_SHOWN_CHARS).collect()
 }
 
 /// True when the endpoint may answer later.

@@ -12,29 +12,32 @@ use std::time::{Duration, Instant};
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
 use seqferry_store::{Address, Advice};
-use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, OpenError, TierOptions};
-use seqferry_vfs::{ArchiveView, Export, ExportSpec, FileSystem, Freshness, Pool, TreeOptions};
+use seqferry_vfs::disk_cache::{CacheLimits, CacheOpenError, CacheTier, DiskCache, TierOptions};
+use seqferry_vfs::{ArchiveView, BucketFiles, BucketFilesSpec, FileSystem, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{ControlSocket, Controlled, ControlledShare, Places, take_from_unmounted};
+use crate::claimed_cache::{ClaimedCache, check_file_system};
+use crate::control::{ClientLimits, ControlSocket, GatewayControl, ShareControl, take_from_unmounted};
 use crate::error::GatewayError;
-use crate::held_share::{Changes, HeldShare};
-use crate::ids::FileTable;
+use crate::file_table::FileTable;
+use crate::pausable_share::{ChangePause, PausableShare};
 use crate::prefix_claim::{ClaimSpec, PrefixClaim};
 use crate::share::{BucketShare, ShareDefaults};
+use crate::share_overlaps::{SharePrefix, check_overlaps};
 use crate::writable_share::{UploadSpec, WritableShare, WritableSpec};
-use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_overlaps, probe};
-use uploads::{RunningUpload, Written, claim_prefixes};
+use crate::write_probe::probe_write_access;
+use crate::write_settings::WriteSettings;
+use uploads::{RunningUpload, ShareUpload, claim_prefixes};
 
 /// Threads of the runtime: two serve a saturated link; more clients than those of one machine keep more busy.
 const THREADS: usize = 4;
 /// Longest wait for calls under way when the gateway stops.
-const GRACE: Duration = Duration::from_secs(15);
+const CALL_GRACE: Duration = Duration::from_secs(15);
 /// Longest wait for tasks to end that hold locks, and for work of the disk.
-const LOCKS: Duration = Duration::from_secs(1);
+const TASK_GRACE: Duration = Duration::from_secs(1);
 
 /// A share: its name, its place, and who may use it.
 #[derive(Debug, Clone)]
@@ -53,23 +56,23 @@ pub struct ShareSpec {
     pub squash: Squash,
     /// The anonymous user and group.
     pub anonymous: (u32, u32),
-    /// Facts about files that store none.
+    /// Attributes of files that store none.
     pub defaults: ShareDefaults,
     /// Settings for writing. None: the share is read-only.
-    pub writes: Option<WritesSpec>,
+    pub writes: Option<WriteSettings>,
 }
 
 /// Specification of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewaySpec {
-    /// Address and port of NFS. None: the shares are used by doors of this process.
+    /// Address and port of NFS. None: the shares are used within this process, by FUSE.
     pub address: Option<SocketAddr>,
     /// A folder for the key and the table of handles. Handles stay valid as long as it is kept.
     pub state: PathBuf,
-    /// A folder that keeps blocks and names beyond this process, and its bounds. What clients write is there until it is
-    /// in the bucket: shares that can be written need it.
+    /// A folder that keeps blocks and names beyond this process, and its bounds. Written files stay there until each is
+    /// in the bucket: writable shares need it.
     pub cache: Option<(PathBuf, CacheLimits)>,
-    /// Accept a cache that is not on a local disk for shares that can be written.
+    /// Accept a cache that is not on a local disk for writable shares.
     pub unsafe_cache: bool,
     /// Write also where another cache has claimed a prefix: its uploads end.
     pub take_over: bool,
@@ -89,9 +92,9 @@ pub struct Gateway {
     address: Option<SocketAddr>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
-    exports: Vec<Export>,
+    exports: Vec<BucketFiles>,
     budget: Arc<Budget>,
-    controlled: Arc<Controlled>,
+    controlled: Arc<GatewayControl>,
     runtime: Option<Runtime>,
     /// Held as long as the folders are in use.
     _lock: File,
@@ -101,7 +104,7 @@ pub struct Gateway {
 /// A look at a gateway while it serves.
 #[derive(Debug, Clone)]
 pub struct GatewayMonitor {
-    controlled: Arc<Controlled>,
+    controlled: Arc<GatewayControl>,
     runtime: Handle,
 }
 
@@ -112,8 +115,8 @@ impl GatewayMonitor {
     }
 
     /// The answer to a request of a command: a line of JSON each. Also when the shares are not served any more.
-    pub fn ask(&self, request: &str) -> String {
-        self.runtime.block_on(self.controlled.converse(request))
+    pub fn handle_request(&self, request: &str) -> String {
+        self.runtime.block_on(self.controlled.handle_request(request))
     }
 }
 
@@ -140,7 +143,7 @@ impl GatewaySpec {
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         let clients = ClientPool::new(Arc::clone(&budget));
         let pool = Pool::new(memory);
-        let (stop, changes) = (CancellationToken::new(), Arc::<Changes>::default());
+        let (stop, changes) = (CancellationToken::new(), Arc::<ChangePause>::default());
         let claimed = caches.claimed.as_ref();
         let is_written = self.shares.iter().any(|share| share.writes.is_some());
         let cache_id = claimed.filter(|_| is_written).map(ClaimedCache::id).transpose()?;
@@ -148,7 +151,8 @@ impl GatewaySpec {
             let (mut offered, mut opened) = (Vec::new(), Vec::new());
             for share in self.shares {
                 let (state, cache_id, take_over) = (&self.state, cache_id.as_deref(), self.take_over);
-                let place = SharePlace { state, writes: claimed, cache_id, take_over, stop: &stop, changes: &changes };
+                let place =
+                    ShareContext { state, writes: claimed, cache_id, take_over, stop: &stop, changes: &changes };
                 let opening = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool));
                 let (one, nfs) = Box::pin(opening).await?;
                 opened.push(one);
@@ -168,30 +172,31 @@ impl GatewaySpec {
         Advice::serve();
         let (mut exports, mut shares, mut uploads) = (Vec::new(), Vec::new(), Vec::new());
         for one in opened {
-            one.export.maintain(runtime.handle());
-            if let (Some(Written { spec, claim, .. }), Some(writable)) = (one.written, one.controlled.writable.clone())
+            one.bucket_files.maintain(runtime.handle());
+            if let (Some(ShareUpload { spec, claim, .. }), Some(writable)) =
+                (one.written, one.controlled.writable.clone())
             {
-                let (epochs, until) = (writable.clone(), stop.clone());
-                runtime.spawn(async move { epochs.keep_epochs(until).await });
+                let (upload_batches, until) = (writable.clone(), stop.clone());
+                runtime.spawn(async move { upload_batches.run_batching(until).await });
                 let (kept, until) = (Arc::clone(&claim), stop.clone());
                 let keeper = runtime.spawn(async move { kept.keep(until).await });
                 let (uploaded, until) = (writable.clone(), stop.clone());
                 let task = runtime.spawn(async move { uploaded.upload(spec, until).await });
                 uploads.push(RunningUpload { task, keeper, writable, claim });
             }
-            exports.push(one.export);
+            exports.push(one.bucket_files);
             shares.push(one.controlled);
         }
-        let controlled = Arc::new(Controlled {
+        let controlled = Arc::new(GatewayControl {
             shares,
             address: address.map_or_else(String::new, |address| address.to_string()),
             started: Instant::now(),
             changes,
             stop: stop.clone(),
-            places: Places::default(),
+            client_limits: ClientLimits::default(),
         });
         let counted = Arc::clone(&controlled);
-        runtime.spawn(async move { counted.count_conflicts().await });
+        runtime.spawn(async move { counted.load_conflict_count().await });
         let closed = CancellationToken::new();
         let controls = socket.map(|socket| runtime.spawn(socket.serve(Arc::clone(&controlled), closed.clone())));
         let calls = server.map(|server| server.serve(stop.clone()));
@@ -215,7 +220,7 @@ impl GatewaySpec {
     /// Open the cache of blocks, and claim its folder where a share writes to it.
     fn open_caches(&self) -> Result<Caches, GatewayError> {
         let written: Vec<u64> = self.shares.iter().filter(|share| share.writes.is_some()).map(digest_of).collect();
-        check_overlaps(&self.shares.iter().map(place_of).collect::<Vec<_>>())?;
+        check_overlaps(&self.shares.iter().map(prefix_of).collect::<Vec<_>>())?;
         let Some((path, limits)) = &self.cache else {
             let Some(share) = self.shares.iter().find(|share| share.writes.is_some()) else {
                 return Ok(Caches { blocks: None, claimed: None });
@@ -231,7 +236,7 @@ impl GatewaySpec {
         }
         let blocks = match open_cache(path, limits) {
             // Blocks are no nearer there than the bucket.
-            Err(OpenError::Remote { .. }) if self.unsafe_cache && !written.is_empty() => None,
+            Err(CacheOpenError::Remote { .. }) if self.unsafe_cache && !written.is_empty() => None,
             opened => Some(opened.map_err(|error| GatewayError(error.to_string()))?),
         };
         let blocks = blocks.map(|cache| CacheTier::new(Arc::new(cache), TierOptions::default())).transpose();
@@ -253,7 +258,7 @@ struct Caches {
 
 /// Place of a share on this machine.
 #[derive(Clone, Copy)]
-struct SharePlace<'a> {
+struct ShareContext<'a> {
     state: &'a Path,
     writes: Option<&'a ClaimedCache>,
     /// Id of that cache, where a share is written.
@@ -261,14 +266,14 @@ struct SharePlace<'a> {
     take_over: bool,
     /// Ends uploads.
     stop: &'a CancellationToken,
-    changes: &'a Arc<Changes>,
+    changes: &'a Arc<ChangePause>,
 }
 
 /// A share that can be served.
 struct OpenedShare {
-    export: Export,
-    controlled: ControlledShare,
-    written: Option<Written>,
+    bucket_files: BucketFiles,
+    controlled: ShareControl,
+    written: Option<ShareUpload>,
 }
 
 /// Identity of a share: its journal and its handles belong to it alone.
@@ -276,8 +281,8 @@ fn identity_of(share: &ShareSpec) -> String {
     format!("{}\n{}\n{}\n{}", share.name, share.endpoint_name, share.tree.bucket, share.tree.prefix)
 }
 
-fn place_of(share: &ShareSpec) -> Place<'_> {
-    Place {
+fn prefix_of(share: &ShareSpec) -> SharePrefix<'_> {
+    SharePrefix {
         name: &share.name,
         endpoint: &share.endpoint_name,
         bucket: &share.tree.bucket,
@@ -293,7 +298,7 @@ fn digest_of(share: &ShareSpec) -> u64 {
 /// Open the place of a share, and make it what the server serves.
 async fn open_share(
     share: ShareSpec,
-    place: SharePlace<'_>,
+    place: ShareContext<'_>,
     cache: Option<Arc<CacheTier>>,
     clients: &ClientPool,
     pool: Arc<Pool>,
@@ -315,7 +320,7 @@ async fn open_share(
     let table = place.state.join(format!("{digest:016x}.handles"));
     let journal = place.writes.map(|cache| cache.folder_of(digest).join("journal"));
     let has_journal = journal.is_some_and(|journal| journal.exists());
-    let spec = ExportSpec {
+    let spec = BucketFilesSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
         tree: share.tree,
@@ -324,25 +329,26 @@ async fn open_share(
         manifest: None,
         cache,
         pin: false,
-        opens_unreached: has_journal || table.exists(),
-        note,
+        allows_unreachable: has_journal || table.exists(),
+        note: log_line,
     };
-    let export = Export::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
-    let ids = FileTable::open(&table)
+    let bucket_files = BucketFiles::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
+    let file_table = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
-    let (files, defaults) = (Arc::clone(export.files()), share.defaults);
+    let (files, defaults) = (Arc::clone(bucket_files.files()), share.defaults);
     let written = share.writes.zip(place.writes.zip(place.cache_id));
     let (served, writable, written): (Arc<dyn Share>, _, _) = match written {
-        None => (Arc::new(BucketShare::new(files, ids, defaults)), None, None),
+        None => (Arc::new(BucketShare::new(files, file_table, defaults)), None, None),
         Some((writes, (cache, id))) => {
             let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
             // Where there is a journal, the first upload sees whether the bucket can be written.
-            if export.is_reached() && !has_journal {
-                let probed = probe(asking.clone(), &bucket, &prefix, writes.storage_class.as_deref()).await;
+            if bucket_files.is_reachable() && !has_journal {
+                let probed =
+                    probe_write_access(asking.clone(), &bucket, &prefix, writes.storage_class.as_deref()).await;
                 probed.map_err(|error| of_share(error.0))?;
             }
             let prefix_length = prefix.len();
-            let spec = WritableSpec { files, ids, defaults, identity, prefix_length, stale_after };
+            let spec = WritableSpec { files, file_table, defaults, identity, prefix_length, stale_after };
             let opened = WritableShare::open(spec, &cache.folder_of(digest)).await;
             let opened = opened.map_err(|error| of_share(error.0))?;
             let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
@@ -362,25 +368,25 @@ async fn open_share(
             });
             let claim = Arc::new(claim);
             opened.set_claim(Arc::clone(&claim));
-            let written = Written { spec, claim, is_reached: export.is_reached(), has_journal };
+            let written = ShareUpload { spec, claim, is_reachable: bucket_files.is_reachable(), has_journal };
             (Arc::new(opened.clone()), Some(opened), Some(written))
         }
     };
     let (changes, repeats) = (Arc::clone(place.changes), Arc::default());
-    let held: Arc<dyn Share> = Arc::new(HeldShare { inner: served, changes, repeats: Arc::clone(&repeats) });
+    let held: Arc<dyn Share> = Arc::new(PausableShare { inner: served, changes, repeats: Arc::clone(&repeats) });
     let nfs = seqferry_nfs::Export::new(nfs, Arc::clone(&held)).map_err(|error| of_share(error.0))?;
-    let controlled = ControlledShare {
+    let controlled = ShareControl {
         name,
         source: Address(&bucket, Some(&prefix)).to_string(),
         bucket,
         prefix,
         share: held,
-        files: Arc::clone(export.files()),
+        files: Arc::clone(bucket_files.files()),
         writable,
         repeats,
         client: clients.interactive_client(&endpoint, RetryPolicy::impatient()).await,
     };
-    Ok((OpenedShare { export, controlled, written }, nfs))
+    Ok((OpenedShare { bucket_files, controlled, written }, nfs))
 }
 
 /// Make the folder, for this user alone, and keep other gateways out of it.
@@ -399,11 +405,11 @@ fn claim(folder: &Path) -> Result<File, GatewayError> {
     }
 }
 
-fn open_cache(path: &Path, limits: &CacheLimits) -> Result<DiskCache, OpenError> {
+fn open_cache(path: &Path, limits: &CacheLimits) -> Result<DiskCache, CacheOpenError> {
     DiskCache::open(path, limits.clone())
 }
 
-fn note(text: &str) {
+fn log_line(text: &str) {
     use std::io::Write as _;
     // A log that cannot be written cannot be reported.
     let _written = writeln!(std::io::stderr(), "seqferry gateway: {text}");
@@ -415,15 +421,15 @@ impl Gateway {
         self.address
     }
 
-    /// The first share and the files below it, for a door of this process, with the runtime that serves them. None once
+    /// The first share and the files below it, for FUSE in this process, with the runtime that serves them. None once
     /// the gateway has ended.
     pub fn first_share(&self) -> Option<(Arc<dyn Share>, Arc<FileSystem>, &Handle)> {
         let share = self.controlled.shares.first()?;
         Some((Arc::clone(&share.share), Arc::clone(&share.files), self.runtime.as_ref()?.handle()))
     }
 
-    /// Upload everything that is to be in a bucket, and end the gateway then. Changes are held meanwhile. Returns at
-    /// once.
+    /// Upload everything that is to be in a bucket, and end the gateway then. Changes are held meanwhile. Returns
+    /// immediately.
     pub fn drain(&self) {
         if let Some(runtime) = &self.runtime {
             let _inside = runtime.enter();
@@ -466,11 +472,11 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
-        self.wait(GRACE);
-        self.exports.iter().for_each(Export::save_names);
+        self.wait(CALL_GRACE);
+        self.exports.iter().for_each(BucketFiles::save_names);
         if let Some(runtime) = self.runtime.take() {
             // Tasks hold the locks of journals, which the next process needs.
-            runtime.shutdown_timeout(LOCKS);
+            runtime.shutdown_timeout(TASK_GRACE);
         }
     }
 }

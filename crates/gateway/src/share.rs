@@ -6,26 +6,26 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryFacts, FileError, FileId, FileKind, ReadData,
-    Result, Share, Space,
+    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind, ReadData,
+    Result, Share, SpaceInfo,
 };
 use seqferry_store::ErrorClass;
 use seqferry_vfs::{FileSystem, NamePage, VfsError};
 
-use crate::ids::{FileTable, ROOT};
+use crate::file_table::{FileTable, ROOT};
 use crate::overlay::{nanoseconds, system_time};
 
-/// Clients wait a minute for an answer, and send the call again over another connection. Before that they are told to
-/// ask later, which a hard mount does for as long as it takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
-/// Wait for the facts of a page of names. Names whose facts come later are shown without them.
-pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(5);
+/// Clients wait a minute for an answer, and send the call again over another connection. Before that the reply is "try
+/// later", which a hard mount does for as long as it takes.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(25);
+/// Wait for the attributes of a page of names. Names whose attributes come later are shown without them.
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Versions of a file that one call follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
 /// Directories above a file: a key has 1,024 bytes.
 const DEPTH: usize = 512;
 
-/// Facts about files that store none, and the room that a share shows.
+/// Attributes of files that store none, and the room that a share shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareDefaults {
     /// Owner.
@@ -41,7 +41,7 @@ pub struct ShareDefaults {
 }
 
 impl ShareDefaults {
-    /// Facts about a file of a bucket.
+    /// Attributes of a file of a bucket.
     pub(crate) fn attributes(&self, number: u64, found: &seqferry_vfs::Attributes) -> Attributes {
         let is_directory = found.kind == seqferry_vfs::FileKind::Directory;
         let (kind, mode) = match found.kind {
@@ -77,28 +77,28 @@ impl Default for ShareDefaults {
 #[derive(Debug)]
 pub struct BucketShare {
     files: Arc<FileSystem>,
-    ids: FileTable,
+    file_table: FileTable,
     defaults: ShareDefaults,
 }
 
 /// A file as it is now.
-struct Found {
+struct ResolvedFile {
     inode: u64,
     attributes: Attributes,
 }
 
 impl BucketShare {
     /// Share these files. They must have no archives as folders.
-    pub fn new(files: Arc<FileSystem>, ids: FileTable, defaults: ShareDefaults) -> Self {
-        Self { files, ids, defaults }
+    pub fn new(files: Arc<FileSystem>, file_table: FileTable, defaults: ShareDefaults) -> Self {
+        Self { files, file_table, defaults }
     }
 
     /// The file of an identity: each name on the way is looked up, which is answered from memory while it is fresh.
-    async fn resolve(&self, file: FileId) -> Result<Found> {
+    async fn resolve(&self, file: FileId) -> Result<ResolvedFile> {
         let mut names = Vec::new();
         let mut number = file.number;
         while number != ROOT {
-            let place = self.ids.place(number).filter(|_| names.len() < DEPTH).ok_or(FileError::Stale)?;
+            let place = self.file_table.place(number).filter(|_| names.len() < DEPTH).ok_or(FileError::Stale)?;
             number = place.parent;
             names.push(place.name);
         }
@@ -117,11 +117,11 @@ impl BucketShare {
             Err(VfsError::NotFound) => return Err(FileError::Stale),
             learned => learned.map_err(status)?,
         };
-        Ok(Found { inode: found.inode, attributes: self.defaults.attributes(file.number, &found) })
+        Ok(ResolvedFile { inode: found.inode, attributes: self.defaults.attributes(file.number, &found) })
     }
 
     /// The file of an identity, if the caller has one of these rights.
-    async fn allowed(&self, caller: &Caller, file: FileId, rights: &[Access]) -> Result<Found> {
+    async fn allowed(&self, caller: &Caller, file: FileId, rights: &[Access]) -> Result<ResolvedFile> {
         let found = self.resolve(file).await?;
         let granted = found.attributes.access(caller);
         let is_allowed = rights.iter().any(|right| granted.includes(*right));
@@ -160,7 +160,7 @@ impl BucketShare {
         caller: &Caller,
         directory: FileId,
         (cookie, most): (u64, usize),
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<DirectoryPage> {
         let found = self.allowed(caller, directory, &[Access::READ]).await?;
         if found.attributes.kind != FileKind::Directory {
@@ -178,13 +178,13 @@ impl BucketShare {
         let after = match cookie {
             0..=2 => None,
             number => {
-                let place = self.ids.place(number).filter(|place| place.parent == directory.number);
+                let place = self.file_table.place(number).filter(|place| place.parent == directory.number);
                 Some(place.ok_or(FileError::BadCookie)?.name)
             }
         };
         let most = most.saturating_sub(entries.len()).max(1);
         let page = read_page(&self.files, found.inode, (after.as_deref(), most), facts).await?;
-        let numbers = self.ids.numbers(directory.number, page.entries.iter().map(|(name, _)| name.as_str()));
+        let numbers = self.file_table.numbers(directory.number, page.entries.iter().map(|(name, _)| name.as_str()));
         for ((name, attributes), number) in page.entries.iter().zip(numbers) {
             let Some(number) = number else { continue };
             let is_known = attributes.is_known;
@@ -195,17 +195,17 @@ impl BucketShare {
     }
 
     fn parent(&self, file: FileId) -> u64 {
-        if file.number == ROOT { ROOT } else { self.ids.place(file.number).map_or(ROOT, |place| place.parent) }
+        if file.number == ROOT { ROOT } else { self.file_table.place(file.number).map_or(ROOT, |place| place.parent) }
     }
 }
 
 /// Answer before the client gives the connection up.
-pub(crate) async fn soon<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
-    within(PATIENCE, answer).await
+pub(crate) async fn within_call_timeout<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    within_timeout(CALL_TIMEOUT, answer).await
 }
 
 /// Answer within this time, or have the client ask later.
-pub(crate) async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn within_timeout<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(patience, answer).await.unwrap_or(Err(FileError::TryLater))
 }
 
@@ -214,13 +214,13 @@ pub(crate) async fn read_page(
     files: &FileSystem,
     inode: u64,
     (after, most): (Option<&str>, usize),
-    facts: EntryFacts,
+    facts: EntryDetail,
 ) -> Result<NamePage> {
     let tree = files.tree();
     let read = match facts {
-        EntryFacts::Names => tree.read_names(inode, after, most).await,
-        EntryFacts::Kinds => tree.read_known_names(inode, (after, most), true, PAGE_PATIENCE).await,
-        EntryFacts::All => tree.read_known_names(inode, (after, most), false, PAGE_PATIENCE).await,
+        EntryDetail::Names => tree.read_names(inode, after, most).await,
+        EntryDetail::Kinds => tree.read_known_names(inode, (after, most), true, PAGE_TIMEOUT).await,
+        EntryDetail::All => tree.read_known_names(inode, (after, most), false, PAGE_TIMEOUT).await,
     };
     read.map_err(status)
 }
@@ -266,11 +266,11 @@ impl Share for BucketShare {
     }
 
     async fn attributes(&self, _caller: &Caller, file: FileId) -> Result<Attributes> {
-        Ok(soon(self.resolve(file)).await?.attributes)
+        Ok(within_call_timeout(self.resolve(file)).await?.attributes)
     }
 
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
-        soon(async {
+        within_call_timeout(async {
             let found = self.resolve(directory).await?;
             if found.attributes.kind != FileKind::Directory {
                 return Err(FileError::NotADirectory);
@@ -291,14 +291,14 @@ impl Share for BucketShare {
             let looked_up = self.files.tree().lookup(found.inode, name).await.map_err(status)?;
             let attributes = looked_up.attributes.ok_or(FileError::NotFound)?;
             let attributes = self.files.tree().learned(attributes).await.map_err(status)?;
-            let number = self.ids.number(directory.number, name).ok_or(FileError::Io)?;
+            let number = self.file_table.number(directory.number, name).ok_or(FileError::Io)?;
             Ok(self.defaults.attributes(number, &attributes))
         })
         .await
     }
 
     async fn read_link(&self, _caller: &Caller, link: FileId) -> Result<Bytes> {
-        soon(async {
+        within_call_timeout(async {
             let found = self.resolve(link).await?;
             self.files.read_link(found.inode).await.map_err(status)
         })
@@ -306,7 +306,7 @@ impl Share for BucketShare {
     }
 
     async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
-        soon(self.read_now(caller, file, offset, length)).await
+        within_call_timeout(self.read_now(caller, file, offset, length)).await
     }
 
     async fn read_directory(
@@ -315,15 +315,15 @@ impl Share for BucketShare {
         directory: FileId,
         cookie: u64,
         most: usize,
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<DirectoryPage> {
-        soon(self.list(caller, directory, (cookie, most), facts)).await
+        within_call_timeout(self.list(caller, directory, (cookie, most), facts)).await
     }
 
-    async fn space(&self, _caller: &Caller) -> Result<Space> {
+    async fn space(&self, _caller: &Caller) -> Result<SpaceInfo> {
         let free = self.defaults.free_space;
         let files = u64::from(u32::MAX);
-        Ok(Space { total_bytes: free, free_bytes: free, total_files: files, free_files: files })
+        Ok(SpaceInfo { total_bytes: free, free_bytes: free, total_files: files, free_files: files })
     }
 }
 

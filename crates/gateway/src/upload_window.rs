@@ -21,7 +21,7 @@ impl UploadWindow {
     }
 }
 
-/// True when uploads may go on now: in one of the windows, or where there is none.
+/// True when uploads may continue now: in one of the windows, or where there is none.
 pub(crate) fn is_open(windows: &[UploadWindow]) -> bool {
     let now = Local::now();
     let minute = u16::try_from(now.hour() * 60 + now.minute()).unwrap_or_default();

@@ -5,13 +5,13 @@
 
 mod attributes;
 mod checks;
-mod contents;
-mod epochs;
 mod file_lock;
 mod find;
 mod inspect;
 mod names;
+mod read_write;
 mod upload;
+mod upload_batches;
 mod waiting_writers;
 mod walk;
 
@@ -26,44 +26,44 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Attributes, Caller, Changed, Created, Creation, DirectoryPage, EntryFacts, FileError, FileId, Presence, ReadData,
-    Result, SetAttributes, Share, Space, Stability, Written,
+    Attributes, Caller, ChangeResult, CreateMode, CreateResult, DirectoryPage, EntryDetail, FileError, FileId,
+    ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, WriteResult, XattrCondition,
 };
 use seqferry_vfs::FileSystem;
 
 use crate::data_folder::DataFolder;
-use crate::epochs::Epochs;
-use crate::ids::{FileTable, ROOT};
+use crate::file_table::{FileTable, ROOT};
 use crate::journal::{Disk, Folder, JournalError};
-use crate::ledger::{Ledger, SEGMENT};
+use crate::journaled_overlay::{JournaledOverlay, SEGMENT};
 use crate::overlay::{Node, OF_BUCKET, Overlay};
 use crate::share::ShareDefaults;
+use crate::upload_batches::UploadBatches;
 use file_lock::FileLock;
-pub(crate) use inspect::{Left, NameState, WritingStatus};
+pub(crate) use inspect::{FlushCounts, NameState, WriteStatus};
 pub use upload::UploadSpec;
 use upload::control::UploadControl;
 pub(crate) use upload::control::{CONFLICTS, UploadRules};
 use waiting_writers::WaitingWriters;
-use walk::Outage;
+use walk::LastOutage;
 
-/// Beginning of the names at the top of a share that files have which a mount has removed while programs have them open.
-/// They stay on this machine, as all names that begin with `.nfs`, and go when the share is opened again.
+/// Beginning of the names at the top of a share that files have which a mount has removed while programs have them
+/// open. They stay on this machine, as all names that begin with `.nfs`, and go when the share is opened again.
 pub const REMOVED: &str = ".nfs-removed-";
 /// Locks of files that are kept, and times of questions to the bucket.
-const LOCKS: usize = 4096;
-/// Clean files that stay in the overlay: those that are written again soon need not be made nodes anew.
+const MAX_LOCKS: usize = 4096;
+/// Clean files that stay in the overlay: those that are written again soon need not be made nodes again.
 const CLEAN_FILES: usize = 1024;
 
 /// Bounds on what a share keeps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ShareLimits {
     /// Bytes of a segment of the journal after which a checkpoint is written.
     pub(crate) segment: u64,
-    /// Files of the overlay that the bucket has as they are. When a quarter more are there, those above leave.
+    /// Clean files of the overlay. When a quarter more are there, those above leave.
     pub(crate) clean_files: usize,
 }
 
-impl Default for Bounds {
+impl Default for ShareLimits {
     fn default() -> Self {
         Self { segment: SEGMENT, clean_files: CLEAN_FILES }
     }
@@ -75,8 +75,8 @@ pub struct WritableSpec {
     /// The files of the bucket, without archives as folders.
     pub files: Arc<FileSystem>,
     /// Names by number.
-    pub ids: FileTable,
-    /// Facts about files that state none.
+    pub file_table: FileTable,
+    /// Attributes of files that state none.
     pub defaults: ShareDefaults,
     /// Identity of the share: its journal belongs to it alone.
     pub identity: String,
@@ -86,19 +86,19 @@ pub struct WritableSpec {
     pub stale_after: Duration,
 }
 
-/// A share that can be written. Clones are the same share.
+/// A writable share. Clones are the same share.
 #[derive(Debug, Clone)]
 pub struct WritableShare<D: Disk = Folder>(Arc<Inner<D>>);
 
 #[derive(Debug)]
 struct Inner<D: Disk> {
     files: Arc<FileSystem>,
-    ids: FileTable,
+    file_table: FileTable,
     defaults: ShareDefaults,
     prefix_length: usize,
-    ledger: Ledger<D>,
+    overlay: JournaledOverlay<D>,
     data: Arc<DataFolder<D>>,
-    epochs: Epochs<D>,
+    upload_batches: UploadBatches<D>,
     locks: Mutex<HashMap<u64, Arc<FileLock>>>,
     stale_after: Duration,
     /// Times of the last questions to the bucket about files that are as it has them.
@@ -107,7 +107,7 @@ struct Inner<D: Disk> {
     clean_files: usize,
     /// Control of the uploads.
     control: Arc<UploadControl>,
-    outage: Outage,
+    outage: LastOutage,
     /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
     is_failed: AtomicBool,
 }
@@ -127,7 +127,7 @@ impl WritableShare<Folder> {
                 _ => JournalError(format!("the folder {} cannot be used: {error}", path.display())),
             })
         };
-        Self::over(spec, claim("journal")?, claim("data")?, Bounds::default()).await
+        Self::over(spec, claim("journal")?, claim("data")?, ShareLimits::default()).await
     }
 }
 
@@ -136,14 +136,15 @@ impl<D: Disk> WritableShare<D> {
         spec: WritableSpec,
         journal: D,
         data: D,
-        bounds: Bounds,
+        bounds: ShareLimits,
     ) -> std::result::Result<Self, JournalError> {
-        let ledger = Ledger::open(journal.clone(), &spec.identity, bounds.segment).await?;
-        let epochs = Epochs::open(journal, ledger.read(|overlay| overlay.outcomes().epoch));
-        let epochs =
-            epochs.map_err(|error| JournalError(format!("the outcomes of uploads cannot be read: {error}")))?;
-        ledger.read(|overlay| restore_places(overlay, &spec.ids));
-        let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
+        let journaled_overlay = JournaledOverlay::open(journal.clone(), &spec.identity, bounds.segment).await?;
+        let upload_batches =
+            UploadBatches::open(journal, journaled_overlay.read(|overlay| overlay.outcomes().next_batch));
+        let upload_batches =
+            upload_batches.map_err(|error| JournalError(format!("the outcomes of uploads cannot be read: {error}")))?;
+        journaled_overlay.read(|overlay| restore_parent_names(overlay, &spec.file_table));
+        let opened = journaled_overlay.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
         let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
         // The process before was killed when it had uploaded a file, before it removed the bytes.
         let has_bytes = |overlay: &Overlay, number| {
@@ -151,7 +152,7 @@ impl<D: Disk> WritableShare<D> {
             data.is_some_and(|data| !data.durable.is_empty())
         };
         for number in data.left() {
-            if !ledger.read(|overlay| has_bytes(overlay, number)) {
+            if !journaled_overlay.read(|overlay| has_bytes(overlay, number)) {
                 data.remove(number).map_err(|error| JournalError(format!("the data cannot be changed: {error}")))?;
             }
         }
@@ -160,19 +161,19 @@ impl<D: Disk> WritableShare<D> {
         }
         let share = Self(Arc::new(Inner {
             files: spec.files,
-            ids: spec.ids,
+            file_table: spec.file_table,
             defaults: spec.defaults,
             prefix_length: spec.prefix_length,
-            ledger,
+            overlay: journaled_overlay,
             data: Arc::new(data),
-            epochs,
+            upload_batches,
             locks: Mutex::default(),
             stale_after: spec.stale_after,
             looked: Mutex::default(),
             waiting_writers: WaitingWriters::default(),
             clean_files: bounds.clean_files,
             control: Arc::default(),
-            outage: Outage::default(),
+            outage: LastOutage::default(),
             is_failed: AtomicBool::new(false),
         }));
         share.drop_removed().await;
@@ -185,18 +186,18 @@ impl<D: Disk> WritableShare<D> {
         let names =
             |overlay: &Overlay| overlay.nodes().filter(is_removed).map(|node| node.name.clone()).collect::<Vec<_>>();
         let caller = Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), uid: 0, gid: 0, groups: Vec::new() };
-        for name in self.0.ledger.read(names) {
+        for name in self.0.overlay.read(names) {
             if let Err(error) = self.0.remove(&caller, self.root(), name.as_bytes(), false).await {
                 tracing::warn!("{name} cannot be removed: {error}. It is tried again when the share is opened again");
             }
         }
     }
 
-    /// Objects and folder markers of the bucket that have to go, and their versions.
-    pub fn doomed(&self) -> Vec<(String, String)> {
-        self.0.ledger.read(|overlay| {
-            let doomed = overlay.doomed().iter();
-            doomed.map(|(path, etag)| (path.to_string(), etag.to_string())).collect()
+    /// Objects and folder markers of the bucket to be removed, and their version.
+    pub fn pending_removals(&self) -> Vec<(String, String)> {
+        self.0.overlay.read(|overlay| {
+            let pending_removals = overlay.pending_removals().iter();
+            pending_removals.map(|(path, etag)| (path.to_string(), etag.to_string())).collect()
         })
     }
 
@@ -216,24 +217,24 @@ const CANDIDATES: usize = 64;
 /// The table of names is not synced: a loss of power may have taken folders above files that wait to be uploaded. The
 /// paths of files and folders in the bucket tell them. A number is that of a name in a folder: to ask for it is to
 /// remember the name.
-fn restore_places(overlay: &Overlay, ids: &FileTable) {
+fn restore_parent_names(overlay: &Overlay, file_table: &FileTable) {
     for node in overlay.nodes() {
-        let is_lost = || overlay.path(ids, node.file.number).is_err();
+        let is_lost = || overlay.path(file_table, node.file.number).is_err();
         let Some((folder, _)) = node.base.as_ref().and_then(|base| base.path.rsplit_once('/')) else { continue };
         if !is_lost() {
             continue;
         }
         // It is below the top, or below a folder that was changed here, which the bucket has at a path above its own.
         let above = folder.match_indices('/').map(|(at, _)| (&folder[..at], &folder[at + 1..]));
-        let changed = above.flat_map(|(path, rest)| overlay.made_of(path).map(move |number| (number, rest)));
+        let changed = above.flat_map(|(path, rest)| overlay.nodes_of_object(path).map(move |number| (number, rest)));
         for (number, rest) in changed.chain([(ROOT, folder)]) {
             let mut numbers = vec![number];
             for name in rest.split('/') {
                 let names = numbers.iter().flat_map(|parent| {
                     // The number of a name may have gone with a file that was renamed, or that is no more.
-                    let marked = ids.number(*parent, &format!("{name}\0"));
-                    let shown = overlay.bucket_file(ids, *parent, name).map(|file| file.number);
-                    [ids.number(*parent, name), shown, marked]
+                    let marked = file_table.number(*parent, &format!("{name}\0"));
+                    let shown = overlay.bucket_file(file_table, *parent, name).map(|file| file.number);
+                    [file_table.number(*parent, name), shown, marked]
                 });
                 let found: BTreeSet<u64> = names.flatten().take(CANDIDATES).collect();
                 numbers = found.into_iter().collect();
@@ -248,7 +249,7 @@ fn restore_places(overlay: &Overlay, ids: &FileTable) {
 impl<D: Disk> Inner<D> {
     fn lock_of(&self, number: u64) -> Arc<FileLock> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        if locks.len() >= LOCKS {
+        if locks.len() >= MAX_LOCKS {
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
         Arc::clone(locks.entry(number).or_default())
@@ -271,7 +272,7 @@ impl<D: Disk> Inner<D> {
 
     /// Nothing is acknowledged any more.
     fn fail(&self, error: &io::Error) -> FileError {
-        tracing::warn!("the disk of the gateway failed: {error}. Nothing is written any more: look at the disk");
+        tracing::warn!("the disk of the gateway failed: {error}. Nothing more is written: check the disk");
         self.is_failed.store(true, Ordering::Release);
         FileError::Io
     }
@@ -313,17 +314,17 @@ impl<D: Disk> Share for WritableShare<D> {
         dir: FileId,
         cookie: u64,
         most: usize,
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<DirectoryPage> {
         self.0.list(caller, dir, (cookie, most), facts).await
     }
 
-    async fn space(&self, _caller: &Caller) -> Result<Space> {
-        // What is written has to fit on the disk of this machine before it is uploaded. Less is shown where less is set.
+    async fn space(&self, _caller: &Caller) -> Result<SpaceInfo> {
+        // Written bytes have to fit on the disk of this machine before it is uploaded. Less is shown where less is set.
         let most = self.0.defaults.free_space;
         let (free, all) = self.0.blocking(DataFolder::space).await.map_err(|_| FileError::Io)?;
         let files = u64::from(u32::MAX);
-        Ok(Space { total_bytes: all.min(most), free_bytes: free.min(most), total_files: files, free_files: files })
+        Ok(SpaceInfo { total_bytes: all.min(most), free_bytes: free.min(most), total_files: files, free_files: files })
     }
 
     async fn set_attributes(
@@ -332,7 +333,7 @@ impl<D: Disk> Share for WritableShare<D> {
         file: FileId,
         attributes: SetAttributes,
         unchanged_since: Option<SystemTime>,
-    ) -> Result<Changed> {
+    ) -> Result<ChangeResult> {
         let caller = caller.clone();
         self.run(|inner| async move { inner.set(&caller, file, attributes, unchanged_since).await }).await
     }
@@ -344,16 +345,16 @@ impl<D: Disk> Share for WritableShare<D> {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let caller = caller.clone();
         self.run(|inner| async move { inner.write(&caller, file, offset, data, stability).await }).await
     }
 
-    async fn commit(&self, _caller: &Caller, file: FileId) -> Result<Changed> {
+    async fn commit(&self, _caller: &Caller, file: FileId) -> Result<ChangeResult> {
         self.run(|inner| async move { inner.commit(file).await }).await
     }
 
-    async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: Creation) -> Result<Created> {
+    async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: CreateMode) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.create(&caller, directory, &name, how).await }).await
     }
@@ -364,7 +365,7 @@ impl<D: Disk> Share for WritableShare<D> {
         directory: FileId,
         name: &[u8],
         attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.make_directory(&caller, directory, &name, attributes).await }).await
     }
@@ -376,17 +377,17 @@ impl<D: Disk> Share for WritableShare<D> {
         name: &[u8],
         target: Bytes,
         attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.make_link(&caller, directory, &name, target, attributes).await }).await
     }
 
-    async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+    async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.remove(&caller, directory, &name, false).await }).await
     }
 
-    async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+    async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.remove(&caller, directory, &name, true).await }).await
     }
@@ -398,7 +399,7 @@ impl<D: Disk> Share for WritableShare<D> {
         name: &[u8],
         new_directory: FileId,
         new_name: &[u8],
-    ) -> Result<(Changed, Changed)> {
+    ) -> Result<(ChangeResult, ChangeResult)> {
         let (caller, from, to) = (caller.clone(), name.to_vec(), new_name.to_vec());
         self.run(|inner| async move { inner.rename(&caller, (directory, &from), (new_directory, &to)).await }).await
     }
@@ -417,7 +418,7 @@ impl<D: Disk> Share for WritableShare<D> {
         file: FileId,
         name: &[u8],
         value: Option<Bytes>,
-        presence: Presence,
+        presence: XattrCondition,
     ) -> Result<()> {
         let (caller, name) = (caller.clone(), name.to_vec());
         self.run(|inner| async move { inner.set_attribute(&caller, file, &name, value, presence).await }).await

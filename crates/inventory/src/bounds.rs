@@ -1,4 +1,4 @@
-//! Bounds of what is read at once, checked before memory is taken for it.
+//! Bounds of what is read in one step, checked before memory is taken for it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

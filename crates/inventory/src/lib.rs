@@ -1,7 +1,7 @@
 //! Files of S3 Inventory in Parquet: their rows in order and in bounded memory, of the columns that a transfer needs.
 //!
-//! Invariants: no row is passed over; a file that cannot be read ends in an error, never in a panic; memory
-//! depends neither on the size of a file nor on what a damaged file says of itself ([`BoundedFile`]).
+//! Invariants: no row is skipped; a file that cannot be read ends in an error, never in a panic; memory depends neither
+//! on the size of a file nor on what a damaged file says of itself ([`BoundedFile`]).
 
 mod bounds;
 mod columns;

@@ -1,7 +1,8 @@
-//! The requests of the kernel, each translated into one call.
+//! Read-only FUSE file system over `seqferry-vfs`: each request of the kernel becomes one call.
 //!
-//! A request that memory can answer is answered on the thread that took it. A request that has to wait goes on in the
-//! runtime, and is cancelled when its program is interrupted. Every request to change something is refused with EROFS.
+//! A request that can be answered from memory is answered on the thread that took it. Other requests run in the
+//! runtime, and are cancelled when their program is interrupted. Requests that would change something are refused with
+//! EROFS.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -20,23 +21,23 @@ use seqferry_vfs::{Attributes, FileKind, FileSystem, VfsError};
 use tokio::runtime::Handle;
 
 use crate::interrupt::wait_for_interrupt;
-use crate::log::Log;
+use crate::log::RateLimitedLog;
 use crate::options::MountOptions;
 
 /// Requests of the kernel's own read-ahead under way at most: its default of 16 is too few for a slow network.
-pub(crate) const BACKGROUND: u16 = 64;
+pub(crate) const MAX_BACKGROUND: u16 = 64;
 
 /// Entries that are made for one request for a directory: more never fit.
-pub(crate) const ENTRIES: usize = 512;
+pub(crate) const MAX_ENTRIES: usize = 512;
 
 /// A size of blocks that copying programs go by.
 pub(crate) const BLOCK_SIZE: u32 = 128 << 10;
 
-pub(crate) struct Door {
+pub(crate) struct ReadOnlyFuse {
     files: Arc<FileSystem>,
     runtime: Handle,
     defaults: MountAttributes,
-    log: Arc<Log>,
+    log: Arc<RateLimitedLog>,
 }
 
 /// File attributes set by the mount: owner, group, default permissions, and the change time of directories.
@@ -98,18 +99,18 @@ impl MountAttributes {
 }
 
 /// Cause of a failed request: an error of the file system, or a signal that asks the program to stop.
-enum Refusal {
+enum FuseError {
     Failed(VfsError),
     Interrupted,
 }
 
-impl From<VfsError> for Refusal {
+impl From<VfsError> for FuseError {
     fn from(error: VfsError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Door {
+impl ReadOnlyFuse {
     pub(crate) fn new(files: Arc<FileSystem>, options: &MountOptions, runtime: Handle) -> Self {
         let MountOptions { uid, gid, file_mode, directory_mode, .. } = *options;
         let defaults = MountAttributes { uid, gid, file_mode, directory_mode, since: SystemTime::now() };
@@ -132,18 +133,18 @@ impl Door {
         self.runtime.spawn(async move {
             let answer = tokio::select! {
                 biased;
-                answer = call => answer.map_err(Refusal::from),
-                () = wait_for_interrupt(thread) => Err(Refusal::Interrupted),
+                answer = call => answer.map_err(FuseError::from),
+                () = wait_for_interrupt(thread) => Err(FuseError::Interrupted),
             };
-            reply(answer.map_err(|refusal| errno(&refusal, &log)));
+            reply(answer.map_err(|error| errno(&error, &log)));
         });
     }
 }
 
-fn errno(refusal: &Refusal, log: &Log) -> Errno {
-    let error = match refusal {
-        Refusal::Interrupted => return Errno::EINTR,
-        Refusal::Failed(error) => error,
+fn errno(error: &FuseError, log: &RateLimitedLog) -> Errno {
+    let error = match error {
+        FuseError::Interrupted => return Errno::EINTR,
+        FuseError::Failed(error) => error,
     };
     let (errno, is_worth_a_line) = match error {
         VfsError::NotFound => (Errno::ENOENT, false),
@@ -167,13 +168,13 @@ fn errno(refusal: &Refusal, log: &Log) -> Errno {
     errno
 }
 
-impl Filesystem for Door {
+impl Filesystem for ReadOnlyFuse {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Optional: a mount on an older kernel without them is slower.
         for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_CACHE_SYMLINKS] {
             let _lacking = config.add_capabilities(flag);
         }
-        let _lower = config.set_max_background(BACKGROUND);
+        let _lower = config.set_max_background(MAX_BACKGROUND);
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl Filesystem for Door {
             Ok(opened)
         };
         self.serve(request, call, move |answer| match answer {
-            // An inode stands for one version: pages that the kernel kept of it are right for good.
+            // An inode stands for one version: pages that the kernel kept of it are right permanently.
             Ok(mut opened) => {
                 let handle = opened.handle.take().unwrap_or_default();
                 reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
@@ -263,7 +264,7 @@ impl Filesystem for Door {
 
     fn readdir(&self, request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let (files, defaults) = (Arc::clone(&self.files), self.defaults);
-        let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
+        let call = async move { files.read_directory(inode.0, offset, MAX_ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {
@@ -287,7 +288,7 @@ impl Filesystem for Door {
         mut reply: ReplyDirectoryPlus,
     ) {
         let (files, defaults) = (Arc::clone(&self.files), self.defaults);
-        let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
+        let call = async move { files.read_directory(inode.0, offset, MAX_ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {
@@ -308,7 +309,7 @@ impl Filesystem for Door {
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
         // A bucket has no size and is never full: `df` shows an exabyte with 0 % in use, of inodes as well. Monitors
-        // would report a disk that is full. Writes fail since the mount is read-only, and not for want of room.
+        // would report a disk that is full. Writes fail since the mount is read-only, and not for lack of space.
         let blocks = (1_u64 << 60) / u64::from(BLOCK_SIZE);
         let inodes = u64::from(u32::MAX);
         reply.statfs(blocks, blocks, blocks, inodes, inodes, BLOCK_SIZE, 255, BLOCK_SIZE);

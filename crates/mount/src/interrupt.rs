@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 /// Interval between checks for a stopping signal while a request waits; the first check comes after one interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM as a mask: signals that ask a program to stop. Timers and the like do not
 /// interrupt, as on a disk.
-const STOPPING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
+const STOP_SIGNALS: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 
 /// Ends when a stopping signal is pending for the thread. Never ends for the id 0, or a thread that cannot be seen.
 pub(crate) async fn wait_for_interrupt(thread: u32) {
@@ -18,7 +18,7 @@ pub(crate) async fn wait_for_interrupt(thread: u32) {
         return std::future::pending().await;
     }
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         match std::fs::read_to_string(format!("/proc/{thread}/status")) {
             Ok(status) if !is_stopping(&status) => {}
             Ok(_) => return,
@@ -36,7 +36,7 @@ fn is_stopping(status: &str) -> bool {
     };
     let [thread, process, blocked, ignored] =
         ["SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:"].map(|name| mask(name).unwrap_or(0));
-    (thread | process) & !blocked & !ignored & STOPPING != 0
+    (thread | process) & !blocked & !ignored & STOP_SIGNALS != 0
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Files of a share that the kernel knows by inodes: their identities, and which of them programs have open.
+//! Files of a share by the inodes that the kernel knows: their identities, lookup counts and open handles.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use crate::fuse::BLOCK_SIZE;
 /// See the module. Memory grows with what the kernel keeps, which it bounds.
 pub(crate) struct KnownFiles {
     root: FileId,
-    files: Mutex<HashMap<u64, Known>>,
+    files: Mutex<HashMap<u64, KnownFile>>,
     /// Names at the top of the share that removed files have.
     removed: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownFile {
     generation: u32,
     /// References of the kernel.
     lookups: u64,
@@ -33,11 +33,11 @@ impl KnownFiles {
         Self { root, files: Mutex::default(), removed: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, KnownFile>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of an inode. None for one that the kernel was never told of.
+    /// The file of an inode. None for an inode that the kernel does not know.
     pub(crate) fn file(&self, inode: INodeNo) -> Option<FileId> {
         if inode == INodeNo::ROOT {
             return Some(self.root);
@@ -45,8 +45,8 @@ impl KnownFiles {
         self.lock().get(&inode.0).map(|known| FileId { number: inode.0, generation: known.generation })
     }
 
-    /// The kernel is told of a file.
-    pub(crate) fn look_up(&self, file: FileId) {
+    /// Count a reference of the kernel to a file.
+    pub(crate) fn add_lookup(&self, file: FileId) {
         let mut files = self.lock();
         let known = files.entry(file.number).or_default();
         known.generation = file.generation;
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_file_is_known_until_the_kernel_forgets_it_and_it_is_closed() {
         let known = KnownFiles::new(ROOT);
-        known.look_up(FILE);
-        known.look_up(FILE);
+        known.add_lookup(FILE);
+        known.add_lookup(FILE);
         known.open(FILE);
         known.forget(INodeNo(5), 2);
         assert_eq!(known.file(INodeNo(5)), Some(FILE), "open");
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_last_handle_of_a_removed_file_tells_the_name_to_remove() {
         let known = KnownFiles::new(ROOT);
-        known.look_up(FILE);
+        known.add_lookup(FILE);
         known.open(FILE);
         known.open(FILE);
         let name = hidden_name(FILE);

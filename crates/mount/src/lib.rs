@@ -1,6 +1,6 @@
-//! The FUSE doors: a read-only folder over `seqferry-vfs`, and a folder over a share of `seqferry-gateway`.
+//! The FUSE file systems: a read-only folder over `seqferry-vfs`, and a folder over a share of `seqferry-gateway`.
 //!
-//! A door translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
+//! An interface translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
 //! mounts a file system and serves it on threads of its own and on the given runtime. [`MountSession`] waits for its
 //! end and unmounts it.
 

@@ -4,39 +4,39 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Lines within one [`SPAN`]; the rest are counted.
-const LINES: u32 = 10;
+const MAX_LINES: u32 = 10;
 const SPAN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<Option<Window>>);
+pub(crate) struct RateLimitedLog(Mutex<Option<LogWindow>>);
 
 #[derive(Debug)]
-struct Window {
+struct LogWindow {
     since: Instant,
     lines: u32,
 }
 
-impl Log {
+impl RateLimitedLog {
     /// Write a line unless there were too many just now.
     pub(crate) fn line(&self, text: &str) {
         let mut window = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = Instant::now();
-        let window = window.get_or_insert(Window { since: now, lines: 0 });
+        let window = window.get_or_insert(LogWindow { since: now, lines: 0 });
         if now.duration_since(window.since) > SPAN {
-            if window.lines > LINES {
-                write_line(&format!("{} more failures were not shown", window.lines - LINES));
+            if window.lines > MAX_LINES {
+                write_line(&format!("{} more failures were not shown", window.lines - MAX_LINES));
             }
-            *window = Window { since: now, lines: 0 };
+            *window = LogWindow { since: now, lines: 0 };
         }
         window.lines += 1;
-        if window.lines <= LINES {
+        if window.lines <= MAX_LINES {
             write_line(text);
         }
     }
 }
 
 /// Write a line that comes once.
-pub(crate) fn note(text: &str) {
+pub(crate) fn log_line(text: &str) {
     write_line(text);
 }
 

@@ -1,4 +1,4 @@
-//! A bucket mounted by this process, which does nothing else: runtime, budget, client, tree, reader and door put
+//! A bucket mounted by this process, which does nothing else: runtime, budget, client, tree, reader and interface put
 //! together.
 
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolic
 use seqferry_store::Advice;
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{
-    ArchiveView, AuditReport, ClientSource, Export, ExportSpec, FileSystem, Freshness, Pool, Tree, TreeOptions,
-    check_bucket,
+    ArchiveView, AuditReport, BucketFiles, BucketFilesSpec, ClientSource, FileSystem, Freshness, Pool, Tree,
+    TreeOptions, check_bucket,
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::log::note;
+use crate::log::log_line;
 use crate::options::{MountError, MountOptions};
 use crate::session::{MountSession, start};
 
 /// Threads of the runtime: two serve a saturated link, more cost more CPU per byte.
 const THREADS: usize = 2;
 
-/// Memory from which huge pages are worth it: they save a third of the CPU time of filling it, and cost up to 30 MiB that
-/// hold nothing.
+/// Memory from which huge pages are worth it: they save a third of the CPU time of filling it, and cost up to 30 MiB
+/// that hold nothing.
 const HUGE_PAGES_FROM: u64 = 256 << 20;
 
 /// Specification of a mount: bucket, cache, limits and folder.
@@ -58,7 +58,7 @@ pub struct BucketMount {
 #[derive(Debug)]
 pub struct MountedBucket {
     mounted: MountSession,
-    export: Export,
+    bucket_files: BucketFiles,
     runtime: Option<Runtime>,
 }
 
@@ -69,7 +69,8 @@ impl BucketMount {
     /// When the bucket cannot be listed or the folder cannot be mounted; nothing is left mounted then.
     pub fn start(self) -> Result<MountedBucket, MountError> {
         if self.memory < HUGE_PAGES_FROM {
-            // For the whole process, which does nothing else. Where the kernel has no such switch, it costs memory only.
+            // For the whole process, which does nothing else. Where the kernel has no such switch, it costs memory
+            // only.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
         }
         let tier = self.cache.as_ref().map(|(path, limits)| open_cache(path, limits)).transpose()?;
@@ -79,7 +80,7 @@ impl BucketMount {
         let limits =
             BudgetLimits { max_requests: self.max_requests, memory: self.memory, max_bandwidth: self.max_bandwidth };
         let clients = ClientPool::new(Budget::new(limits));
-        let spec = ExportSpec {
+        let spec = BucketFilesSpec {
             endpoint: self.endpoint,
             endpoint_name: self.endpoint_name,
             tree: self.tree,
@@ -88,15 +89,15 @@ impl BucketMount {
             manifest: self.manifest,
             cache: tier,
             pin: self.pin,
-            opens_unreached: false,
-            note,
+            allows_unreachable: false,
+            note: log_line,
         };
-        let opened = runtime.block_on(Export::open(spec, &clients, Pool::new(self.memory)));
-        let export = opened.map_err(|error| MountError(error.0))?;
-        let mounted = start(Arc::clone(export.files()), &self.options, runtime.handle())?;
+        let opened = runtime.block_on(BucketFiles::open(spec, &clients, Pool::new(self.memory)));
+        let bucket_files = opened.map_err(|error| MountError(error.0))?;
+        let mounted = start(Arc::clone(bucket_files.files()), &self.options, runtime.handle())?;
         Advice::serve();
-        export.maintain(runtime.handle());
-        Ok(MountedBucket { mounted, export, runtime: Some(runtime) })
+        bucket_files.maintain(runtime.handle());
+        Ok(MountedBucket { mounted, bucket_files, runtime: Some(runtime) })
     }
 }
 
@@ -137,7 +138,7 @@ impl MountedBucket {
     pub fn wait(&mut self, limit: Duration) -> bool {
         let has_ended = self.mounted.wait(limit);
         if has_ended {
-            self.export.save_names();
+            self.bucket_files.save_names();
         }
         has_ended
     }
@@ -152,14 +153,14 @@ impl MountedBucket {
 
     /// The files.
     pub fn files(&self) -> &Arc<FileSystem> {
-        self.export.files()
+        self.bucket_files.files()
     }
 }
 
 impl Drop for MountedBucket {
     /// Requests under way have lost their callers: their end is not waited for.
     fn drop(&mut self) {
-        self.export.save_names();
+        self.bucket_files.save_names();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -12,15 +12,15 @@ use seqferry_nfs::Share;
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
-use crate::fuse::Door;
+use crate::fuse::ReadOnlyFuse;
 use crate::options::{MountError, MountOptions};
-use crate::share_fuse::ShareDoor;
+use crate::share_fuse::ShareFuse;
 
 /// Threads that take requests from the kernel. Two: one more costs CPU and gains nothing (measured with fio).
 const THREADS: usize = 2;
 
-/// Pause between two looks at whether the session has ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval between checks whether the session has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A mounted folder and the session that serves it.
 #[derive(Debug)]
@@ -34,10 +34,10 @@ pub struct MountSession {
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
 pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
-    mount(Door::new(files, options, runtime.clone()), options, MountOption::RO)
+    mount(ReadOnlyFuse::new(files, options, runtime.clone()), options, MountOption::RO)
 }
 
-/// Mount a share that can be written. The folder can be used when this returns.
+/// Mount a writable share. The folder can be used when this returns.
 ///
 /// # Errors
 /// See [`start`].
@@ -47,7 +47,7 @@ pub(crate) fn start_writable(
     options: &MountOptions,
     runtime: &Handle,
 ) -> Result<MountSession, MountError> {
-    mount(ShareDoor::new(share, files, runtime.clone()), options, MountOption::RW)
+    mount(ShareFuse::new(share, files, runtime.clone()), options, MountOption::RW)
 }
 
 fn mount(
@@ -89,12 +89,13 @@ impl MountSession {
                     return true;
                 }
                 Some(_) if Instant::now() >= end => return false,
-                Some(_) => std::thread::sleep(LOOK.min(limit)),
+                Some(_) => std::thread::sleep(POLL_INTERVAL.min(limit)),
             }
         }
     }
 
-    /// Unmount. A folder in use is detached: it is out of sight at once, and its session ends with the last open file.
+    /// Unmount. A folder in use is detached: it is out of sight immediately, and its session ends with the last open
+    /// file.
     ///
     /// # Errors
     /// When the system refuses.

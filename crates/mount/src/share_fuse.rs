@@ -1,9 +1,10 @@
-//! The requests of the kernel on a share that can be written, each translated into one call.
+//! FUSE file system over a writable share: each request of the kernel becomes one call of the share.
 //!
-//! The kernel checks permissions (`default_permissions`): calls are made as root, and what is made belongs to the caller.
-//! A share that asks for patience, as with a full cache, is asked again until it answers or the program is interrupted.
+//! The kernel checks permissions (`default_permissions`): calls are made as root, and new files belong to the caller. A
+//! share that answers "try later", for example when its cache is full, is called again until it answers or the program
+//! is interrupted.
 
-mod asked;
+mod call;
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -21,28 +22,28 @@ use fuser::{
     WriteFlags,
 };
 use rustix::fs::{OFlags, XattrFlags};
-use seqferry_nfs::{Caller, NewTime, Presence, SetAttributes, Share, Stability};
+use seqferry_nfs::{Caller, SetAttributes, Share, Stability, TimeUpdate, XattrCondition};
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
-use self::asked::{Answer, Asked, PERMISSIONS};
-use crate::fuse::{BACKGROUND, BLOCK_SIZE, send_xattr};
+use self::call::{FuseResult, PERMISSIONS, ShareCall};
+use crate::fuse::{BLOCK_SIZE, MAX_BACKGROUND, send_xattr};
 use crate::interrupt::wait_for_interrupt;
 use crate::known_files::KnownFiles;
 
 /// Time for which the kernel believes names and attributes. Another program may change the bucket.
-const VALID: Duration = Duration::from_secs(1);
+const ATTRIBUTE_TTL: Duration = Duration::from_secs(1);
 /// Handle of a file that is open for writing: its bytes are made durable when it is closed.
-const WRITING: FileHandle = FileHandle(1);
-const READING: FileHandle = FileHandle(0);
+const WRITE_HANDLE: FileHandle = FileHandle(1);
+const READ_HANDLE: FileHandle = FileHandle(0);
 /// Prefix of the attributes that users set. The others are of the kernel, and of other file systems.
-const OF_USERS: &[u8] = b"user.";
+const USER_PREFIX: &[u8] = b"user.";
 /// Prefix of an attribute of folders, with a name behind it: Samba asks so for the name as it is written there.
 const REAL_NAME: &[u8] = b"glusterfs.get_real_filename:";
 /// Prefix of the attributes that describe a mount as a whole.
-const OF_MOUNT: &str = "user.seqferry.";
+const MOUNT_PREFIX: &str = "user.seqferry.";
 
-pub(crate) struct ShareDoor {
+pub(crate) struct ShareFuse {
     share: Arc<dyn Share>,
     /// Files below the share: their counts describe the mount.
     files: Arc<FileSystem>,
@@ -50,17 +51,17 @@ pub(crate) struct ShareDoor {
     runtime: Handle,
 }
 
-impl ShareDoor {
+impl ShareFuse {
     pub(crate) fn new(share: Arc<dyn Share>, files: Arc<FileSystem>, runtime: Handle) -> Self {
         let known = Arc::new(KnownFiles::new(share.root()));
         Self { share, files, known, runtime }
     }
 
-    fn asked(&self, request: &Request) -> Asked {
+    fn call(&self, request: &Request) -> ShareCall {
         let caller =
             Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), uid: 0, gid: request.gid(), groups: Vec::new() };
         let (share, known) = (Arc::clone(&self.share), Arc::clone(&self.known));
-        Asked { share, known, caller, uid: request.uid(), thread: request.pid() }
+        ShareCall { share, known, caller, uid: request.uid(), thread: request.pid() }
     }
 
     fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
@@ -74,23 +75,24 @@ impl ShareDoor {
         inode: INodeNo,
         name: &OsStr,
         value: Option<Bytes>,
-        presence: Presence,
+        presence: XattrCondition,
         reply: ReplyEmpty,
     ) {
         let name = name.as_bytes();
-        if !name.starts_with(OF_USERS) {
+        if !name.starts_with(USER_PREFIX) {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        if name.starts_with(OF_MOUNT.as_bytes()) {
+        if name.starts_with(MOUNT_PREFIX.as_bytes()) {
             return reply.error(Errno::EPERM);
         }
-        let (asked, name) = (self.asked(request), name.to_vec());
+        let (call, name) = (self.call(request), name.to_vec());
         self.spawn(async move {
             let changed = async {
-                let file = asked.file(inode)?;
-                asked
-                    .ask(|share, caller| share.set_extended_attribute(caller, file, &name, value.clone(), presence))
-                    .await
+                let file = call.file(inode)?;
+                call.retry_while_busy(|share, caller| {
+                    share.set_extended_attribute(caller, file, &name, value.clone(), presence)
+                })
+                .await
             };
             // The file is there, its attribute is not.
             let missing = |error| if error == Errno::ENOENT { Errno::NO_XATTR } else { error };
@@ -99,18 +101,18 @@ impl ShareDoor {
     }
 }
 
-fn new_time(time: TimeOrNow) -> NewTime {
+fn new_time(time: TimeOrNow) -> TimeUpdate {
     match time {
-        TimeOrNow::Now => NewTime::Now,
-        TimeOrNow::SpecificTime(time) => NewTime::At(time),
+        TimeOrNow::Now => TimeUpdate::Now,
+        TimeOrNow::SpecificTime(time) => TimeUpdate::At(time),
     }
 }
 
 /// Handle for the flags of an open file, and what the kernel need not do for it.
 fn handle_of(flags: OpenFlags) -> (FileHandle, FopenFlags) {
     match flags.acc_mode() {
-        OpenAccMode::O_RDONLY => (READING, FopenFlags::FOPEN_NOFLUSH),
-        OpenAccMode::O_WRONLY | OpenAccMode::O_RDWR => (WRITING, FopenFlags::empty()),
+        OpenAccMode::O_RDONLY => (READ_HANDLE, FopenFlags::FOPEN_NOFLUSH),
+        OpenAccMode::O_WRONLY | OpenAccMode::O_RDWR => (WRITE_HANDLE, FopenFlags::empty()),
     }
 }
 
@@ -125,22 +127,22 @@ fn stability_of(flags: OpenFlags) -> Stability {
     }
 }
 
-impl Filesystem for ShareDoor {
+impl Filesystem for ShareFuse {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Optional: a mount on an older kernel without them is slower.
         for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS] {
             let _lacking = config.add_capabilities(flag);
         }
-        let _lower = config.set_max_background(BACKGROUND);
+        let _lower = config.set_max_background(MAX_BACKGROUND);
         Ok(())
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         self.spawn(async move {
-            let found = async { asked.lookup(asked.file(parent)?, &name).await };
+            let found = async { call.lookup(call.file(parent)?, &name).await };
             match found.await {
-                Ok(found) => reply.entry(&VALID, &asked.entry(&found), Generation(0)),
+                Ok(found) => reply.entry(&ATTRIBUTE_TTL, &call.entry(&found), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
@@ -151,11 +153,11 @@ impl Filesystem for ShareDoor {
     }
 
     fn getattr(&self, request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            let found = async { asked.attributes(asked.file(inode)?).await };
+            let found = async { call.attributes(call.file(inode)?).await };
             match found.await {
-                Ok(found) => reply.attr(&VALID, &asked.known.facts(&found)),
+                Ok(found) => reply.attr(&ATTRIBUTE_TTL, &call.known.facts(&found)),
                 Err(error) => reply.error(error),
             }
         });
@@ -182,21 +184,21 @@ impl Filesystem for ShareDoor {
         let (accessed, modified) = (atime.map(new_time), mtime.map(new_time));
         let mode = mode.map(|mode| mode & PERMISSIONS);
         let set = SetAttributes { mode, uid, gid, size, accessed, modified };
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            match asked.set(inode, set).await {
-                Ok(facts) => reply.attr(&VALID, &facts),
+            match call.set(inode, set).await {
+                Ok(facts) => reply.attr(&ATTRIBUTE_TTL, &facts),
                 Err(error) => reply.error(error),
             }
         });
     }
 
     fn readlink(&self, request: &Request, inode: INodeNo, reply: ReplyData) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
             let target = async {
-                let link = asked.file(inode)?;
-                asked.ask(|share, caller| share.read_link(caller, link)).await
+                let link = call.file(inode)?;
+                call.retry_while_busy(|share, caller| share.read_link(caller, link)).await
             };
             match target.await {
                 Ok(target) => reply.data(&target),
@@ -219,59 +221,60 @@ impl Filesystem for ShareDoor {
             // As over NFS: S3 holds no devices, pipes or sockets.
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         self.spawn(async move {
-            let created = async { asked.create(asked.file(parent)?, &name, mode, true).await };
+            let created = async { call.create(call.file(parent)?, &name, mode, true).await };
             match created.await {
-                Ok(created) => reply.entry(&VALID, &asked.entry(&created), Generation(0)),
+                Ok(created) => reply.entry(&ATTRIBUTE_TTL, &call.entry(&created), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         self.spawn(async move {
             let created = async {
-                let (directory, set) = (asked.file(parent)?, asked.facts_of_new(Some(mode)));
-                asked.ask(|share, caller| share.create_directory(caller, directory, &name, set)).await
+                let (directory, set) = (call.file(parent)?, call.new_attributes(Some(mode)));
+                call.retry_while_busy(|share, caller| share.create_directory(caller, directory, &name, set)).await
             };
             match created.await {
-                Ok(created) => reply.entry(&VALID, &asked.entry(&created.attributes), Generation(0)),
+                Ok(created) => reply.entry(&ATTRIBUTE_TTL, &call.entry(&created.attributes), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         self.spawn(async move {
-            let removed = async { asked.remove(asked.file(parent)?, &name).await };
+            let removed = async { call.remove(call.file(parent)?, &name).await };
             finish(reply, removed.await);
         });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         self.spawn(async move {
             let removed = async {
-                let directory = asked.file(parent)?;
-                asked.ask(|share, caller| share.remove_directory(caller, directory, &name)).await.map(drop)
+                let directory = call.file(parent)?;
+                call.retry_while_busy(|share, caller| share.remove_directory(caller, directory, &name)).await.map(drop)
             };
             finish(reply, removed.await);
         });
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         let target = Bytes::copy_from_slice(target.as_os_str().as_bytes());
         self.spawn(async move {
             let created = async {
-                let (directory, set) = (asked.file(parent)?, asked.facts_of_new(None));
-                asked.ask(|share, caller| share.create_link(caller, directory, &name, target.clone(), set)).await
+                let (directory, set) = (call.file(parent)?, call.new_attributes(None));
+                call.retry_while_busy(|share, caller| share.create_link(caller, directory, &name, target.clone(), set))
+                    .await
             };
             match created.await {
-                Ok(created) => reply.entry(&VALID, &asked.entry(&created.attributes), Generation(0)),
+                Ok(created) => reply.entry(&ATTRIBUTE_TTL, &call.entry(&created.attributes), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
@@ -290,15 +293,15 @@ impl Filesystem for ShareDoor {
         let replaces = match flags {
             flags if flags.is_empty() => true,
             RenameFlags::RENAME_NOREPLACE => false,
-            // Two names cannot be exchanged at once in a bucket.
+            // Two names cannot be exchanged in one step in a bucket.
             _ => return reply.error(Errno::EINVAL),
         };
         let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
             let renamed = async {
-                let (old, new) = (asked.file(parent)?, asked.file(new_parent)?);
-                asked.rename((old, &name), (new, &new_name), replaces).await
+                let (old, new) = (call.file(parent)?, call.file(new_parent)?);
+                call.rename((old, &name), (new, &new_name), replaces).await
             };
             finish(reply, renamed.await);
         });
@@ -310,12 +313,12 @@ impl Filesystem for ShareDoor {
     }
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            let found = async { asked.attributes(asked.file(inode)?).await };
+            let found = async { call.attributes(call.file(inode)?).await };
             match found.await {
                 Ok(found) => {
-                    asked.known.open(found.file);
+                    call.known.open(found.file);
                     let (handle, flags) = handle_of(flags);
                     reply.opened(handle, flags);
                 }
@@ -334,16 +337,16 @@ impl Filesystem for ShareDoor {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
+        let (call, name) = (self.call(request), name.as_bytes().to_vec());
         let is_exclusive = OFlags::from_bits_retain(u32::from_ne_bytes(flags.to_ne_bytes())).contains(OFlags::EXCL);
         self.spawn(async move {
-            let created = async { asked.create(asked.file(parent)?, &name, mode, is_exclusive).await };
+            let created = async { call.create(call.file(parent)?, &name, mode, is_exclusive).await };
             match created.await {
                 Ok(created) => {
-                    let facts = asked.entry(&created);
-                    asked.known.open(created.file);
+                    let facts = call.entry(&created);
+                    call.known.open(created.file);
                     let (handle, flags) = handle_of(OpenFlags(flags));
-                    reply.created(&VALID, &facts, Generation(0), handle, flags);
+                    reply.created(&ATTRIBUTE_TTL, &facts, Generation(0), handle, flags);
                 }
                 Err(error) => reply.error(error),
             }
@@ -361,17 +364,17 @@ impl Filesystem for ShareDoor {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
             let data = async {
-                let file = asked.file(inode)?;
-                asked.ask(|share, caller| share.read(caller, file, offset, size)).await
+                let file = call.file(inode)?;
+                call.retry_while_busy(|share, caller| share.read(caller, file, offset, size)).await
             };
             // Nothing is half-done by a read: one that waits for the bucket ends with its program.
             let data = tokio::select! {
                 biased;
                 data = data => data,
-                () = wait_for_interrupt(asked.thread) => Err(Errno::EINTR),
+                () = wait_for_interrupt(call.thread) => Err(Errno::EINTR),
             };
             match data {
                 Ok(data) => match data.slices.as_slice() {
@@ -395,11 +398,11 @@ impl Filesystem for ShareDoor {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (asked, data, stability) = (self.asked(request), Bytes::copy_from_slice(data), stability_of(flags));
+        let (call, data, stability) = (self.call(request), Bytes::copy_from_slice(data), stability_of(flags));
         self.spawn(async move {
             let written = async {
-                let file = asked.file(inode)?;
-                asked.ask(|share, caller| share.write(caller, file, offset, data.clone(), stability)).await
+                let file = call.file(inode)?;
+                call.retry_while_busy(|share, caller| share.write(caller, file, offset, data.clone(), stability)).await
             };
             match written.await {
                 Ok(written) => reply.written(written.length),
@@ -409,16 +412,16 @@ impl Filesystem for ShareDoor {
     }
 
     fn flush(&self, request: &Request, inode: INodeNo, handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        if handle != WRITING {
+        if handle != WRITE_HANDLE {
             return reply.ok();
         }
-        let asked = self.asked(request);
-        self.spawn(async move { finish(reply, asked.commit(inode).await) });
+        let call = self.call(request);
+        self.spawn(async move { finish(reply, call.commit(inode).await) });
     }
 
     fn fsync(&self, request: &Request, inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
-        let asked = self.asked(request);
-        self.spawn(async move { finish(reply, asked.commit(inode).await) });
+        let call = self.call(request);
+        self.spawn(async move { finish(reply, call.commit(inode).await) });
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -436,22 +439,22 @@ impl Filesystem for ShareDoor {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            asked.release(inode).await;
+            call.release(inode).await;
             reply.ok();
         });
     }
 
     fn readdir(&self, request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            let entries = match asked.entries(inode, offset).await {
+            let entries = match call.entries(inode, offset).await {
                 Ok(entries) => entries,
                 Err(error) => return reply.error(error),
             };
             for entry in entries {
-                let facts = asked.known.facts(&entry.attributes);
+                let facts = call.known.facts(&entry.attributes);
                 if reply.add(facts.ino, entry.cookie, facts.kind, OsStr::from_bytes(&entry.name)) {
                     break;
                 }
@@ -468,25 +471,25 @@ impl Filesystem for ShareDoor {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            let entries = match asked.entries(inode, offset).await {
+            let entries = match call.entries(inode, offset).await {
                 Ok(entries) => entries,
                 Err(error) => return reply.error(error),
             };
             for entry in entries {
-                let facts = asked.known.facts(&entry.attributes);
+                let facts = call.known.facts(&entry.attributes);
                 // The kernel shows no fact without a lifetime: it asks first.
-                let valid = if entry.is_known { VALID } else { Duration::ZERO };
+                let valid = if entry.is_known { ATTRIBUTE_TTL } else { Duration::ZERO };
                 let name = OsStr::from_bytes(&entry.name);
-                // Known before the kernel has it: it may forget it at once.
+                // Known before the kernel has it: it may forget it immediately.
                 let is_counted = !matches!(&*entry.name, b"." | b"..");
                 if is_counted {
-                    asked.known.look_up(entry.attributes.file);
+                    call.known.add_lookup(entry.attributes.file);
                 }
                 if reply.add(facts.ino, entry.cookie, name, &valid, &facts, Generation(0)) {
                     if is_counted {
-                        asked.known.forget(facts.ino, 1);
+                        call.known.forget(facts.ino, 1);
                     }
                     break;
                 }
@@ -496,13 +499,13 @@ impl Filesystem for ShareDoor {
     }
 
     fn statfs(&self, request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
-            match asked.ask(|share, caller| share.space(caller)).await {
+            match call.retry_while_busy(|share, caller| share.space(caller)).await {
                 Ok(space) => {
                     let [total, free] =
                         [space.total_bytes, space.free_bytes].map(|bytes| bytes / u64::from(BLOCK_SIZE));
-                    let name = asked.share.limits().max_name;
+                    let name = call.share.limits().max_name;
                     reply.statfs(total, free, free, space.total_files, space.free_files, BLOCK_SIZE, name, BLOCK_SIZE);
                 }
                 Err(error) => reply.error(error),
@@ -513,21 +516,21 @@ impl Filesystem for ShareDoor {
     fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.as_bytes();
         if let Some(wanted) = name.strip_prefix(REAL_NAME) {
-            let (asked, wanted) = (self.asked(request), wanted.to_vec());
+            let (call, wanted) = (self.call(request), wanted.to_vec());
             self.spawn(async move {
-                match asked.real_name(inode, &wanted).await {
+                match call.real_name(inode, &wanted).await {
                     Ok(name) => send_xattr(reply, size, &[&name, &b"\0"[..]].concat()),
                     Err(error) => reply.error(error),
                 }
             });
             return;
         }
-        if !name.starts_with(OF_USERS) {
+        if !name.starts_with(USER_PREFIX) {
             // Asked for with each write, as are those that say what a program may do.
             return reply.error(Errno::NO_XATTR);
         }
-        let of_mount = std::str::from_utf8(name).ok().filter(|name| name.starts_with(OF_MOUNT)).map(str::to_owned);
-        let (asked, files, name) = (self.asked(request), Arc::clone(&self.files), name.to_vec());
+        let of_mount = std::str::from_utf8(name).ok().filter(|name| name.starts_with(MOUNT_PREFIX)).map(str::to_owned);
+        let (call, files, name) = (self.call(request), Arc::clone(&self.files), name.to_vec());
         self.spawn(async move {
             let value = async {
                 match of_mount {
@@ -537,8 +540,8 @@ impl Filesystem for ShareDoor {
                     }
                     Some(_) => Ok(None),
                     None => {
-                        let file = asked.file(inode)?;
-                        asked.ask(|share, caller| share.extended_attribute(caller, file, &name)).await
+                        let file = call.file(inode)?;
+                        call.retry_while_busy(|share, caller| share.extended_attribute(caller, file, &name)).await
                     }
                 }
             };
@@ -551,11 +554,11 @@ impl Filesystem for ShareDoor {
     }
 
     fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
-        let asked = self.asked(request);
+        let call = self.call(request);
         self.spawn(async move {
             let names = async {
-                let file = asked.file(inode)?;
-                asked.ask(|share, caller| share.extended_attribute_names(caller, file)).await
+                let file = call.file(inode)?;
+                call.retry_while_busy(|share, caller| share.extended_attribute_names(caller, file)).await
             };
             match names.await {
                 Ok(names) => {
@@ -578,15 +581,15 @@ impl Filesystem for ShareDoor {
         reply: ReplyEmpty,
     ) {
         let presence = match XattrFlags::from_bits_retain(flags.cast_unsigned()) {
-            flags if flags.contains(XattrFlags::CREATE) => Presence::Absent,
-            flags if flags.contains(XattrFlags::REPLACE) => Presence::Present,
-            _ => Presence::Any,
+            flags if flags.contains(XattrFlags::CREATE) => XattrCondition::Absent,
+            flags if flags.contains(XattrFlags::REPLACE) => XattrCondition::Present,
+            _ => XattrCondition::Any,
         };
         self.change_attribute(request, inode, name, Some(Bytes::copy_from_slice(value)), presence, reply);
     }
 
     fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.change_attribute(request, inode, name, None, Presence::Present, reply);
+        self.change_attribute(request, inode, name, None, XattrCondition::Present, reply);
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
@@ -612,7 +615,7 @@ impl Filesystem for ShareDoor {
     }
 }
 
-fn finish(reply: ReplyEmpty, answer: Answer<()>) {
+fn finish(reply: ReplyEmpty, answer: FuseResult<()>) {
     match answer {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(error),

@@ -53,7 +53,7 @@ impl MountedShare {
         self.mounted.unmount()
     }
 
-    /// The gateway behind it, which goes on when the folder is unmounted.
+    /// The gateway behind it, which continues when the folder is unmounted.
     pub fn gateway(&mut self) -> &mut Gateway {
         &mut self.gateway
     }

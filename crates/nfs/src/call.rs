@@ -6,10 +6,10 @@ use nfs3_types::rpc::{RPC_VERSION_2, auth_flavor, auth_stat};
 use crate::xdr::{Decoder, Malformed};
 
 /// Longest credentials of the protocol.
-const LONGEST_CREDENTIALS: usize = 400;
+const MAX_CREDENTIALS: usize = 400;
 /// Longest name of a machine and most groups in credentials of a Unix user.
-const LONGEST_MACHINE: usize = 255;
-const MOST_GROUPS: u32 = 16;
+const MAX_MACHINE_NAME: usize = 255;
+const MAX_GROUPS: u32 = 16;
 
 /// The user that a client states.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +54,14 @@ impl Call {
         }
         let head = |decoder: &mut Decoder| {
             let (program, version, procedure) = (decoder.number()?, decoder.number()?, decoder.number()?);
-            let credentials = (decoder.number()?, decoder.opaque(LONGEST_CREDENTIALS)?);
-            let _verifier = (decoder.number()?, decoder.opaque(LONGEST_CREDENTIALS)?);
+            let credentials = (decoder.number()?, decoder.opaque(MAX_CREDENTIALS)?);
+            let _verifier = (decoder.number()?, decoder.opaque(MAX_CREDENTIALS)?);
             Ok::<_, Malformed>((program, version, procedure, credentials))
         };
         let (program, version, procedure, (flavor, body)) =
             head(&mut decoder).map_err(|_| CallError::Garbage { xid })?;
         let credentials = credentials(flavor, body);
-        Ok(Self { xid, program, version, procedure, credentials, record, arguments: decoder.rest() })
+        Ok(Self { xid, program, version, procedure, credentials, record, arguments: decoder.into_remaining() })
     }
 }
 
@@ -77,9 +77,9 @@ fn credentials(flavor: u32, body: Bytes) -> Result<Credentials, auth_stat> {
 }
 
 fn system_credentials(body: &mut Decoder) -> Result<Credentials, Malformed> {
-    let (_stamp, _machine) = (body.number()?, body.opaque(LONGEST_MACHINE)?);
+    let (_stamp, _machine) = (body.number()?, body.opaque(MAX_MACHINE_NAME)?);
     let (uid, gid, count) = (body.number()?, body.number()?, body.number()?);
-    if count > MOST_GROUPS {
+    if count > MAX_GROUPS {
         return Err(Malformed);
     }
     let groups = (0..count).map(|_| body.number()).collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use crate::error::ServerError;
 use crate::share::Caller;
 
 /// Entries of one list, as those of an AWS file share.
-const MOST_ENTRIES: usize = 100;
+const MAX_ENTRIES: usize = 100;
 
 /// Addresses that may use an export. It is checked at the mount and at every call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +38,8 @@ impl ClientList {
         if entries.is_empty() {
             return Ok(Self::loopback());
         }
-        if entries.len() > MOST_ENTRIES {
-            let text =
-                format!("{} clients are listed, and at most {MOST_ENTRIES} may be: list networks", entries.len());
+        if entries.len() > MAX_ENTRIES {
+            let text = format!("{} clients are listed, and at most {MAX_ENTRIES} may be: list networks", entries.len());
             return Err(ServerError(text));
         }
         let networks = entries.iter().map(|entry| {
@@ -127,13 +126,13 @@ pub enum Squash {
 
 /// The anonymous user, and which users count as it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Users {
+pub(crate) struct UserMapping {
     pub(crate) squash: Squash,
     pub(crate) anonymous_uid: u32,
     pub(crate) anonymous_gid: u32,
 }
 
-impl Users {
+impl UserMapping {
     /// The caller behind credentials. Without credentials it is the anonymous user, and never root.
     pub(crate) fn caller(&self, address: IpAddr, credentials: &Credentials) -> Caller {
         let anonymous = || Caller { address, uid: self.anonymous_uid, gid: self.anonymous_gid, groups: Vec::new() };
@@ -194,7 +193,8 @@ mod tests {
         let root = Credentials::System { uid: 0, gid: 0, groups: vec![0, 4] };
         let user = Credentials::System { uid: 7, gid: 8, groups: vec![9] };
         let of = |squash, credentials: &Credentials| {
-            let caller = Users { squash, anonymous_uid: 65534, anonymous_gid: 65533 }.caller(address, credentials);
+            let caller =
+                UserMapping { squash, anonymous_uid: 65534, anonymous_gid: 65533 }.caller(address, credentials);
             (caller.uid, caller.gid, caller.groups)
         };
         assert_eq!(of(Squash::Root, &root), (65534, 65533, vec![65533, 4]));

@@ -1,4 +1,4 @@
-//! One connection: calls are read while there is room for them, run side by side, and answered as they end.
+//! One connection: calls are read while there is space for them, run concurrently, and answered as they end.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -22,11 +22,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Call, CallError, Credentials};
 use crate::context::{Context, Peer};
-use crate::hosts::Admitted;
+use crate::hosts::AdmittedConnection;
 use crate::procedures::{self, MAX_TRANSFER, OVERHEAD};
 use crate::record::{RecordError, RecordReader, RecordStart};
 use crate::reply::Reply;
-use crate::reply_cache::Begun;
+use crate::reply_cache::CacheLookup;
 use crate::xdr::Malformed;
 
 /// Longest record: the largest write and its head.
@@ -36,8 +36,8 @@ const UNIT: u32 = 1 << 10;
 /// Memory that is reserved before a record is read: it may be the largest write, or ask for the largest read.
 pub(crate) const RESERVED: u32 = (MAX_RECORD + OVERHEAD).div_ceil(UNIT);
 /// Time in which a record that has begun must be there, and a reply must be taken: this, and 10 kB/s.
-const STALL: Duration = Duration::from_secs(15);
-const SLOWEST: u64 = 10 << 10;
+const STALL_TIME: Duration = Duration::from_secs(15);
+const MIN_BYTES_PER_SECOND: u64 = 10 << 10;
 
 /// Memory and time that connections may use.
 #[derive(Debug)]
@@ -59,11 +59,11 @@ struct CallPermits {
 }
 
 /// Time for this many bytes.
-fn patience(bytes: u64) -> Duration {
-    STALL + Duration::from_secs(bytes / SLOWEST)
+fn time_limit(bytes: u64) -> Duration {
+    STALL_TIME + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
 }
 
-struct Answer {
+struct QueuedReply {
     reply: Reply,
     _permits: CallPermits,
 }
@@ -71,19 +71,19 @@ struct Answer {
 /// Serve a connection until the client closes it, it fails, it is idle for too long, or the server stops.
 pub(crate) async fn serve(
     stream: TcpStream,
-    admitted: Admitted,
+    admitted: AdmittedConnection,
     context: Arc<Context>,
     limits: Arc<Limits>,
     tasks: TaskTracker,
 ) {
     let address = admitted.address;
     let (reading, writing) = stream.into_split();
-    let (answers, answered) = mpsc::channel(admitted.calls.available_permits().max(1));
+    let (replies, answered) = mpsc::channel(admitted.calls.available_permits().max(1));
     // Calls under way end when their replies cannot be written; a writer that has failed ends the reading.
     let is_over = admitted.close.clone();
     let over = is_over.clone();
     let writer = tasks.spawn(async move {
-        if let Err(error) = write_answers(writing, answered).await {
+        if let Err(error) = write_replies(writing, answered).await {
             tracing::debug!("connection of {address}: {error}");
         }
         over.cancel();
@@ -95,18 +95,18 @@ pub(crate) async fn serve(
         biased;
         () = is_over.cancelled() => Ok(()),
         read = requests.read(|record, permits| {
-            let (context, answers) = (Arc::clone(&context), answers.clone());
+            let (context, replies) = (Arc::clone(&context), replies.clone());
             match Call::parse(record) {
                 Ok(call) => {
                     let permits = permits.shrunk_to(procedures::footprint(&call));
                     tasks.spawn(async move {
-                        let reply = answer(&context, address, &call).await;
-                        let _closed = answers.send(Answer { reply, _permits: permits }).await;
+                        let reply = reply_to(&context, address, &call).await;
+                        let _closed = replies.send(QueuedReply { reply, _permits: permits }).await;
                     });
                 }
                 Err(error) => {
                     let Some(reply) = refused(error) else { return false };
-                    tasks.spawn(async move { answers.send(Answer { reply, _permits: permits }).await.is_ok() });
+                    tasks.spawn(async move { replies.send(QueuedReply { reply, _permits: permits }).await.is_ok() });
                 }
             }
             true
@@ -115,15 +115,15 @@ pub(crate) async fn serve(
     if let Err(error) = read {
         tracing::debug!("connection of {address}: {error}");
     }
-    drop(answers);
+    drop(replies);
     // The connection counts until its last reply is written.
     let _ended = writer.await;
 }
 
-/// Reads the records of a connection while there is room for them.
+/// Reads the records of a connection while there is space for them.
 struct RequestReader<'a, R> {
     reader: &'a mut RecordReader<R>,
-    admitted: &'a Admitted,
+    admitted: &'a AdmittedConnection,
     memory: Arc<Semaphore>,
     limits: &'a Limits,
 }
@@ -134,8 +134,8 @@ impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
         while let Some(start) = self.start().await? {
             self.admitted.touch();
             let permits = self.reserve().await?;
-            let patience = patience(start.announced());
-            let record = timeout(patience, self.reader.finish(start)).await.map_err(io::Error::from)??;
+            let time_limit = time_limit(start.announced());
+            let record = timeout(time_limit, self.reader.finish(start)).await.map_err(io::Error::from)??;
             if !take(record, permits) {
                 break;
             }
@@ -156,7 +156,8 @@ impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
         }
     }
 
-    /// Wait for the room of a call. All of it is taken at once: calls that each hold a part would wait for each other.
+    /// Wait for the room of a call. All of it is taken in one step: calls that each hold a part would wait for each
+    /// other.
     async fn reserve(&self) -> Result<CallPermits, RecordError> {
         let closed = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
         let kilobytes =
@@ -217,7 +218,7 @@ fn procedure(call: &Call) -> Result<Procedure, accept_stat_data> {
 }
 
 /// Run a call, or find the reply to it.
-async fn answer(context: &Context, address: IpAddr, call: &Call) -> Reply {
+async fn reply_to(context: &Context, address: IpAddr, call: &Call) -> Reply {
     let procedure = match procedure(call) {
         Ok(procedure) => procedure,
         Err(status) => return Reply::unserved(call.xid, status),
@@ -230,14 +231,14 @@ async fn answer(context: &Context, address: IpAddr, call: &Call) -> Reply {
         Err(cause) => return denied(call.xid, *cause),
     };
     let peer = Peer { address, credentials };
-    let kept = match procedure {
-        Procedure::Nfs(procedure) => procedures::kept(procedure),
+    let cached_kind = match procedure {
+        Procedure::Nfs(procedure) => procedures::cached_kind(procedure),
         Procedure::Mount(_) => None,
     };
-    let Some(kind) = kept else { return run(context, peer, procedure, call).await.0 };
+    let Some(kind) = cached_kind else { return run(context, peer, procedure, call).await.0 };
     match context.replies.begin(address, call, kind).await {
-        Begun::Answered(reply) => reply,
-        Begun::New(running) => {
+        CacheLookup::Answered(reply) => reply,
+        CacheLookup::New(running) => {
             let (reply, is_final) = run(context, peer, procedure, call).await;
             if is_final {
                 running.answered(&reply);
@@ -266,26 +267,26 @@ async fn run(context: &Context, peer: Peer<'_>, procedure: Procedure, call: &Cal
             (Reply::accepted(call.xid, payload), is_final)
         }
         Ok(Err(Malformed)) => (Reply::unserved(call.xid, accept_stat_data::GARBAGE_ARGS), true),
-        // A defect of the share: the panic is told where it happened, and other calls go on.
+        // A defect of the share: the panic hook has logged where it happened, and other calls continue.
         Err(_panic) => (Reply::unserved(call.xid, accept_stat_data::SYSTEM_ERR), false),
     }
 }
 
 /// Write replies in the order in which they come, without copying them.
-async fn write_answers(mut stream: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> io::Result<()> {
-    while let Some(answer) = answers.recv().await {
-        let patience = patience(answer.reply.parts.iter().map(|part| part.len() as u64).sum());
-        timeout(patience, write_parts(&mut stream, answer.reply.parts.into())).await??;
+async fn write_replies(mut stream: OwnedWriteHalf, mut replies: mpsc::Receiver<QueuedReply>) -> io::Result<()> {
+    while let Some(reply_to) = replies.recv().await {
+        let time_limit = time_limit(reply_to.reply.parts.iter().map(|part| part.len() as u64).sum());
+        timeout(time_limit, write_parts(&mut stream, reply_to.reply.parts.into())).await??;
     }
     stream.shutdown().await
 }
 
 async fn write_parts(stream: &mut OwnedWriteHalf, mut parts: VecDeque<Bytes>) -> io::Result<()> {
     /// Parts of one system call, as the kernel limits them.
-    const MOST_PARTS: usize = 64;
+    const MAX_PARTS: usize = 64;
     while !parts.is_empty() {
         let written = {
-            let slices: Vec<IoSlice<'_>> = parts.iter().take(MOST_PARTS).map(|part| IoSlice::new(part)).collect();
+            let slices: Vec<IoSlice<'_>> = parts.iter().take(MAX_PARTS).map(|part| IoSlice::new(part)).collect();
             stream.write_vectored(&slices).await?
         };
         let mut left = written;

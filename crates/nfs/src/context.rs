@@ -15,14 +15,14 @@ use crate::key::HandleKey;
 use crate::mount_table::MountTable;
 use crate::reply::Payload;
 use crate::reply_cache::ReplyCache;
-use crate::share::{Attributes, Caller, Changed, FileId, FileKind, Share, Summary};
+use crate::share::{Attributes, Caller, ChangeResult, ChangeStamp, FileId, FileKind, Share};
 
 /// Exports, key, and what is remembered of clients.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) key: HandleKey,
     pub(crate) exports: Vec<ServedExport>,
-    /// Tells clients that the server was started anew: bytes that were not committed may be lost.
+    /// Tells clients that the server was started again: bytes that were not committed may be lost.
     pub(crate) verifier: writeverf3,
     pub(crate) replies: Arc<ReplyCache>,
     pub(crate) mounts: MountTable,
@@ -74,29 +74,29 @@ impl Target<'_> {
         self.context.handle(self.export, file)
     }
 
-    /// Facts about the file as it is now, if they can be had.
+    /// Attributes of the file as it is now, if they can be had.
     pub(crate) async fn facts(&self) -> post_op_attr {
         let attributes = self.share().attributes(&self.caller, self.file).await.ok();
         attributes.map_or(Nfs3Option::None, |attributes| Nfs3Option::Some(self.fattr(&attributes)))
     }
 
-    /// A failure with the facts about the file.
+    /// A failure with the attributes of the file.
     pub(crate) async fn failed(&self, error: FileError) -> Payload {
         Payload::failed(error.status(), &self.facts().await)
     }
 
-    /// A failed change with the facts about the file or directory.
+    /// A failed change with the attributes of the file or directory.
     pub(crate) async fn change_failed(&self, error: FileError) -> Payload {
         Payload::failed(error.status(), &self.unchanged().await)
     }
 
-    /// Facts about a file that a failed call may have left as it was.
+    /// Attributes of a file that a failed call may have left as it was.
     pub(crate) async fn unchanged(&self) -> wcc_data {
         wcc_data { before: Nfs3Option::None, after: self.facts().await }
     }
 
     /// Facts around a change.
-    pub(crate) fn changed(&self, changed: &Changed) -> wcc_data {
+    pub(crate) fn changed(&self, changed: &ChangeResult) -> wcc_data {
         let before = changed.before.as_ref().map_or(Nfs3Option::None, |before| Nfs3Option::Some(summary(before)));
         wcc_data { before, after: self.attributes(changed.after.as_ref()) }
     }
@@ -128,7 +128,7 @@ impl Target<'_> {
     }
 }
 
-fn summary(summary: &Summary) -> wcc_attr {
+fn summary(summary: &ChangeStamp) -> wcc_attr {
     wcc_attr { size: summary.size, mtime: time(summary.modified), ctime: time(summary.changed) }
 }
 

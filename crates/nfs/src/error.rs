@@ -30,7 +30,7 @@ pub enum FileError {
     Invalid,
     /// The file would be larger than the share allows.
     TooLarge,
-    /// There is no room, and waiting does not help.
+    /// There is no space, and waiting does not help.
     NoSpace,
     /// The share is read-only.
     ReadOnly,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::clients::{ClientList, Squash, Users};
+use crate::clients::{ClientList, Squash, UserMapping};
 use crate::error::ServerError;
 use crate::handle::ExportId;
 use crate::key::HandleKey;
 use crate::share::Share;
 
 /// Longest name of an export: one component of a path.
-const LONGEST_NAME: usize = 255;
+const MAX_EXPORT_NAME: usize = 255;
 
 /// Name, clients and users of an export.
 #[derive(Debug, Clone)]
@@ -61,10 +61,10 @@ impl Export {
     /// When the name is no single component of a path.
     pub fn new(spec: ExportSpec, share: Arc<dyn Share>) -> Result<Self, ServerError> {
         let name = &spec.name;
-        let is_component = !name.is_empty() && name != "." && name != ".." && name.len() <= LONGEST_NAME;
+        let is_component = !name.is_empty() && name != "." && name != ".." && name.len() <= MAX_EXPORT_NAME;
         if !is_component || name.chars().any(|letter| letter == '/' || letter.is_control()) {
             return Err(ServerError(format!(
-                "a share cannot be named {name:?}: take a name of at most {LONGEST_NAME} bytes without a slash"
+                "a share cannot be named {name:?}: take a name of at most {MAX_EXPORT_NAME} bytes without a slash"
             )));
         }
         Ok(Self { spec, share })
@@ -77,7 +77,7 @@ pub(crate) struct ServedExport {
     pub(crate) id: ExportId,
     pub(crate) name: String,
     pub(crate) clients: ClientList,
-    pub(crate) users: Users,
+    pub(crate) users: UserMapping,
     pub(crate) share: SharePointer,
 }
 
@@ -93,7 +93,7 @@ impl std::fmt::Debug for SharePointer {
 impl ServedExport {
     pub(crate) fn new(export: Export, key: &HandleKey) -> Self {
         let ExportSpec { name, identity, clients, squash, anonymous_uid, anonymous_gid } = export.spec;
-        let users = Users { squash, anonymous_uid, anonymous_gid };
+        let users = UserMapping { squash, anonymous_uid, anonymous_gid };
         Self { id: key.export_id(&identity), name, clients, users, share: SharePointer(export.share) }
     }
 }

@@ -1,9 +1,9 @@
 //! Connections by host: how many one host may have, and which one is closed for a new one.
 //!
 //! A host is an address. Connections of addresses on no list of clients are closed before anything is read, so that
-//! these limits are for clients alone. Beyond a limit a new connection replaces an idle one: of the same host where that host
-//! has its most, otherwise of the host with the most connections. NFS 3 keeps nothing in a connection: a client whose
-//! connection was closed connects again.
+//! these limits are for clients alone. Beyond a limit a new connection replaces an idle one: of the same host where
+//! that host has its most, otherwise of the host with the most connections. NFS 3 keeps nothing in a connection: a
+//! client whose connection was closed connects again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Time between two warnings about connections that are closed for one cause.
-const PAUSE: Duration = Duration::from_mins(1);
+const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
 /// Limits on connections and on what they use.
 #[derive(Debug, Clone, Copy)]
@@ -34,11 +34,11 @@ pub(crate) struct HostLimits {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     limits: HostLimits,
-    state: Mutex<State>,
+    state: Mutex<HostTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HostTable {
     hosts: HashMap<IpAddr, Host>,
     connections: usize,
     last: u64,
@@ -48,12 +48,12 @@ struct State {
 struct Host {
     /// Outlives the connections while calls of them run.
     memory: Arc<Semaphore>,
-    connections: HashMap<u64, Connection>,
+    connections: HashMap<u64, HostConnection>,
 }
 
 /// A connection, as others see it. It is idle while all its permits of calls are there.
 #[derive(Debug)]
-struct Connection {
+struct HostConnection {
     calls: Arc<Semaphore>,
     most_calls: usize,
     /// Begin of its last call.
@@ -63,7 +63,7 @@ struct Connection {
 
 /// A connection that was admitted. It counts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedConnection {
     hosts: Arc<Hosts>,
     pub(crate) address: IpAddr,
     number: u64,
@@ -81,7 +81,7 @@ impl Hosts {
     }
 
     /// Admit a connection, which ends with `stop`. None: there are as many as there may be, and none can be closed.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr, stop: &CancellationToken) -> Option<Admitted> {
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr, stop: &CancellationToken) -> Option<AdmittedConnection> {
         let HostLimits { connections, host_connections, host_memory, calls } = self.limits;
         let mut state = self.lock();
         let of_host = state.connections_of(address);
@@ -106,18 +106,18 @@ impl Hosts {
         let new = || Host { memory: Arc::new(Semaphore::new(host_memory)), connections: HashMap::new() };
         let host = state.hosts.entry(address).or_insert_with(new);
         let connection =
-            Connection { calls: Arc::clone(&calls), most_calls, used: Instant::now(), close: close.clone() };
+            HostConnection { calls: Arc::clone(&calls), most_calls, used: Instant::now(), close: close.clone() };
         host.connections.insert(number, connection);
         let memory = Arc::clone(&host.memory);
-        Some(Admitted { hosts: Arc::clone(self), address, number, calls, memory, close })
+        Some(AdmittedConnection { hosts: Arc::clone(self), address, number, calls, memory, close })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HostTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl HostTable {
     fn connections_of(&self, address: IpAddr) -> usize {
         self.hosts.get(&address).map_or(0, |host| host.connections.len())
     }
@@ -125,7 +125,7 @@ impl State {
     /// Close the connection of a host that was not used for the longest, and has no call. None: all have calls.
     fn close_idle(&mut self, address: IpAddr) -> Option<()> {
         let host = self.hosts.get(&address)?;
-        let is_idle = |connection: &Connection| connection.calls.available_permits() >= connection.most_calls;
+        let is_idle = |connection: &HostConnection| connection.calls.available_permits() >= connection.most_calls;
         let idle = host.connections.iter().filter(|(_, connection)| is_idle(connection));
         let number = idle.min_by_key(|(_, connection)| connection.used).map(|(number, _)| *number)?;
         self.remove(address, number);
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-impl Admitted {
+impl AdmittedConnection {
     /// A call begins.
     pub(crate) fn touch(&self) {
         let mut state = self.hosts.lock();
@@ -157,7 +157,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         self.hosts.lock().remove(self.address, self.number);
     }
@@ -165,16 +165,16 @@ impl Drop for Admitted {
 
 /// Connections that were closed for one cause: a warning a minute tells of all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Closed {
+pub(crate) struct ClosedConnections {
     count: usize,
     warned: Option<Instant>,
 }
 
-impl Closed {
+impl ClosedConnections {
     /// Count one. Some: the connections since the last warning, which is due.
     pub(crate) fn count(&mut self) -> Option<usize> {
         self.count += 1;
-        if self.warned.is_some_and(|at| at.elapsed() < PAUSE) {
+        if self.warned.is_some_and(|at| at.elapsed() < WARNING_PAUSE) {
             return None;
         }
         self.warned = Some(Instant::now());

@@ -36,6 +36,7 @@ pub use export::{Export, ExportSpec};
 pub use key::HandleKey;
 pub use server::{Server, ServerLimits};
 pub use share::{
-    Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, EntryFacts, FileId,
-    FileKind, FileLimits, NewTime, Presence, ReadData, SetAttributes, Share, Space, Stability, Summary, Written,
+    Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry, DirectoryPage,
+    EntryDetail, FileId, FileKind, FileLimits, ReadData, SetAttributes, Share, SpaceInfo, Stability, TimeUpdate,
+    WriteResult, XattrCondition,
 };

@@ -1,4 +1,4 @@
-//! Mounts that clients have announced. Nothing depends on them: they are told to those that ask.
+//! Mounts that clients have announced. Nothing depends on them: DUMP lists them.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Mounts that are remembered, and those of one client.
 const MOST: usize = 4096;
-const MOST_OF_A_CLIENT: usize = 64;
+const MAX_PER_CLIENT: usize = 64;
 
 /// Announced mounts, the oldest first.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl MountTable {
         let mount = (client, path);
         mounts.retain(|known| *known != mount);
         let of_client = mounts.iter().filter(|(other, _)| *other == client).count();
-        if of_client >= MOST_OF_A_CLIENT
+        if of_client >= MAX_PER_CLIENT
             && let Some(oldest) = mounts.iter().position(|(other, _)| *other == client)
         {
             mounts.remove(oldest);

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::context::{Context, Peer, Target};
 use crate::error::{FileError, Result as FileResult};
 use crate::reply::Payload;
-use crate::reply_cache::Kept;
+use crate::reply_cache::CachedCallKind;
 use crate::share::FileLimits;
 use crate::xdr::{Decoder, Malformed};
 
@@ -22,9 +22,9 @@ pub(crate) const MAX_TRANSFER: u32 = 1 << 20;
 pub(crate) const OVERHEAD: u32 = 4 << 10;
 
 /// The kind under which the reply to a procedure is kept. None: it may run twice.
-pub(crate) const fn kept(procedure: NFS_PROGRAM) -> Option<Kept> {
+pub(crate) const fn cached_kind(procedure: NFS_PROGRAM) -> Option<CachedCallKind> {
     match procedure {
-        NFS_PROGRAM::NFSPROC3_WRITE => Some(Kept::Writes),
+        NFS_PROGRAM::NFSPROC3_WRITE => Some(CachedCallKind::Writes),
         NFS_PROGRAM::NFSPROC3_SETATTR
         | NFS_PROGRAM::NFSPROC3_CREATE
         | NFS_PROGRAM::NFSPROC3_MKDIR
@@ -33,7 +33,7 @@ pub(crate) const fn kept(procedure: NFS_PROGRAM) -> Option<Kept> {
         | NFS_PROGRAM::NFSPROC3_REMOVE
         | NFS_PROGRAM::NFSPROC3_RMDIR
         | NFS_PROGRAM::NFSPROC3_RENAME
-        | NFS_PROGRAM::NFSPROC3_LINK => Some(Kept::Changes),
+        | NFS_PROGRAM::NFSPROC3_LINK => Some(CachedCallKind::Changes),
         NFS_PROGRAM::NFSPROC3_NULL
         | NFS_PROGRAM::NFSPROC3_GETATTR
         | NFS_PROGRAM::NFSPROC3_LOOKUP
@@ -119,6 +119,6 @@ fn check_change(target: &Target<'_>) -> FileResult<()> {
 }
 
 /// Status of a handle that no file was found for, with nothing known about a file.
-fn unknown(status: nfsstat3) -> Payload {
+fn status_only(status: nfsstat3) -> Payload {
     Payload::failed(status, &nfs3_types::nfs3::post_op_attr::None)
 }

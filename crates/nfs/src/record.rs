@@ -8,7 +8,7 @@ use nfs3_types::rpc::fragment_header;
 use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader};
 
 /// Fragments of one record; clients send one.
-const MOST_FRAGMENTS: u32 = 64;
+const MAX_FRAGMENTS: u32 = 64;
 /// Calls of some hundred bytes each come with one read of the socket.
 const BUFFER: usize = 32 << 10;
 
@@ -28,7 +28,7 @@ impl fmt::Display for RecordError {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::TooLong { length, most } => write!(f, "a record of {length} bytes or more, and {most} are possible"),
-            Self::TooManyFragments => write!(f, "a record in more than {MOST_FRAGMENTS} fragments"),
+            Self::TooManyFragments => write!(f, "a record in more than {MAX_FRAGMENTS} fragments"),
         }
     }
 }
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     pub(crate) async fn finish(&mut self, start: RecordStart) -> Result<Bytes, RecordError> {
         let mut record = BytesMut::new();
         let mut mark = start.0;
-        for _ in 0..MOST_FRAGMENTS {
+        for _ in 0..MAX_FRAGMENTS {
             let length = mark.fragment_length() as usize;
             let end = record.len().saturating_add(length);
             if end > self.most {
@@ -131,7 +131,7 @@ mod tests {
         assert!(matches!(read(&most).await, Err(RecordError::TooLong { .. })));
         let sum = [fragment(5, false, b"abcde"), fragment(4, true, b"")].concat();
         assert!(matches!(read(&sum).await, Err(RecordError::TooLong { length: 9, most: 8 })));
-        let endless: Vec<u8> = fragment(0, false, b"").repeat(MOST_FRAGMENTS as usize + 1);
+        let endless: Vec<u8> = fragment(0, false, b"").repeat(MAX_FRAGMENTS as usize + 1);
         assert!(matches!(read(&endless).await, Err(RecordError::TooManyFragments)));
     }
 

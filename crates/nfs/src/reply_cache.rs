@@ -1,9 +1,9 @@
-//! Replies to calls that change something, kept for the case that the call comes again.
+//! Duplicate request cache: replies to calls that change something, kept in case the client sends the call again.
 //!
 //! A client that got no reply sends its call again, often over another connection. Run twice, a removal would report
-//! that there is no such file, and a write that was delayed would undo a later one. A call that only looks like one
-//! before must run: its client would believe a change that was not made. So a call is known by a keyed digest of all
-//! its bytes, and for a limited time, since clients begin their numbers anew.
+//! that there is no such file, and a delayed write would undo a later one. A new call that only resembles an earlier
+//! one must run: its client would believe a change that was not made. So a call is identified by a keyed digest of all
+//! its bytes, and for a limited time, since clients reuse their numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -18,11 +18,11 @@ use crate::call::Call;
 use crate::reply::Reply;
 
 /// Replies that are kept for each client and kind of call. A client has at most some hundred calls without a reply.
-const REPLIES: usize = 1024;
+const MAX_REPLIES: usize = 1024;
 /// Clients whose replies are kept: 256 clients use up to 150 MiB.
-const CLIENTS: usize = 256;
-/// Time for which a reply is kept. Linux sends a call again after a minute, and at once over a new connection.
-const AGE: Duration = Duration::from_mins(2);
+const MAX_CLIENTS: usize = 256;
+/// Time for which a reply is kept. Linux sends a call again after a minute, and immediately over a new connection.
+const MAX_AGE: Duration = Duration::from_mins(2);
 
 /// Identity of a call: its number alone would mix calls of several programs behind one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,14 +34,14 @@ struct CallKey {
 
 /// Kinds of calls whose replies are kept apart: a file that is written must not push out the reply to a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum CachedCallKind {
     Writes,
     Changes,
 }
 
 /// A call that was sent before.
 #[derive(Debug)]
-enum Seen {
+enum CachedCall {
     /// It is running: the reply comes here. No reply comes if the call ended without one.
     Running(watch::Receiver<Option<Reply>>),
     Done(Reply),
@@ -49,35 +49,35 @@ enum Seen {
 
 /// Replies of one kind to one client.
 #[derive(Debug, Default)]
-struct Replies {
-    calls: HashMap<CallKey, Seen>,
+struct CachedReplies {
+    calls: HashMap<CallKey, CachedCall>,
     /// Calls that are done and their ends, the oldest first.
     done: VecDeque<(CallKey, Instant)>,
 }
 
 #[derive(Debug, Default)]
-struct Client {
-    writes: Replies,
-    changes: Replies,
+struct ClientReplies {
+    writes: CachedReplies,
+    changes: CachedReplies,
     used: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    clients: HashMap<IpAddr, Client>,
+struct CacheState {
+    clients: HashMap<IpAddr, ClientReplies>,
     clock: u64,
 }
 
 /// Replies by client.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyCache {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     digests: RandomState,
 }
 
 /// Answer to a call that begins.
 #[derive(Debug)]
-pub(crate) enum Begun {
+pub(crate) enum CacheLookup {
     /// It is new: run it and state the reply.
     New(RunningCall),
     /// It came before, and this is its reply.
@@ -90,33 +90,33 @@ pub(crate) struct RunningCall {
     cache: Arc<ReplyCache>,
     client: IpAddr,
     key: CallKey,
-    kind: Kept,
+    kind: CachedCallKind,
     reply: Option<watch::Sender<Option<Reply>>>,
 }
 
 impl ReplyCache {
     /// Begin a call, or wait for the reply of the same call.
-    pub(crate) async fn begin(self: &Arc<Self>, client: IpAddr, call: &Call, kind: Kept) -> Begun {
+    pub(crate) async fn begin(self: &Arc<Self>, client: IpAddr, call: &Call, kind: CachedCallKind) -> CacheLookup {
         let key = self.key(call);
         loop {
             let mut running = {
                 let mut state = self.lock();
                 let replies = state.replies(client, kind);
                 match replies.calls.get(&key) {
-                    Some(Seen::Done(reply)) => return Begun::Answered(reply.clone()),
-                    Some(Seen::Running(running)) => running.clone(),
+                    Some(CachedCall::Done(reply)) => return CacheLookup::Answered(reply.clone()),
+                    Some(CachedCall::Running(running)) => running.clone(),
                     None => {
                         let (sender, receiver) = watch::channel(None);
-                        replies.calls.insert(key, Seen::Running(receiver));
+                        replies.calls.insert(key, CachedCall::Running(receiver));
                         let cache = Arc::clone(self);
-                        return Begun::New(RunningCall { cache, client, key, kind, reply: Some(sender) });
+                        return CacheLookup::New(RunningCall { cache, client, key, kind, reply: Some(sender) });
                     }
                 }
             };
             if let Ok(reply) = running.wait_for(Option::is_some).await
                 && let Some(reply) = reply.clone()
             {
-                return Begun::Answered(reply);
+                return CacheLookup::Answered(reply);
             }
             // It ended without a reply that counts: this one runs.
         }
@@ -128,16 +128,16 @@ impl ReplyCache {
         CallKey { xid: call.xid, digest: hasher.finish() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn replies(&mut self, client: IpAddr, kind: Kept) -> &mut Replies {
+impl CacheState {
+    fn replies(&mut self, client: IpAddr, kind: CachedCallKind) -> &mut CachedReplies {
         self.clock += 1;
-        if !self.clients.contains_key(&client) && self.clients.len() >= CLIENTS {
-            let is_idle = |client: &Client| {
+        if !self.clients.contains_key(&client) && self.clients.len() >= MAX_CLIENTS {
+            let is_idle = |client: &ClientReplies| {
                 [&client.writes, &client.changes].iter().all(|replies| replies.done.len() == replies.calls.len())
             };
             let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
@@ -148,18 +148,18 @@ impl State {
         let found = self.clients.entry(client).or_default();
         found.used = self.clock;
         let replies = match kind {
-            Kept::Writes => &mut found.writes,
-            Kept::Changes => &mut found.changes,
+            CachedCallKind::Writes => &mut found.writes,
+            CachedCallKind::Changes => &mut found.changes,
         };
         replies.forget_old();
         replies
     }
 }
 
-impl Replies {
+impl CachedReplies {
     /// Forget replies that are too old.
     fn forget_old(&mut self) {
-        while self.done.front().is_some_and(|(_, end)| end.elapsed() >= AGE) {
+        while self.done.front().is_some_and(|(_, end)| end.elapsed() >= MAX_AGE) {
             self.forget_oldest();
         }
     }
@@ -177,9 +177,9 @@ impl RunningCall {
         {
             let mut state = self.cache.lock();
             let replies = state.replies(self.client, self.kind);
-            replies.calls.insert(self.key, Seen::Done(reply.clone()));
+            replies.calls.insert(self.key, CachedCall::Done(reply.clone()));
             replies.done.push_back((self.key, Instant::now()));
-            if replies.done.len() > REPLIES {
+            if replies.done.len() > MAX_REPLIES {
                 replies.forget_oldest();
             }
         }
@@ -218,9 +218,9 @@ mod tests {
 
     /// True when the call runs, and false when it gets the reply of one before.
     async fn runs(cache: &Arc<ReplyCache>, call: &Call) -> bool {
-        match cache.begin("10.0.0.1".parse().unwrap(), call, Kept::Writes).await {
-            Begun::Answered(_) => false,
-            Begun::New(running) => {
+        match cache.begin("10.0.0.1".parse().unwrap(), call, CachedCallKind::Writes).await {
+            CacheLookup::Answered(_) => false,
+            CacheLookup::New(running) => {
                 running.answered(&reply("done"));
                 true
             }
@@ -232,9 +232,9 @@ mod tests {
     }
 
     async fn run(cache: &Arc<ReplyCache>, client: &str, xid: u32, text: &'static str) -> Option<Reply> {
-        match cache.begin(client.parse().unwrap(), &call(xid), Kept::Changes).await {
-            Begun::Answered(reply) => Some(reply),
-            Begun::New(running) => {
+        match cache.begin(client.parse().unwrap(), &call(xid), CachedCallKind::Changes).await {
+            CacheLookup::Answered(reply) => Some(reply),
+            CacheLookup::New(running) => {
                 running.answered(&reply(text));
                 None
             }
@@ -244,29 +244,31 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_replies_go_first_and_clients_are_apart() {
         let cache = Arc::new(ReplyCache::default());
-        for xid in 0..=u32::try_from(REPLIES).unwrap() {
+        for xid in 0..=u32::try_from(MAX_REPLIES).unwrap() {
             assert!(run(&cache, "10.0.0.1", xid, "first").await.is_none());
         }
         assert_eq!(run(&cache, "10.0.0.1", 1, "second").await.unwrap().parts[0], "first");
         assert!(run(&cache, "10.0.0.1", 0, "second").await.is_none(), "the oldest was dropped");
         assert!(run(&cache, "10.0.0.2", 1, "second").await.is_none(), "another client");
-        for host in 0..CLIENTS {
+        for host in 0..MAX_CLIENTS {
             let address = format!("10.1.{}.{}", host / 250, host % 250);
             run(&cache, &address, 1, "other").await;
         }
-        assert_eq!(cache.lock().clients.len(), CLIENTS);
+        assert_eq!(cache.lock().clients.len(), MAX_CLIENTS);
     }
 
     #[tokio::test]
     async fn a_call_that_ends_without_a_reply_runs_again() {
         let cache = Arc::new(ReplyCache::default());
         let address = "10.0.0.1".parse().unwrap();
-        let Begun::New(running) = cache.begin(address, &call(5), Kept::Changes).await else { panic!("it is new") };
+        let CacheLookup::New(running) = cache.begin(address, &call(5), CachedCallKind::Changes).await else {
+            panic!("it is new")
+        };
         let (other, again) = (Arc::clone(&cache), call(5));
-        let waiting = tokio::spawn(async move { other.begin(address, &again, Kept::Changes).await });
+        let waiting = tokio::spawn(async move { other.begin(address, &again, CachedCallKind::Changes).await });
         tokio::task::yield_now().await;
         drop(running);
-        assert!(matches!(waiting.await.unwrap(), Begun::New(_)));
+        assert!(matches!(waiting.await.unwrap(), CacheLookup::New(_)));
     }
 
     #[tokio::test]
@@ -289,20 +291,22 @@ mod tests {
     async fn a_reply_is_kept_for_two_minutes_and_a_call_that_runs_for_as_long_as_it_runs() {
         let cache = Arc::new(ReplyCache::default());
         assert!(runs(&cache, &call(1)).await);
-        tokio::time::advance(AGE.saturating_sub(Duration::from_secs(1))).await;
+        tokio::time::advance(MAX_AGE.saturating_sub(Duration::from_secs(1))).await;
         assert!(!runs(&cache, &call(1)).await, "it comes again in time");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(runs(&cache, &call(1)).await, "a program that begins its numbers anew");
         assert_eq!(cache.lock().clients.values().map(|client| client.writes.calls.len()).sum::<usize>(), 1);
 
         let address = "10.0.0.1".parse().unwrap();
-        let Begun::New(running) = cache.begin(address, &call(5), Kept::Writes).await else { panic!("it is new") };
-        tokio::time::advance(10 * AGE).await;
+        let CacheLookup::New(running) = cache.begin(address, &call(5), CachedCallKind::Writes).await else {
+            panic!("it is new")
+        };
+        tokio::time::advance(10 * MAX_AGE).await;
         let (other, again) = (Arc::clone(&cache), call(5));
-        let waiting = tokio::spawn(async move { other.begin(address, &again, Kept::Writes).await });
+        let waiting = tokio::spawn(async move { other.begin(address, &again, CachedCallKind::Writes).await });
         tokio::task::yield_now().await;
         running.answered(&reply("late"));
-        let Begun::Answered(late) = waiting.await.unwrap() else { panic!("the slow call ran twice") };
+        let CacheLookup::Answered(late) = waiting.await.unwrap() else { panic!("the slow call ran twice") };
         assert_eq!(late.parts[0], "late");
     }
 }

@@ -15,7 +15,7 @@ use crate::connection::{self, Limits, RESERVED};
 use crate::context::Context;
 use crate::error::ServerError;
 use crate::export::{Export, ServedExport};
-use crate::hosts::{Closed, HostLimits, Hosts};
+use crate::hosts::{ClosedConnections, HostLimits, Hosts};
 use crate::key::{HandleKey, random};
 use crate::mount_table::MountTable;
 
@@ -118,7 +118,7 @@ impl Server {
             host_memory: within(self.limits.host_memory),
             calls: self.limits.calls.max(1),
         });
-        let (mut strangers, mut beyond) = (Closed::default(), Closed::default());
+        let (mut strangers, mut beyond) = (ClosedConnections::default(), ClosedConnections::default());
         let tasks = TaskTracker::new();
         while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
             let (stream, peer) = match accepted {

@@ -29,7 +29,7 @@ pub enum FileKind {
     Symlink,
 }
 
-/// Facts about a file.
+/// Attributes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
     /// Identity.
@@ -169,7 +169,7 @@ impl Default for FileLimits {
 
 /// Room of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Space {
+pub struct SpaceInfo {
     /// Bytes in all.
     pub total_bytes: u64,
     /// Bytes that are free.
@@ -187,7 +187,7 @@ pub struct ReadData {
     pub slices: Vec<Bytes>,
     /// The file ends with them.
     pub is_end: bool,
-    /// Facts about the file, if at hand.
+    /// Attributes of the file, if at hand.
     pub attributes: Option<Attributes>,
 }
 
@@ -198,20 +198,20 @@ pub struct DirectoryEntry {
     pub name: Bytes,
     /// Position after this entry. It stays valid when the directory changes.
     pub cookie: u64,
-    /// Facts about the file.
+    /// Attributes of the file.
     pub attributes: Attributes,
     /// The facts are those of the file. False: identity and size are, and the rest is a guess that must not be shown.
     pub is_known: bool,
 }
 
-/// Facts about the entries of a directory that a caller needs.
+/// Attributes of the entries of a directory that a caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryFacts {
+pub enum EntryDetail {
     /// Names and identities.
     Names,
     /// Kinds as well.
     Kinds,
-    /// All facts, as far as they can be had.
+    /// All attributes, as far as they can be had.
     All,
 }
 
@@ -226,7 +226,7 @@ pub struct DirectoryPage {
 
 /// Facts by which a client recognizes that a file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summary {
+pub struct ChangeStamp {
     /// Bytes.
     pub size: u64,
     /// Time of the last change of its bytes or entries.
@@ -235,33 +235,33 @@ pub struct Summary {
     pub changed: SystemTime,
 }
 
-impl From<&Attributes> for Summary {
+impl From<&Attributes> for ChangeStamp {
     fn from(attributes: &Attributes) -> Self {
         Self { size: attributes.size, modified: attributes.modified, changed: attributes.changed }
     }
 }
 
-/// Facts about a file or directory around one change.
+/// Attributes of a file or directory around one change.
 #[derive(Debug, Clone)]
-pub struct Changed {
+pub struct ChangeResult {
     /// Facts just before. None where another change may have come between.
-    pub before: Option<Summary>,
+    pub before: Option<ChangeStamp>,
     /// Facts just after.
     pub after: Option<Attributes>,
 }
 
 /// A file that was created.
 #[derive(Debug, Clone)]
-pub struct Created {
-    /// Its facts.
+pub struct CreateResult {
+    /// Its attributes.
     pub attributes: Attributes,
     /// The directory.
-    pub directory: Changed,
+    pub directory: ChangeResult,
 }
 
 /// A time to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewTime {
+pub enum TimeUpdate {
     /// The time of this machine.
     Now,
     /// A time that the client states.
@@ -280,14 +280,14 @@ pub struct SetAttributes {
     /// Bytes.
     pub size: Option<u64>,
     /// Time of the last access.
-    pub accessed: Option<NewTime>,
+    pub accessed: Option<TimeUpdate>,
     /// Time of the last change of the bytes.
-    pub modified: Option<NewTime>,
+    pub modified: Option<TimeUpdate>,
 }
 
 /// Conditions for creating a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Creation {
+pub enum CreateMode {
     /// A file of this name is kept, with the new attributes.
     Unchecked(SetAttributes),
     /// `Exists` for a name in use.
@@ -298,7 +298,7 @@ pub enum Creation {
 
 /// Condition of a change of an extended attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
+pub enum XattrCondition {
     /// The file may have the attribute, or not.
     Any,
     /// `Exists` where the file has it.
@@ -314,18 +314,18 @@ pub enum Stability {
     Unstable,
     /// The bytes, and what is needed to read them, survive a loss of power.
     Data,
-    /// All facts about the file survive as well.
+    /// All attributes of the file survive as well.
     File,
 }
 
 /// The effect of a write.
 #[derive(Debug, Clone)]
-pub struct Written {
-    /// Facts about the file.
-    pub file: Changed,
+pub struct WriteResult {
+    /// Attributes of the file.
+    pub file: ChangeResult,
     /// Bytes that were taken.
     pub length: u32,
-    /// Their durability: at least what was asked for.
+    /// Their durability: at least what was requested.
     pub stability: Stability,
 }
 
@@ -337,10 +337,10 @@ pub trait Share: Send + Sync + 'static {
     /// Identity of the root.
     fn root(&self) -> FileId;
 
-    /// Facts about a file.
+    /// Attributes of a file.
     async fn attributes(&self, caller: &Caller, file: FileId) -> Result<Attributes>;
 
-    /// Facts about the file of a name; `.` and `..` are names as well.
+    /// Attributes of the file of a name; `.` and `..` are names as well.
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes>;
 
     /// The target of a symbolic link.
@@ -356,11 +356,11 @@ pub trait Share: Send + Sync + 'static {
         directory: FileId,
         cookie: u64,
         most: usize,
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<DirectoryPage>;
 
     /// Room that is left.
-    async fn space(&self, caller: &Caller) -> Result<Space>;
+    async fn space(&self, caller: &Caller) -> Result<SpaceInfo>;
 
     /// Bounds of names and files.
     fn limits(&self) -> FileLimits {
@@ -379,14 +379,14 @@ pub trait Share: Send + Sync + 'static {
         Ok((if self.is_read_only() { access & Access::READ_ONLY } else { access }, attributes))
     }
 
-    /// Set facts about a file. `unchanged_since` states the time of the last change that it must still have.
+    /// Set attributes of a file. `unchanged_since` states the time of the last change that it must still have.
     async fn set_attributes(
         &self,
         _caller: &Caller,
         _file: FileId,
         _attributes: SetAttributes,
         _unchanged_since: Option<SystemTime>,
-    ) -> Result<Changed> {
+    ) -> Result<ChangeResult> {
         Err(FileError::ReadOnly)
     }
 
@@ -398,17 +398,23 @@ pub trait Share: Send + Sync + 'static {
         _offset: u64,
         _data: Bytes,
         _stability: Stability,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         Err(FileError::ReadOnly)
     }
 
     /// Make all bytes of a file durable that were written so far.
-    async fn commit(&self, _caller: &Caller, _file: FileId) -> Result<Changed> {
+    async fn commit(&self, _caller: &Caller, _file: FileId) -> Result<ChangeResult> {
         Err(FileError::ReadOnly)
     }
 
     /// Create a regular file.
-    async fn create(&self, _caller: &Caller, _directory: FileId, _name: &[u8], _how: Creation) -> Result<Created> {
+    async fn create(
+        &self,
+        _caller: &Caller,
+        _directory: FileId,
+        _name: &[u8],
+        _how: CreateMode,
+    ) -> Result<CreateResult> {
         Err(FileError::ReadOnly)
     }
 
@@ -419,7 +425,7 @@ pub trait Share: Send + Sync + 'static {
         _directory: FileId,
         _name: &[u8],
         _attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         Err(FileError::ReadOnly)
     }
 
@@ -431,12 +437,12 @@ pub trait Share: Send + Sync + 'static {
         _name: &[u8],
         _target: Bytes,
         _attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         Err(FileError::ReadOnly)
     }
 
     /// Remove what is no directory.
-    async fn remove(&self, _caller: &Caller, _directory: FileId, _name: &[u8]) -> Result<Changed> {
+    async fn remove(&self, _caller: &Caller, _directory: FileId, _name: &[u8]) -> Result<ChangeResult> {
         Err(FileError::ReadOnly)
     }
 
@@ -460,13 +466,13 @@ pub trait Share: Send + Sync + 'static {
         _file: FileId,
         _name: &[u8],
         _value: Option<Bytes>,
-        _presence: Presence,
+        _presence: XattrCondition,
     ) -> Result<()> {
         Err(FileError::NotSupported)
     }
 
     /// Remove an empty directory.
-    async fn remove_directory(&self, _caller: &Caller, _directory: FileId, _name: &[u8]) -> Result<Changed> {
+    async fn remove_directory(&self, _caller: &Caller, _directory: FileId, _name: &[u8]) -> Result<ChangeResult> {
         Err(FileError::ReadOnly)
     }
 
@@ -478,7 +484,7 @@ pub trait Share: Send + Sync + 'static {
         _name: &[u8],
         _new_directory: FileId,
         _new_name: &[u8],
-    ) -> Result<(Changed, Changed)> {
+    ) -> Result<(ChangeResult, ChangeResult)> {
         Err(FileError::ReadOnly)
     }
 }

@@ -18,7 +18,7 @@ impl Decoder {
     }
 
     /// The bytes that were not read yet.
-    pub(crate) fn rest(self) -> Bytes {
+    pub(crate) fn into_remaining(self) -> Bytes {
         self.0
     }
 

@@ -1,8 +1,8 @@
 //! Regular expressions as Python writes them, put into the syntax of a linear engine.
 //!
-//! Constructs that a linear engine does not support are refused: back-references, lookaround, atomic groups and possessive
-//! repetitions. Everything else means what it means in Python, except `$`: it matches only at the end of the name, not
-//! before a final line break.
+//! Constructs that a linear engine does not support are refused: back-references, lookaround, atomic groups and
+//! possessive repetitions. Everything else means what it means in Python, except `$`: it matches only at the end of the
+//! name, not before a final line break.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Rules that rename: each replaces what a regular expression matches in a name.
 //!
-//! The time of one search is linear in the name. A rule for every match searches again behind each match, which can take
-//! quadratic time. The time of all rules is therefore measured, and a limit ends rules that take too long.
+//! The time of one search is linear in the name. A rule for every match searches again behind each match, which can
+//! take quadratic time. The time of all rules is therefore measured, and a limit ends rules that take too long.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub const MAX_NAME: usize = 4096;
 const MAX_COMPILED: usize = 1024 * 1024;
 /// Bytes of all rules of a list, compiled.
 const MAX_LIST: usize = 32 * 1024 * 1024;
-/// Bytes that one pattern may keep of what it has found out about names; it goes on slower without.
+/// Bytes that one pattern may keep of what it has found out about names; it continues slower without.
 const MAX_KEPT: usize = 256 * 1024;
 /// Product of the bytes of compiled rules and of a name that takes some milliseconds at worst, and usually far less.
 const SHORT: usize = 32 * 1024 * 1024;

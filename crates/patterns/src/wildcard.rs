@@ -1,7 +1,7 @@
 //! Wildcards: `*`, `?` and `[...]` against whole names.
 //!
-//! A wildcard becomes a nondeterministic automaton whose states are the bits of a few words. All states are advanced at
-//! once, so that one character of a name costs a few operations on words, whatever came before it.
+//! A wildcard becomes a nondeterministic automaton whose states are the bits of a few words. All states are advanced
+//! together, so that one character of a name costs a few operations on words, whatever came before it.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -36,7 +36,7 @@ pub struct Wildcard {
     /// States that stay on any character, and on any but a slash.
     stays: Vec<u64>,
     stays_below: Vec<u64>,
-    /// States that go on by one and by two without a character: the start of `**/`.
+    /// States that continue by one and by two without a character: the start of `**/`.
     optional: Vec<u64>,
 }
 

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::values::{PyEndpoint, request_error};
 
-/// Facts about one object.
+/// Attributes of one object.
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct ObjectFacts {
     size: u64,

@@ -166,7 +166,7 @@ impl CacheWarming {
         Warmed { objects, bytes, present, fetched, failed, no_room, failures }
     }
 
-    /// End at once.
+    /// End immediately.
     fn cancel(&self) {
         self.0.cancel();
     }

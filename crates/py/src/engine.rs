@@ -9,7 +9,7 @@ use seqferry_client::BudgetLimits;
 use seqferry_client::list;
 use seqferry_store::ListRequest;
 use seqferry_transfer::unpack::ArchiveRef;
-use seqferry_transfer::{JobRequest, PackOptions, PlaceOptions, VerifyOptions};
+use seqferry_transfer::{JobRequest, LocationOptions, PackOptions, VerifyOptions};
 use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::cache::DiskCache;
@@ -209,7 +209,7 @@ impl Engine {
         fail_at_lapse: bool,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let options = PlaceOptions { careful, stop_at_failure, fail_at_lapse };
+        let options = LocationOptions { careful, stop_at_failure, fail_at_lapse };
         let request = place.request(CopyItem::all(&items), epoch);
         self.begin(py, request, |engine, request| engine.start_remove(request, options))
     }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use seqferry_store::{Scope, StoreError};
 
-/// A request about one object that failed while others went on, or the reason why a job stopped as a whole.
+/// A request about one object that failed while others continued, or the reason why a job stopped as a whole.
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct Failure {
     pub(crate) error_class: &'static str,

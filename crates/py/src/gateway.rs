@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::{Budget, RuntimeProbe};
-use seqferry_gateway::{GatewayMonitor, GatewaySpec, ShareDefaults, ShareSpec, UploadWindow, WritesSpec};
+use seqferry_gateway::{GatewayMonitor, GatewaySpec, ShareDefaults, ShareSpec, UploadWindow, WriteSettings};
 use seqferry_nfs::Squash;
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
@@ -15,7 +15,7 @@ use seqferry_vfs::disk_cache::CacheLimits;
 use crate::values::PyEndpoint;
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct GatewayWrites(WritesSpec);
+pub struct GatewayWrites(WriteSettings);
 
 #[pymethods]
 impl GatewayWrites {
@@ -31,9 +31,9 @@ impl GatewayWrites {
     ) -> PyResult<Self> {
         let settle = Duration::try_from_secs_f64(settle).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let windows = windows.into_iter().map(|(start, end)| UploadWindow { start, end }).collect();
-        let defaults = WritesSpec::default();
+        let defaults = WriteSettings::default();
         let (ignore, markers) = (ignore.unwrap_or(defaults.ignore), markers.unwrap_or(defaults.markers));
-        Ok(Self(WritesSpec { settle, storage_class, ignore, markers, windows, max_bandwidth }))
+        Ok(Self(WriteSettings { settle, storage_class, ignore, markers, windows, max_bandwidth }))
     }
 }
 
@@ -154,7 +154,7 @@ impl Gateway {
 
     /// The answer to a request of a command, also when the shares are not served any more. JSON in, JSON out.
     fn ask(&self, py: Python<'_>, request: &str) -> String {
-        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.ask(request)).unwrap_or_default())
+        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.handle_request(request)).unwrap_or_default())
     }
 
     fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {

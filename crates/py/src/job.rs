@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use seqferry_client::EndpointSpec;
-use seqferry_transfer::{Item, JobPlace, JobRequest, StopMode};
+use seqferry_transfer::{JobItem, JobLocation, JobRequest, StopMode};
 use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::failure::Failure;
@@ -29,10 +29,10 @@ impl PyJobPlace {
 
 impl PyJobPlace {
     /// A job of these items, which writes only within this epoch of the lease.
-    pub(crate) fn request(&self, items: Vec<Item>, epoch: Option<u64>) -> JobRequest<'_> {
+    pub(crate) fn request(&self, items: Vec<JobItem>, epoch: Option<u64>) -> JobRequest<'_> {
         let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
         let (bucket, prefix, transfer) = (bucket.clone(), prefix.clone(), transfer.clone());
-        JobPlace { endpoint, bucket, prefix, transfer, only_clean: *only_clean }.request(items, epoch)
+        JobLocation { endpoint, bucket, prefix, transfer, only_clean: *only_clean }.request(items, epoch)
     }
 }
 

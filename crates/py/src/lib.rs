@@ -1,4 +1,4 @@
-//! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
+//! The engine's Python module: converts values and errors, releases the GIL, decides nothing.
 //!
 //! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
 //! (digests of contents), [`engine`] (the process-wide engine), [`failure`] (failures that do not raise), [`gateway`]

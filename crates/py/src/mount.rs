@@ -52,7 +52,9 @@ impl Mount {
             "ttl" => Freshness::Ttl,
             "open" => Freshness::Open,
             "frozen" => Freshness::Frozen,
-            other => return Err(PyValueError::new_err(format!("freshness is none of ttl, open, frozen: {other}"))),
+            other => {
+                return Err(PyValueError::new_err(format!("freshness must be ttl, open or frozen, and is {other}")));
+            }
         };
         let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
         let lifetime = lifetime.map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -168,7 +170,7 @@ impl ShareMount {
 
     /// The answer to a request of a command, also after the end. JSON in, JSON out.
     fn ask(&self, py: Python<'_>, request: &str) -> String {
-        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.ask(request)).unwrap_or_default())
+        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.handle_request(request)).unwrap_or_default())
     }
 
     fn drain(&self, py: Python<'_>) {

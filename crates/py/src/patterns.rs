@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use seqferry_patterns::rename::{Piece, RuleFault, Rules, WrittenRule};
 use seqferry_patterns::wildcard::{self, Dialect, TooLong};
 
-/// Steps of a name, each of about a nanosecond, for which the GIL is kept: to give it away and to get it back can take
-/// longer where other threads have work.
+/// Steps of a name, each of about a nanosecond, for which the GIL is kept: to release and reacquire it can take longer
+/// where other threads have work.
 const SHORT: usize = 100_000;
 
 /// Wildcards of which the last one that matches decides.
@@ -78,7 +78,7 @@ impl PyPiece {
     }
 }
 
-/// `ValueError` whose arguments are the kind of the fault and its facts.
+/// `ValueError` whose arguments are the kind of the fault and its attributes.
 fn refusal(fault: &RuleFault) -> PyErr {
     match fault {
         RuleFault::Pattern(rule, reason) => PyValueError::new_err(("pattern", *rule, reason.clone())),

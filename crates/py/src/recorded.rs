@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_store::{Checksum, ChecksumAlgorithm};
-use seqferry_transfer::{Item, RecordedContent, RecordedDigest};
+use seqferry_transfer::{JobItem, RecordedContent, RecordedDigest};
 
 /// A checksum of the record; None of an algorithm that is not known.
 fn checksum(algorithm: Option<&str>, value: Option<&str>) -> Option<Checksum> {
@@ -50,7 +50,7 @@ impl PyRecordedDigest {
 
 /// Objects and their record, column by column.
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct RecordedObjects(pub(crate) Vec<Item>);
+pub struct RecordedObjects(pub(crate) Vec<JobItem>);
 
 #[pymethods]
 impl RecordedObjects {
@@ -81,13 +81,13 @@ impl RecordedObjects {
             Some(Box::new(RecordedContent { target_etag, part_size, checksum }))
         });
         let objects = ids.into_iter().zip(keys).zip(sizes).zip(etags).zip(contents);
-        let item = |((((id, source_key), size), etag), recorded)| Item {
+        let item = |((((id, source_key), size), etag), recorded)| JobItem {
             id,
             source_key,
             size,
             etag,
             recorded,
-            ..Item::default()
+            ..JobItem::default()
         };
         Ok(Self(objects.map(item).collect()))
     }

@@ -104,7 +104,7 @@ pub struct FoundMember {
 
 impl From<unpack::FoundMember> for FoundMember {
     fn from(found: unpack::FoundMember) -> Self {
-        let unpack::FoundMember { name, path, kind, size, place, etag, modified, mode, .. } = found;
+        let unpack::FoundMember { name, path, kind, size, location, etag, modified, mode, .. } = found;
         let (link, crc32c, implied, modified_ns) = (found.link, found.crc32c, found.implied, found.modified_ns);
         let (refusal, left_out) = (found.refusal, found.left_out);
         Self {
@@ -112,7 +112,7 @@ impl From<unpack::FoundMember> for FoundMember {
             path,
             kind,
             size,
-            place,
+            place: location,
             etag,
             modified,
             modified_ns,

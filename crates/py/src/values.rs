@@ -14,7 +14,8 @@ use seqferry_store::{
 };
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    CopyLimits, DataPath, FoundCopy, IfExists, Item, JobEvent, JobRequest, Policy, VerificationLevel, VerificationRule,
+    CopyLimits, DataPath, FoundCopy, IfExists, JobEvent, JobItem, JobRequest, Policy, VerificationLevel,
+    VerificationRule,
 };
 
 use crate::EngineError;
@@ -27,7 +28,7 @@ fn engine_error(error: &StoreError) -> PyErr {
     EngineError::new_err((message, error_class, error_code, operation, job_wide))
 }
 
-/// A request that was given up, as Python sees it.
+/// A request that was abandoned, as Python sees it.
 pub(crate) fn request_error(error: &RequestError) -> PyErr {
     match error {
         RequestError::Failed(error) => engine_error(error),
@@ -47,7 +48,7 @@ pub(crate) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> 
     let found = choices.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
-        PyValueError::new_err(format!("{what} is none of {}: {word}", known.join(", ")))
+        PyValueError::new_err(format!("{what} must be one of {}, and is {word}", known.join(", ")))
     })
 }
 
@@ -155,7 +156,7 @@ impl From<ListedObject> for ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// Facts about the object under a key, or the refusal of something that is no object; None for an absent key.
+    /// Attributes of the object under a key, or the refusal of something that is no object; None for an absent key.
     pub(crate) fn of(key: String, found: KeyLookup) -> Option<Self> {
         match found {
             KeyLookup::Object(meta) => Some(Self::of_head(key, *meta)),
@@ -267,7 +268,7 @@ impl CopyPolicy {
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct CopyItem(pub(crate) Item);
+pub struct CopyItem(pub(crate) JobItem);
 
 #[pymethods]
 impl CopyItem {
@@ -290,7 +291,7 @@ impl CopyItem {
     ) -> PyResult<Self> {
         let upload = RecordedUpload::of(upload_id, part_size, upload_etag).map_err(PyValueError::new_err)?;
         let written = written.map(|found| found.0.clone());
-        Ok(Self(Item {
+        Ok(Self(JobItem {
             id,
             source_key,
             target_key,
@@ -308,7 +309,7 @@ impl CopyItem {
 
 impl CopyItem {
     /// Items of the engine.
-    pub(crate) fn all(items: &[PyRef<'_, Self>]) -> Vec<Item> {
+    pub(crate) fn all(items: &[PyRef<'_, Self>]) -> Vec<JobItem> {
         items.iter().map(|item| item.0.clone()).collect()
     }
 }

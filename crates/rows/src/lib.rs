@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use seqferry_client::RecordedUpload;
-use seqferry_transfer::{JobEvent, Outcome, State};
+use seqferry_transfer::{JobEvent, ObjectOutcome, ObjectState};
 
 /// A value of a row.
 enum Cell<'a> {
@@ -82,7 +82,7 @@ pub struct Results {
 
 impl Results {
     /// Add the outcome of an object.
-    pub fn add(&mut self, outcome: &Outcome) {
+    pub fn add(&mut self, outcome: &ObjectOutcome) {
         let carried = (!outcome.not_carried.is_empty()).then(|| list(&outcome.not_carried));
         let checksum = outcome.checksum.as_ref();
         let failure = outcome.failure.as_ref();
@@ -107,7 +107,7 @@ impl Results {
             ("error_operation", Cell::text_or_null(failure.map(|failure| failure.operation))),
             ("error_message", Cell::text_or_null(failure.map(|failure| failure.message.as_str()))),
             // Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
-            ("keeps_upload", Cell::Flag(!matches!(outcome.state, State::Done | State::Skipped))),
+            ("keeps_upload", Cell::Flag(!matches!(outcome.state, ObjectState::Done | ObjectState::Skipped))),
         ];
         if self.columns.is_empty() {
             self.columns = row.iter().map(|(name, _)| (*name, String::new())).collect();
@@ -149,7 +149,7 @@ impl FromIterator<JobEvent> for EventBatch {
         for event in events {
             match event {
                 JobEvent::RecordUpload { id, upload } => batch.uploads.push((id, upload)),
-                JobEvent::Ended(outcome) if outcome.state == State::Cancelled => batch.cancelled.push(outcome.id),
+                JobEvent::Ended(outcome) if outcome.state == ObjectState::Cancelled => batch.cancelled.push(outcome.id),
                 JobEvent::Ended(outcome) => batch.results.add(&outcome),
             }
         }

@@ -4,16 +4,18 @@ use proptest::prelude::*;
 use seqferry_client::RecordedUpload;
 use seqferry_rows::{EventBatch, Results};
 use seqferry_store::{Checksum, ChecksumAlgorithm, ErrorClass};
-use seqferry_transfer::{FailureClass, JobEvent, Method, ObjectFailure, Outcome, State, VerificationLevel};
+use seqferry_transfer::{
+    CopyMethod, FailureClass, JobEvent, ObjectFailure, ObjectOutcome, ObjectState, VerificationLevel,
+};
 use serde_json::{Value, json};
 
-fn outcome(id: u64, state: State) -> Outcome {
-    Outcome {
+fn outcome(id: u64, state: ObjectState) -> ObjectOutcome {
+    ObjectOutcome {
         id,
         size: 7,
         source_etag: "etag".to_owned(),
         state,
-        method: Method::Stream,
+        method: CopyMethod::Stream,
         started_at: 1.0,
         ended_at: 1_760_000_000.25,
         attempts: 1,
@@ -43,7 +45,9 @@ fn cancelled_items_have_no_result() {
     let begun = JobEvent::RecordUpload { id: 1, upload: upload.clone() };
 
     let batch: EventBatch =
-        [begun, ended(1, State::Done), ended(2, State::Cancelled), ended(3, State::Failed)].into_iter().collect();
+        [begun, ended(1, ObjectState::Done), ended(2, ObjectState::Cancelled), ended(3, ObjectState::Failed)]
+            .into_iter()
+            .collect();
 
     assert_eq!(batch.uploads, [(1, upload)]);
     assert_eq!((batch.cancelled, batch.results.rows()), (vec![2], 2));
@@ -54,14 +58,14 @@ fn each_column_has_a_value_of_each_object() {
     let mut results = Results::default();
     assert!(results.columns().is_empty());
     let checksum = Checksum::read(ChecksumAlgorithm::Crc64Nvme, "AAAA", None);
-    results.add(&Outcome {
+    results.add(&ObjectOutcome {
         checksum: Some(checksum),
         target_version_id: Some("v".to_owned()),
-        ..outcome(1, State::Done)
+        ..outcome(1, ObjectState::Done)
     });
     let class = FailureClass::Store(ErrorClass::Retry);
     let failure = ObjectFailure::new(class, "SlowDown", "PutObject", "it is slow".to_owned());
-    results.add(&Outcome { failure: Some(failure), ..outcome(2, State::Failed) });
+    results.add(&ObjectOutcome { failure: Some(failure), ..outcome(2, ObjectState::Failed) });
 
     assert_eq!(results.rows(), 2);
     let read: serde_json::Map<_, _> =
@@ -96,7 +100,7 @@ fn each_column_has_a_value_of_each_object() {
 #[test]
 fn an_upload_is_forgotten_once_its_object_is_there() {
     let mut results = Results::default();
-    for state in [State::Done, State::Skipped, State::Failed, State::Cancelled] {
+    for state in [ObjectState::Done, ObjectState::Skipped, ObjectState::Failed, ObjectState::Cancelled] {
         results.add(&outcome(1, state));
     }
     assert_eq!(column(&results, "keeps_upload"), [json!(false), json!(false), json!(true), json!(true)]);
@@ -105,7 +109,7 @@ fn an_upload_is_forgotten_once_its_object_is_there() {
 #[test]
 fn control_characters_stand_for_themselves_and_a_nul_is_left_out() {
     let mut results = Results::default();
-    results.add(&Outcome { source_etag: "a\u{1}\n\0b".to_owned(), ..outcome(1, State::Done) });
+    results.add(&ObjectOutcome { source_etag: "a\u{1}\n\0b".to_owned(), ..outcome(1, ObjectState::Done) });
     assert!(results.columns().contains(&("etag", "\"a\u{1}\nb\"".to_owned())));
 }
 
@@ -117,7 +121,7 @@ proptest! {
     ) {
         let mut results = Results::default();
         for (text, list) in texts.iter().zip(&lists) {
-            results.add(&Outcome { source_etag: text.clone(), not_carried: list.clone(), ..outcome(1, State::Done) });
+            results.add(&ObjectOutcome { source_etag: text.clone(), not_carried: list.clone(), ..outcome(1, ObjectState::Done) });
         }
 
         let found = column(&results, "etag");

@@ -57,7 +57,7 @@ enum Etags {
     Plain,
     /// `ETag`s are no digests, and answers say so.
     Opaque,
-    /// `ETag`s have the form of digests and are none, and no answer says so.
+    /// `ETag`s look like digests but are not, and no answer says so.
     Salted,
     /// `ETag`s are no digests, and no answer says so.
     Odd,
@@ -238,7 +238,7 @@ impl MemoryStore {
         self
     }
 
-    /// Makes `ETag`s that look like digests and are none, without saying so.
+    /// Makes `ETag`s that look like digests but are not, without saying so.
     #[must_use]
     pub fn with_salted_etags(mut self) -> Self {
         self.etags = Etags::Salted;

@@ -22,7 +22,7 @@ pub(crate) const WORTH_PASSING: usize = 64 << 10;
 /// A source of bytes that are read into a given buffer.
 #[async_trait]
 pub(crate) trait ByteSource: Send {
-    /// Appends the next available bytes, between 1 and `at_most`. 0: the end. Makes room for them.
+    /// Appends the next available bytes, between 1 and `at_most`. 0: the end. Makes space for them.
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize>;
 }
 

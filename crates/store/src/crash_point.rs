@@ -1,7 +1,8 @@
-//! Named points at which a process can be ordered to end without a word, as by a kill, so that tests visit each of them.
+//! Named points at which a process can be ordered to end without a word, as by a kill, so that tests visit each of
+//! them.
 //!
 //! A point stands before or after a durable effect. Nothing is armed but by [`arm`], which a test asks for through the
-//! process that it starts; a point that is not armed costs one look at a static.
+//! process that it starts; a point that is not armed costs one check of a static.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,10 +38,10 @@ struct Armed {
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
-/// Has this process end at the `visit`-th time (from 1) that it comes to the point `name`: `before-` or `after-` and the
-/// name of an effect. The first call counts.
+/// Has this process end at the `visit`-th time (from 1) that it comes to the point `name`: `before-` or `after-` and
+/// the name of an effect. The first call counts.
 ///
-/// Returns false when no point has such a name; effects that are not [`REQUESTS`] are taken as they are named.
+/// Returns false when no point has this name; effects that are not [`REQUESTS`] are taken as they are named.
 pub fn arm(name: &str, visit: u64) -> bool {
     let parted = [(When::Before, "before-"), (When::After, "after-")]
         .into_iter()
@@ -50,7 +51,7 @@ pub fn arm(name: &str, visit: u64) -> bool {
     true
 }
 
-/// Comes to a point. Does not return when it is the armed one, and this the visit that was asked for.
+/// Comes to a point. Does not return when it is the armed one, and this the visit that was requested.
 pub fn reach(when: When, effect: &str) {
     let Some(armed) = ARMED.get() else { return };
     if armed.when == when && armed.effect == effect && armed.visits_left.fetch_sub(1, Ordering::Relaxed) == 1 {

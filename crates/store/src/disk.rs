@@ -18,13 +18,15 @@
 //! | `sparse` | holes instead of runs of zeros |
 //! | `inline_writes` | choice of the thread that writes |
 //! | `o_direct` | writing with `O_DIRECT`, past the page cache |
+//! | `content_type` | MIME types by the extension of a name |
 //! | `facts` | facts from a file's status; times and permissions as metadata |
-//! | `fail` | errors of the operating system as error codes |
+//! | `disk_failure` | errors of the operating system as error codes |
 //!
 //! A disk has no tags, storage classes, versions, content headers, stored checksums, or copies within itself.
 
+mod content_type;
+mod disk_failure;
 mod facts;
-mod fail;
 mod folders;
 mod groups;
 mod inline_writes;
@@ -39,7 +41,7 @@ mod upload;
 mod walk;
 mod write;
 
-pub use fail::file_error;
+pub use disk_failure::file_error;
 pub use names::path_refusal;
 
 use std::sync::Arc;
@@ -68,7 +70,7 @@ use crate::types::{
 /// Requests that may block a thread at the same time: enough to keep a fast disk or a slow file server busy.
 const THREADS: usize = 32;
 
-/// Bytes of a body that are read at once: checksums over them are computed while they are in the processor's cache.
+/// Bytes of a body that are read in one step: checksums over them are computed while they are in the processor's cache.
 const READ: usize = 256 << 10;
 
 const UPLOAD_PART: &str = "UploadPart";
@@ -178,13 +180,13 @@ impl DiskStore {
 }
 
 impl Disk {
-    /// Run blocking work on a thread for it. The work continues when the caller goes away.
+    /// Run blocking work on a thread for it. The work continues when the caller is dropped.
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &'static str,
         bucket: &str,
         key: Option<&str>,
-        work: impl FnOnce(&Arc<Self>) -> fail::Result<T> + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> disk_failure::Result<T> + Send + 'static,
     ) -> Result<T> {
         let stopped = || stop_error(operation, bucket, key);
         let turn = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| stopped())?;
@@ -341,7 +343,7 @@ impl MultipartUpload for DiskStore {
         };
         let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
         let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        let failed = |fail: fail::DiskFailure| fail.into_error(UPLOAD_PART, bucket, Some(key));
+        let failed = |fail: disk_failure::DiskFailure| fail.into_error(UPLOAD_PART, bucket, Some(key));
         while let Some((into, at_most)) = writing.room() {
             let came = body.read(into, at_most.min(READ)).await?;
             if came == 0 {

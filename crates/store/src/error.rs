@@ -130,7 +130,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Creates an error with class and scope from the table; the other facts can be set later.
+    /// Creates an error with class and scope from the table; the other attributes can be set later.
     pub fn new(operation: &'static str, bucket: &str, key: Option<&str>, code: &str, status: Option<u16>) -> Self {
         let (class, scope) = classify::classify(operation, code, status);
         Self {

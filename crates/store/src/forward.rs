@@ -1,8 +1,8 @@
-//! Macros for layers over a store: which methods go on to it unchanged. A layer names each method or implements it,
+//! Macros for layers over a store: which methods continue to it unchanged. A layer names each method or implements it,
 //! since the traits have no defaults.
 
-/// Implements [`ObjectRead`](crate::ObjectRead) for a layer: the methods of the list go on to the store in the
-/// named field, and the functions after it are the layer's own.
+/// Implements [`ObjectRead`](crate::ObjectRead) for a layer: the methods of the list continue to the store in the named
+/// field, and the functions after it are the layer's own.
 #[macro_export]
 macro_rules! forward_object_read {
     ($layer:ty, $store:ident, [$($verb:ident),* $(,)?] $($own:tt)*) => {
@@ -88,7 +88,7 @@ macro_rules! forward_object_read {
     };
 }
 
-/// Implements [`ObjectWrite`](crate::ObjectWrite) for a layer: the methods of the list go on to the store in the
+/// Implements [`ObjectWrite`](crate::ObjectWrite) for a layer: the methods of the list continue to the store in the
 /// named field, and the functions after it are the layer's own.
 #[macro_export]
 macro_rules! forward_object_write {
@@ -151,7 +151,7 @@ macro_rules! forward_object_write {
     };
 }
 
-/// Implements [`MultipartUpload`](crate::MultipartUpload) for a layer: the methods of the list go on to the store in
+/// Implements [`MultipartUpload`](crate::MultipartUpload) for a layer: the methods of the list continue to the store in
 /// the named field, and the functions after it are the layer's own.
 #[macro_export]
 macro_rules! forward_multipart_upload {

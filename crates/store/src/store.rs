@@ -14,9 +14,9 @@ use crate::types::{
     VersionsRequest, WrittenObject, WrittenPart,
 };
 
-/// An answer to GET: facts about the object, and its bytes (or those of the range).
+/// An answer to GET: attributes of the object, and its bytes (or those of the range).
 pub struct FetchedObject {
-    /// Facts about the whole object, whatever the range. The checksum is present only when the whole object was
+    /// Attributes of the whole object, whatever the range. The checksum is present only when the whole object was
     /// requested.
     pub meta: ObjectMeta,
     /// Bytes of the object, or of the range asked for.
@@ -32,11 +32,11 @@ pub trait ObjectRead: Send + Sync {
     /// One page of a listing.
     async fn list(&self, request: &ListRequest) -> Result<ListPage>;
 
-    /// Facts about an object; with `part`, the size is that of this part (1-based).
+    /// Attributes of an object; with `part`, the size is that of this part (1-based).
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta>;
 
-    /// Returns an object and its facts, only while its `ETag` is `if_match`. An answer with another range is an error
-    /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before any of its bytes is read.
+    /// Returns an object and its attributes, only while its `ETag` is `if_match`. An answer with another range is an
+    /// error ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before any of its bytes is read.
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject>;
 
     /// The tags of an object.
@@ -135,8 +135,8 @@ pub trait BucketService: Send + Sync {
 
 /// An S3-shaped object store: single requests, each made once.
 ///
-/// No method has a default: a layer that leaves one out does not compile. [`forward_object_read`](crate::forward_object_read)
-/// and its siblings write those that only pass a request on.
+/// No method has a default: a layer that leaves one out does not compile.
+/// [`forward_object_read`](crate::forward_object_read) and its siblings write those that only pass a request on.
 ///
 /// All implementations promise: a returned success is the service's own complete success (a 200 that carries an error,
 /// or lacks a required field, is an error); keys are passed on byte for byte; an error names its cause and its class. A

@@ -21,8 +21,8 @@ use crate::priority::{BULK_SHARE, Priority, PriorityMap};
 
 /// Shortest wait in seconds: a shorter one, rounded to the clock's ticks, would never end.
 const INSTANT: f64 = 1e-6;
-/// Largest delay in seconds of a timer that is made up for at once: otherwise many small requests, each of which waits
-/// for less than a tick, would be slower than the limit.
+/// Largest delay in seconds of a timer that is made up for immediately: otherwise many small requests, each of which
+/// waits for less than a tick, would be slower than the limit.
 const LATE: f64 = 0.05;
 /// Longest single wait in seconds: longer times, which may exceed the clock's range, are reached in steps.
 const LOOK: f64 = 3600.0;
@@ -48,7 +48,7 @@ struct State {
     /// Bytes per second; None without a limit.
     rate: Option<u64>,
     /// Bytes that had not passed at `seen` and that this priority waits for: interactive bytes count for both. A
-    /// negative value may pass at once, since earlier waiters were woken late.
+    /// negative value may pass now, since earlier waiters were woken late.
     backlog: PriorityMap<f64>,
     seen: Instant,
     waiting: PriorityMap<usize>,
@@ -232,7 +232,7 @@ impl ByteThrottle {
         self.queues.admission.pass(self.priority, bytes).await;
     }
 
-    /// Number of bytes that may pass at once; None without a limit.
+    /// Number of bytes that may pass now; None without a limit.
     pub(crate) fn piece(&self) -> Option<usize> {
         let piece = (self.rate()? / PIECES).clamp(SMALLEST_PIECE, LARGEST_PIECE);
         Some(usize::try_from(piece).unwrap_or(usize::MAX))

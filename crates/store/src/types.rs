@@ -35,7 +35,7 @@ pub struct Capabilities {
     pub protection: bool,
     /// True when parts of unfinished uploads are paid for until the upload is aborted.
     pub paid_uploads: bool,
-    /// True when reads cost no request to a service and no money: an object may be read once more to compare it.
+    /// True when reads cost no request to a service and no money: an object may be read again to compare it.
     pub local_reads: bool,
     /// True when objects may be changed in place, also while they are read. False: a reader sees one version or
     /// another, never both.
@@ -209,8 +209,8 @@ pub struct ListedObject {
     pub last_modified: f64,
     /// Storage class, where it is not the default one.
     pub storage_class: Option<String>,
-    /// Reason why the entry cannot be read as an object (a special file, for example). The other facts then serve for
-    /// display only: the key may be escaped.
+    /// Reason why the entry cannot be read as an object (a special file, for example). The other attributes then serve
+    /// for display only: the key may be escaped.
     pub refusal: Option<EntryRefusal>,
 }
 
@@ -255,10 +255,10 @@ pub struct Attributes {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Facts about an object, as HEAD reports them.
+/// Attributes of an object, as HEAD reports them.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectMeta {
-    /// Bytes of the object, or of the part when one was asked for.
+    /// Bytes of the object, or of the part when one was requested.
     pub size: u64,
     /// `ETag`, without quotes.
     pub etag: String,
@@ -306,9 +306,9 @@ pub struct PinnedObject {
     pub version_id: Option<String>,
     /// `ETag` that the object must still have; else the request fails. None: any.
     pub if_match: Option<String>,
-    /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits for
-    /// the answer to a copy, and show an answer of another length. A pinned object of unknown size comes in the form
-    /// that the service gives; the answer must then mark the end of the body.
+    /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits
+    /// for the answer to a copy, and show an answer of another length. A pinned object of unknown size comes in the
+    /// form that the service gives; the answer must then mark the end of the body.
     pub size: u64,
 }
 
@@ -364,7 +364,7 @@ impl Digests {
     }
 }
 
-/// An object to be written at once.
+/// An object to be written in one request.
 #[derive(Debug, Clone, Default)]
 pub struct PutObject {
     /// Bucket name.

@@ -2,8 +2,8 @@
 //!
 //! Usage: `sim_load PATH-OF-s3sim [SECONDS [COPIES]]`, as `benches/bench_simulator.py` calls it. The client writes
 //! prepared bytes over plain sockets and only looks for the ends of replies, so that it takes little of the machine. It
-//! prints one JSON object per load. A load takes SECONDS (4). With COPIES, the small copies go on until their number is
-//! reached, ten minutes at most.
+//! prints one JSON object per load. A load takes SECONDS (4). With COPIES, the small copies continue until their number
+//! is reached, ten minutes at most.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};

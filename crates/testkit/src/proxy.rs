@@ -2,12 +2,12 @@
 //!
 //! The proxy stands between a client and a real server and passes everything on as it is: path, query, headers and
 //! bytes. The `Host` header stays too, so that the server verifies the client's own signature. The proxy names the S3
-//! operation of each request ([`Record`]), keeps a log and counters, and applies [`Rule`]s. Rules answer errors, break
-//! connections before or after the effect, corrupt bodies, and hold requests at a known point until the test releases
-//! them.
+//! operation of each request ([`RequestRecord`]), keeps a log and counters, and applies [`ProxyRule`]s. Rules answer
+//! errors, break connections before or after the effect, corrupt bodies, and hold requests at a known point until the
+//! test releases them.
 //!
-//! Bodies stream in both directions; memory does not grow with their size. A request goes on when its client leaves, as
-//! it would on a real network, and its record shows how the server ended it.
+//! Bodies stream in both directions; memory does not grow with their size. A request continues when its client leaves,
+//! as it would on a real network, and its record shows how the server ended it.
 //!
 //! The proxy runs on a thread and runtime of its own: tests may pause their clock, block, or use no runtime at all.
 //! Tests in other languages start the binary `s3proxy` and speak to [`admin`].
@@ -34,12 +34,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-pub use self::journal::{Condition, OperationStats, Record, RuleStats, Stats};
-pub use self::rules::{Action, Rule, Side};
+pub use self::journal::{Condition, OperationStats, RequestRecord, RuleStats, Stats};
+pub use self::rules::{Action, ProxyRule, RequestSide};
 
 use self::body::RelayError;
 use self::journal::Journal;
-use self::relay::{Answer, Upstream};
+use self::relay::{ReplyResult, Upstream};
 use crate::connection::ClientStream;
 
 /// A running proxy; ends when dropped.
@@ -84,7 +84,7 @@ impl Proxy {
                     Err(error) => eprintln!("s3proxy: {error}"),
                 }
             });
-            // Ends every connection at once, whatever is under way on it.
+            // Ends every connection immediately, whatever is under way on it.
             runtime.shutdown_background();
         })?;
         Ok(Self { address, journal, stop: Some(stop), thread: Some(thread) })
@@ -104,16 +104,16 @@ impl Proxy {
     ///
     /// # Panics
     /// When the rule could never fire, such as one for a misspelt operation.
-    pub fn add_rule(&self, rule: Rule) -> u64 {
+    pub fn add_rule(&self, rule: ProxyRule) -> u64 {
         self.journal.add_rule(rule).unwrap_or_else(|problem| panic!("rule refused: {problem}"))
     }
 
-    /// Removes a rule; what it holds goes on.
+    /// Removes a rule; what it holds continues.
     pub fn remove_rule(&self, id: u64) {
         self.journal.remove_rules(Some(id));
     }
 
-    /// Removes all rules; requests that they hold go on.
+    /// Removes all rules; requests that they hold continue.
     pub fn clear_rules(&self) {
         self.journal.remove_rules(None);
     }
@@ -124,12 +124,12 @@ impl Proxy {
     }
 
     /// All requests that ended, in the order of their ends.
-    pub fn log(&self) -> Vec<Record> {
+    pub fn log(&self) -> Vec<RequestRecord> {
         self.journal.log(0, usize::MAX)
     }
 
     /// Requests under way.
-    pub fn in_flight(&self) -> Vec<Record> {
+    pub fn in_flight(&self) -> Vec<RequestRecord> {
         self.journal.in_flight()
     }
 
@@ -138,7 +138,7 @@ impl Proxy {
         self.journal.stats()
     }
 
-    /// Forgets what ended and starts all counters anew.
+    /// Forgets what ended and starts all counters again.
     pub fn clear_log(&self) {
         self.journal.clear_log();
     }
@@ -231,11 +231,11 @@ async fn answer(
     journal: Arc<Journal>,
     upstream: Arc<Upstream>,
     reset: Arc<AtomicBool>,
-) -> Answer {
+) -> ReplyResult {
     if request.uri().path().starts_with(admin::PREFIX) {
         return Ok(admin::answer(&journal, request).await);
     }
-    // On a task of its own: hyper drops this future when the client leaves, but the server goes on.
+    // On a task of its own: hyper drops this future when the client leaves, but the server continues.
     let (mut client, answered) = oneshot::channel();
     tokio::spawn(async move {
         let answer = relay::relay(&journal, &upstream, &reset, request, &mut client).await;

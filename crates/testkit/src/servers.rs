@@ -238,7 +238,7 @@ fn new_folder(kind: ServerKind) -> io::Result<PathBuf> {
 /// Ports that are free now, each with the one 10,000 above, from which SeaweedFS makes its second port.
 ///
 /// Both lie below the range from which the system takes ports for outgoing connections. Another process may take one
-/// before the server does: then the server ends at once and is started again on other ports.
+/// before the server does: then the server ends immediately and is started again on other ports.
 fn free_ports<const N: usize>() -> [u16; N] {
     // Kept open until all are found, so that none is given twice.
     let mut claims: Vec<TcpListener> = Vec::new();

@@ -1,6 +1,6 @@
 //! `s3sim`: an S3 service made of arithmetic, for limits and sizes that no laptop has.
 //!
-//! Objects are synthetic ([`content`]): size and seed, bytes made when they are asked for, so that terabytes need no
+//! Objects are synthetic ([`content`]): size and seed, bytes made when they are requested, so that terabytes need no
 //! disk. Copies and multipart uploads are lists of extents, of which a check says whether they are the source byte by
 //! byte. A service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say
 //! what goes wrong. An operation that is not modelled is answered 501 with its name. Signatures are not verified.
@@ -37,7 +37,7 @@ use tokio::sync::oneshot;
 
 use self::context::ServerContext;
 pub use self::counters::{Count, Second, WastedWork};
-use self::faults::Rule;
+use self::faults::FaultRule;
 use self::scenario::{BucketSpec, Scenario};
 use self::state::SimState;
 
@@ -54,7 +54,7 @@ pub struct Stats {
     pub operations: BTreeMap<String, Count>,
     /// Requests under way now.
     pub in_flight: u64,
-    /// Most requests that were under way at once.
+    /// Most requests that were in flight concurrently.
     pub peak_in_flight: u64,
     /// Faults that struck, since the start.
     pub faults: u64,
@@ -151,7 +151,7 @@ impl Simulator {
                     Err(error) => eprintln!("s3sim: {error}"),
                 }
             });
-            // Ends every connection at once, whatever is under way on it.
+            // Ends every connection immediately, whatever is under way on it.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("s3sim".to_owned()).spawn(serve).map_err(failed)?;
@@ -182,7 +182,7 @@ impl Simulator {
     ///
     /// # Panics
     /// When one could never fire, such as one for a misspelt operation.
-    pub fn set_faults(&self, rules: Vec<Rule>) {
+    pub fn set_faults(&self, rules: Vec<FaultRule>) {
         for rule in &rules {
             if let Err(problem) = rule.check() {
                 panic!("{problem}");

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use seqferry_testkit::data;
-use seqferry_testkit::proxy::{Action, Condition, Proxy, Rule, Side};
+use seqferry_testkit::proxy::{Action, Condition, Proxy, ProxyRule, RequestSide};
 use seqferry_testkit::servers::{MOVER, ServerKind, server};
 use seqferry_testkit::signed::{self, Reply};
 
@@ -133,9 +133,11 @@ fn connections_to_the_server_are_kept() {
 fn a_reset_or_an_error_reaches_no_server() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");
-    proxy.add_rule(Rule::on("PutObject", Action::Reset).key("reset"));
-    proxy.add_rule(Rule::on("PutObject", Action::error(503, "SlowDown").with_header("retry-after", "2")).key("slow"));
-    proxy.add_rule(Rule::on("PutObject", Action::error_in_200("InternalError")).key("hidden"));
+    proxy.add_rule(ProxyRule::on("PutObject", Action::Reset).key("reset"));
+    proxy.add_rule(
+        ProxyRule::on("PutObject", Action::error(503, "SlowDown").with_header("retry-after", "2")).key("slow"),
+    );
+    proxy.add_rule(ProxyRule::on("PutObject", Action::error_in_200("InternalError")).key("hidden"));
 
     let reset = ask(&proxy, "PUT", "/b/reset");
     let slow = ask(&proxy, "PUT", "/b/slow").expect("an answer");
@@ -156,7 +158,7 @@ fn a_reset_or_an_error_reaches_no_server() {
 fn a_lost_reply_leaves_the_effect_on_record() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");
-    proxy.add_rule(Rule::on("CompleteMultipartUpload", Action::LoseReply).times(1));
+    proxy.add_rule(ProxyRule::on("CompleteMultipartUpload", Action::LoseReply).times(1));
 
     let lost = ask(&proxy, "POST", "/b/k?uploadId=u");
     let second = ask(&proxy, "POST", "/b/k?uploadId=u").expect("an answer");
@@ -174,8 +176,8 @@ fn a_lost_reply_leaves_the_effect_on_record() {
 fn a_truncated_reply_breaks_the_connection_after_so_many_bytes() {
     let (url, _told) = canned(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789");
     let proxy = Proxy::start(&url).expect("a proxy");
-    proxy.add_rule(Rule::on("GetObject", Action::Truncate { keep: 4 }).times(1));
-    proxy.add_rule(Rule::on("GetObject", Action::Corrupt { at: 9 }));
+    proxy.add_rule(ProxyRule::on("GetObject", Action::Truncate { keep: 4 }).times(1));
+    proxy.add_rule(ProxyRule::on("GetObject", Action::Corrupt { at: 9 }));
 
     let cut = ask(&proxy, "GET", "/b/k");
     let flipped = ask(&proxy, "GET", "/b/k").expect("an answer");
@@ -192,7 +194,7 @@ fn a_truncated_reply_breaks_the_connection_after_so_many_bytes() {
 fn one_byte_of_a_requests_body_is_flipped_and_its_headers_stay() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");
-    proxy.add_rule(Rule::on("PutObject", Action::CorruptRequest { at: 2_000_009 }).after(1));
+    proxy.add_rule(ProxyRule::on("PutObject", Action::CorruptRequest { at: 2_000_009 }).after(1));
     let headers = [("content-md5", "of what was meant")];
     let put = |body: &[u8]| {
         let reply = signed::request(&proxy.endpoint_url(), MOVER, "PUT", "/b/k", &headers, body).expect("an answer");
@@ -230,7 +232,7 @@ fn an_unreachable_server_breaks_the_clients_connection() {
 async fn held_requests_go_on_one_by_one() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");
-    let rule = proxy.add_rule(Rule::on("CopyObject", Action::Hold { at: Side::Request }));
+    let rule = proxy.add_rule(ProxyRule::on("CopyObject", Action::Hold { at: RequestSide::Request }));
     let endpoint = proxy.endpoint_url();
     let askers: Vec<_> = (0..3)
         .map(|number| {
@@ -268,7 +270,7 @@ async fn waiting_ends_at_its_deadline_even_where_the_clock_is_paused() {
 fn a_client_that_leaves_does_not_stop_the_server() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");
-    let rule = proxy.add_rule(Rule::on("UploadPartCopy", Action::Hold { at: Side::Reply }));
+    let rule = proxy.add_rule(ProxyRule::on("UploadPartCopy", Action::Hold { at: RequestSide::Reply }));
     let address = proxy.address();
     let mut stream = TcpStream::connect(address).expect("a connection");
     let head =

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use seqferry_testkit::data::seed;
-use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
+use seqferry_testkit::sim::model::{Load, Model, ModelOptions, ModelVerdict, ModelWork};
 
 const MIB: u64 = 1 << 20;
 
-fn seconds(verdict: Verdict) -> f64 {
+fn seconds(verdict: ModelVerdict) -> f64 {
     match verdict {
-        Verdict::Serve { after, .. } => after.as_secs_f64(),
-        Verdict::SlowDown { .. } => panic!("refused"),
+        ModelVerdict::Serve { after, .. } => after.as_secs_f64(),
+        ModelVerdict::SlowDown { .. } => panic!("refused"),
     }
 }
 
-fn served(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Serve { .. })
+fn served(verdict: ModelVerdict) -> bool {
+    matches!(verdict, ModelVerdict::Serve { .. })
 }
 
 /// `rate` requests per second for `length` seconds from `from` on; how many were served in each second.
@@ -25,7 +25,7 @@ fn load(model: &mut Model, load: Load, rate: u32, from: u32, length: u32, key: i
         let mut count = 0;
         for request in 0..rate {
             let now = Duration::from_secs(u64::from(second)) + Duration::from_secs(1) * request / rate;
-            count += u32::from(served(model.arrive(now, load, "b", &key(request), Work::Small)));
+            count += u32::from(served(model.arrive(now, load, "b", &key(request), ModelWork::Small)));
         }
         each_second.push(count);
     }
@@ -40,7 +40,7 @@ fn a_part_copy_takes_the_line_that_the_sources_give() {
         let times: Vec<f64> = (0..2_000)
             .map(|i| {
                 let now = Duration::from_millis(i * 10);
-                seconds(model.arrive(now, Load::Write, "b", "k", Work::PartCopy { bytes }))
+                seconds(model.arrive(now, Load::Write, "b", "k", ModelWork::PartCopy { bytes }))
             })
             .collect();
 
@@ -59,7 +59,7 @@ fn the_slow_tail_is_as_long_as_told() {
 
     let slow = (0..5_000_u64)
         .filter(|i| {
-            let verdict = model.arrive(Duration::from_millis(*i), Load::Read, "b", "k", Work::Small);
+            let verdict = model.arrive(Duration::from_millis(*i), Load::Read, "b", "k", ModelWork::Small);
             seconds(verdict) > 0.9
         })
         .count();
@@ -71,8 +71,8 @@ fn the_slow_tail_is_as_long_as_told() {
 fn a_download_begins_before_it_ends() {
     let mut model = Model::new(ModelOptions::default(), seed());
 
-    let Verdict::Serve { after, first_byte } =
-        model.arrive(Duration::ZERO, Load::Read, "b", "k", Work::Get { bytes: 81 * MIB })
+    let ModelVerdict::Serve { after, first_byte } =
+        model.arrive(Duration::ZERO, Load::Read, "b", "k", ModelWork::Get { bytes: 81 * MIB })
     else {
         panic!("refused")
     };
@@ -90,7 +90,7 @@ fn reads_and_writes_have_limits_of_their_own() {
 
         assert!((limit..=limit + limit / 2).contains(&served_in[0]), "the burst: {served_in:?}");
         assert!(served_in[1..].iter().all(|count| count.abs_diff(limit) <= 1), "{served_in:?}");
-        assert!(served(model.arrive(Duration::from_secs(4), other, "b", "k", Work::Small)));
+        assert!(served(model.arrive(Duration::from_secs(4), other, "b", "k", ModelWork::Small)));
     }
 }
 
@@ -153,8 +153,8 @@ fn buckets_and_given_partitions_are_apart() {
 
     let now = Duration::from_secs(2);
     for _ in 0..1_000 {
-        assert!(served(model.arrive(now, Load::Write, "b", "m", Work::Small)));
-        assert!(served(model.arrive(now, Load::Write, "other", "a", Work::Small)));
+        assert!(served(model.arrive(now, Load::Write, "b", "m", ModelWork::Small)));
+        assert!(served(model.arrive(now, Load::Write, "other", "a", ModelWork::Small)));
     }
 }
 
@@ -163,7 +163,7 @@ fn the_same_seed_and_arrivals_give_the_same_verdicts() {
     let run = |seed| {
         let mut model = Model::new(ModelOptions::default(), seed);
         (0..20_000_u64)
-            .map(|i| model.arrive(Duration::from_micros(i * 100), Load::Write, "b", "k", Work::Copy { bytes: i }))
+            .map(|i| model.arrive(Duration::from_micros(i * 100), Load::Write, "b", "k", ModelWork::Copy { bytes: i }))
             .collect::<Vec<_>>()
     };
 

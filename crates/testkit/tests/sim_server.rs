@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use seqferry_testkit::data::seed;
 use seqferry_testkit::signed::{Credentials, Reply, request};
 use seqferry_testkit::sim::Simulator;
-use seqferry_testkit::sim::faults::{Fault, Rule};
+use seqferry_testkit::sim::faults::{Fault, FaultRule};
 use seqferry_testkit::sim::model::{ModelOptions, Timing};
 use seqferry_testkit::sim::scenario::{Bytes, Scenario, parse_bucket};
 
@@ -177,7 +177,7 @@ fn a_client_that_leaves_does_not_stop_its_write() {
 #[test]
 fn faults_of_chance_strike_as_often_as_told() {
     let simulator = start(&["src=keys=k/{i:04};count=1000;size=1"]);
-    let rule = |fault| Rule {
+    let rule = |fault| FaultRule {
         fault,
         operation: Some("HeadObject".to_owned()),
         bucket: None,
@@ -193,7 +193,7 @@ fn faults_of_chance_strike_as_often_as_told() {
 
     assert!((140..260).contains(&failed), "{failed}");
     assert_eq!(simulator.stats().faults, failed as u64);
-    simulator.set_faults(vec![Rule { times: Some(3), probability: 1.0, ..rule(Fault::SlowDown) }]);
+    simulator.set_faults(vec![FaultRule { times: Some(3), probability: 1.0, ..rule(Fault::SlowDown) }]);
     let failed = (0..10).filter(|_| send(&simulator, "HEAD", "/src/k/0000", &[], b"").status == 503).count();
     assert_eq!(failed, 3);
 }
@@ -201,7 +201,7 @@ fn faults_of_chance_strike_as_often_as_told() {
 #[test]
 fn an_error_in_200_stands_behind_white_space() {
     let simulator = start(&["src=keys=k;size=1", "dst"]);
-    simulator.set_faults(vec![Rule {
+    simulator.set_faults(vec![FaultRule {
         fault: Fault::ErrorIn200,
         operation: Some("CopyObject".to_owned()),
         bucket: None,

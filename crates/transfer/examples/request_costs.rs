@@ -1,9 +1,9 @@
 //! Cost of one copy request in this process, layer by layer: CPU time and memory.
 //!
-//! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N]
-//! [--seconds S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started
-//! anew for each round in turn. It works against one simulator that answers at once (or after `--seconds`, for the
-//! memory of requests in flight). Layers:
+//! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N] [--seconds
+//! S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started again for
+//! each round in turn. It works against one simulator that answers immediately (or after `--seconds`, for the memory of
+//! requests in flight). Layers:
 //!
 //! - `sdk`: the AWS SDK's call, with the settings that the store has;
 //! - `store`: [`S3Store`], one request;
@@ -28,7 +28,7 @@ use seqferry_store::{
     CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range, S3Store, UploadRef,
 };
 use seqferry_store_testing::connect;
-use seqferry_transfer::{Item, Job, JobEvent, JobSpec, Policy, Scheduler};
+use seqferry_transfer::{Job, JobEvent, JobItem, JobSpec, Policy, Scheduler};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -214,21 +214,21 @@ async fn by_request(url: &str, operation: &str, layer: &str, options: &Options) 
 }
 
 /// The first `count` objects of a bucket as items of a job.
-async fn items(store: &S3Store, bucket: &str, count: usize) -> Vec<Item> {
+async fn items(store: &S3Store, bucket: &str, count: usize) -> Vec<JobItem> {
     let mut items = Vec::with_capacity(count);
     let mut request = ListRequest { bucket: bucket.to_owned(), ..ListRequest::default() };
     while items.len() < count {
         let page = store.list(&request).await.expect("a page");
         for object in page.objects.into_iter().take(count - items.len()) {
             let target_key = format!("job/{}", object.key);
-            items.push(Item {
+            items.push(JobItem {
                 id: items.len() as u64,
                 source_key: object.key,
                 target_key,
                 size: object.size,
                 etag: object.etag,
                 target_absent: true,
-                ..Item::default()
+                ..JobItem::default()
             });
         }
         let Some(token) = page.continuation else { break };
@@ -248,7 +248,7 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
     let (scheduler, connection) = (Scheduler::new(Budget::new(limits)), Endpoint::new(store as Arc<dyn ObjectStore>));
     let policy = Policy { source_bucket: operation, target_bucket: "dst".to_owned(), ..Policy::default() };
     let before = cpu_seconds();
-    // As the control plane does: batches of a thousand, several at once.
+    // As the control plane does: batches of a thousand, several concurrently.
     let mut batches: Vec<_> = Vec::new();
     let mut items = items.into_iter().peekable();
     while items.peek().is_some() {

@@ -1,8 +1,8 @@
 //! Digests of the contents of objects as they are now, for a caller that knows the expected values.
 //!
-//! Many objects are read at a time, and some ranges of each side by side. Ranges are hashed in order while later ones
+//! Many objects are read at a time, and some ranges of each concurrently. Ranges are hashed in order while later ones
 //! are read, so that one path serves every kind of digest. Where ranges are ignored, an object is read as one stream.
-//! Objects are pinned; an object that was replaced since it was looked at is read as it is now.
+//! Objects are pinned; an object that was replaced since it was checked is read as it is now.
 //!
 //! Memory: each range is reserved before it is requested, ranges of one object in their order. The range that is hashed
 //! next therefore never waits for memory that later ranges of its object hold.
@@ -26,12 +26,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::LONGEST_WAIT;
 use crate::progress::ObjectTracker;
 use crate::recorded_digest::RecordedDigest;
-use crate::verification::{Cut, SegmentedDigest};
+use crate::verification::{SegmentLengths, SegmentedDigest};
 
 /// Bytes of one ranged read: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
 /// Ranges of one object that are under way or wait to be hashed.
-const SIDE_BY_SIDE: usize = 4;
+const PARALLEL_RANGES: usize = 4;
 /// Objects that are read at a time. The budget decides how many requests and bytes are under way.
 pub(crate) const AT_ONCE: usize = 32;
 /// Bytes of a stream that are hashed at a time: about 2 ms of a thread of the engine.
@@ -42,7 +42,7 @@ const PAGE: usize = 1000;
 /// An object, and the digest to compute over it.
 #[derive(Debug, Clone)]
 pub struct DigestRequest {
-    /// The object as it was when it was looked at.
+    /// The object as it was when it was checked.
     pub object: PinnedObject,
     /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
@@ -61,11 +61,14 @@ impl DigestRequest {
         if self.part_sizes.is_empty() {
             return vec![SegmentedDigest::of(self.algorithm, None)];
         }
-        self.part_sizes.iter().map(|size| SegmentedDigest::of(self.algorithm, Some(Cut::Even(size.get())))).collect()
+        self.part_sizes
+            .iter()
+            .map(|size| SegmentedDigest::of(self.algorithm, Some(SegmentLengths::Even(size.get()))))
+            .collect()
     }
 }
 
-/// The digests of one object as headers have them, one for each part size that was asked for.
+/// The digests of one object as headers have them, one for each part size that was requested.
 pub type ObjectDigest = Result<Vec<String>, StoreError>;
 
 /// Digests that are being computed. Dropped, it is cancelled.
@@ -204,7 +207,7 @@ impl DigestTask {
                     Ok::<_, RequestError>((read.bytes, memory))
                 }
             })
-            .buffered(SIDE_BY_SIDE);
+            .buffered(PARALLEL_RANGES);
         let mut pieces = pin!(pieces);
         let mut digests = self.begin();
         while let Some(piece) = pieces.next().await {

@@ -16,7 +16,7 @@ use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::upload::abort_once;
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{
-    ClientPool, EndpointSpec, KeyLookup, LookupOutcome, RequestError, RetryContext, RetryPolicy, RetryingClient,
+    ClientPool, EndpointSpec, KeyLookup, LookupResult, RequestError, RetryContext, RetryPolicy, RetryingClient,
     RuntimeProbe,
 };
 use seqferry_store::prelude::*;
@@ -28,10 +28,10 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::content_digest::{ContentDigests, DigestRequest};
 use crate::job::{Job, JobSpec};
-use crate::object::{Item, Policy};
+use crate::location_job::LocationOptions;
+use crate::object::{JobItem, Policy};
 use crate::pack::PackOptions;
 use crate::pipe::{InputOptions, InputTarget, OutputSource, Pipe, store_input, write_output};
-use crate::place_job::PlaceOptions;
 use crate::remove::remove;
 use crate::restore::restore;
 use crate::schedule::Scheduler;
@@ -55,7 +55,7 @@ pub struct Engine {
 
 /// The place that a job acts on which copies nothing.
 #[derive(Debug)]
-pub struct JobPlace<'a> {
+pub struct JobLocation<'a> {
     /// Its service, or the disk.
     pub endpoint: &'a EndpointSpec,
     /// Bucket of the objects.
@@ -68,9 +68,9 @@ pub struct JobPlace<'a> {
     pub only_clean: bool,
 }
 
-impl<'a> JobPlace<'a> {
+impl<'a> JobLocation<'a> {
     /// A job at this place. See [`JobRequest::epoch`].
-    pub fn request(self, items: Vec<Item>, epoch: Option<u64>) -> JobRequest<'a> {
+    pub fn request(self, items: Vec<JobItem>, epoch: Option<u64>) -> JobRequest<'a> {
         let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
         let policy = Policy {
             transfer,
@@ -95,7 +95,7 @@ pub struct JobRequest<'a> {
     /// Rules that apply to all items.
     pub policy: Policy,
     /// Its objects.
-    pub items: Vec<Item>,
+    pub items: Vec<JobItem>,
     /// Epoch of the lease: the job writes only within it. None: it may write at any time.
     pub epoch: Option<u64>,
 }
@@ -126,7 +126,7 @@ impl Engine {
     /// # Errors
     /// When its threads cannot be started.
     pub fn new(limits: BudgetLimits, threads: Option<usize>) -> io::Result<Self> {
-        keep_pages_small();
+        disable_huge_pages();
         let mut builder = Builder::new_multi_thread();
         builder.enable_all().thread_name("seqferry-engine").worker_threads(threads.unwrap_or(THREADS).max(1));
         let threads = builder.build()?;
@@ -163,7 +163,8 @@ impl Engine {
         })
     }
 
-    /// Looks up each of these keys as [`Self::look_up`] does, with an outcome for each; with the patience of a transfer.
+    /// Looks up each of these keys as [`Self::look_up`] does, with an outcome for each; with the patience of a
+    /// transfer.
     ///
     /// # Errors
     /// A failure with which no key can fare better.
@@ -172,15 +173,15 @@ impl Engine {
         endpoint: &EndpointSpec,
         bucket: &str,
         keys: Vec<String>,
-    ) -> Result<Vec<LookupOutcome>, RequestError> {
+    ) -> Result<Vec<LookupResult>, RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::default()).await;
             client.look_up_each(bucket, keys).await
         })
     }
 
-    /// Removes these keys, those with an `ETag` only while they have it; returns those that hold something else by now.
-    /// With an epoch only within that epoch of the lease: else removals fail at once.
+    /// Removes these keys, those with an `ETag` only while they have it; returns those that hold something else
+    /// meanwhile. With an epoch only within that epoch of the lease: else removals fail immediately.
     ///
     /// # Errors
     /// The first failure; removals under way come to their end.
@@ -248,7 +249,7 @@ impl Engine {
     }
 
     /// Begins to remove. See [`Job::start_remove`].
-    pub fn start_remove(&self, request: JobRequest<'_>, options: PlaceOptions) -> Job {
+    pub fn start_remove(&self, request: JobRequest<'_>, options: LocationOptions) -> Job {
         Job::start_remove(&self.runtime, &self.scheduler, self.job_spec(request), options)
     }
 
@@ -426,7 +427,7 @@ impl Listing {
 /// Disables huge pages for this process. Thousands of requests in flight hold some kilobytes each, scattered over the
 /// memory. In pages of 2 MiB the freed ones leave holes that stay resident (364 instead of 285 MiB with 3,000 small
 /// copies in flight).
-fn keep_pages_small() {
+fn disable_huge_pages() {
     // Where it cannot be said, more memory is used and nothing else changes.
     #[cfg(target_os = "linux")]
     let _best_effort = rustix::thread::disable_transparent_huge_pages(true);

@@ -1,8 +1,9 @@
-//! Contradicted evidence: a difference, unless it is known for another reason that the `ETag` says nothing of the bytes.
+//! A contradicted `ETag` or checksum: a difference, unless it is known for another reason that the `ETag` says nothing
+//! of the bytes.
 //!
-//! An `ETag` in the form of an MD5 that is not the MD5 of the bytes is evidence that the bytes are wrong. Reading them
-//! again settles nothing: what spoils bytes on the way may spoil them each time. The evidence is set aside only for a
-//! reason that does not rest on the bytes in question:
+//! An `ETag` in the form of an MD5 that is not the MD5 of the bytes indicates that the bytes are wrong. Reading them
+//! again settles nothing: what spoils bytes on the way may spoil them each time. The contradiction is dismissed only
+//! for a reason that does not rest on the bytes in question:
 //!
 //! 1. the service names an encryption that makes the `ETag` opaque (the caller has asked), or the bucket is a directory
 //!    bucket, whose `ETag`s are random;
@@ -11,7 +12,7 @@
 //! 3. a probe shows that the service's `ETag`s are no digests. A probe passes no bytes that could be spoiled: it looks
 //!    for the `ETag` of an empty object, sends an empty part, or has the service copy one byte twice.
 //!
-//! A probe that fails, or finds nothing to look at, leaves the evidence standing.
+//! A probe that fails, or finds nothing to look at, leaves the contradiction standing.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ pub(crate) enum ObjectOrigin<'a> {
     Copied(&'a PinnedObject),
 }
 
-/// An object whose evidence is contradicted.
+/// An object whose `ETag` or checksum contradicts the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StatedEtag<'a> {
     /// Client of its service.
@@ -83,19 +84,19 @@ impl Probe {
     }
 }
 
-/// Decides on a contradiction between the bytes and the evidence of `stated`: it becomes a difference, or stays a doubt
-/// where the evidence of one of them says nothing of the bytes. Other verdicts are returned as they are.
+/// Decides on a contradiction between the bytes and the `ETag` or checksum of `stated`: it becomes a difference, or
+/// stays a doubt where the `ETag` of one of them says nothing of the bytes. Other verdicts are returned as they are.
 ///
 /// # Errors
 /// When the client was cancelled.
-pub(crate) async fn judge(
+pub(crate) async fn resolve_contradiction(
     verdict: Verdict,
     stated: &[StatedEtag<'_>],
     retry_context: &RetryContext,
 ) -> Result<Verdict, RequestError> {
     let Verdict::Doubtful(how) = verdict else { return Ok(verdict) };
     for one in stated {
-        // Rare: boxed, so that each object under way does not reserve room for it.
+        // Rare: boxed, so that each object under way does not reserve space for it.
         if Box::pin(one.says_nothing(retry_context)).await? {
             return Ok(Verdict::Doubtful(how));
         }
@@ -199,7 +200,7 @@ impl StatedEtag<'_> {
         Ok(Probe::Nothing)
     }
 
-    /// Sends an empty part into an upload that is aborted at once.
+    /// Sends an empty part into an upload that is aborted immediately.
     async fn send_empty_part(&self, retry_context: &RetryContext) -> Result<Probe, RequestError> {
         let Some(upload_id) = self.begin_scratch(retry_context).await? else { return Ok(Probe::Nothing) };
         let upload = UploadRef::new(self.object.bucket, self.object.key, &upload_id);

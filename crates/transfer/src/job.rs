@@ -1,4 +1,4 @@
-//! Jobs: many objects at once, with commands from and results to the control plane.
+//! Jobs: many objects concurrently, with commands from and results to the control plane.
 //!
 //! A job runs on the engine's runtime and talks through a queue of [`JobEvent`]s, drained in bulk by [`Job::wait`] from
 //! any thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts
@@ -23,20 +23,20 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use crate::LONGEST_WAIT;
 use crate::clock::now;
-use crate::history::History;
-use crate::object::{DataPath, Item, Object, Policy};
-use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
+use crate::history::VersionHistory;
+use crate::object::{DataPath, JobItem, Object, Policy};
+use crate::object_outcome::{CopyMethod, ObjectFailure, ObjectOutcome, ObjectState, VerificationLevel};
 use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, ObjectTurn, Scheduler};
 
 /// Objects of one job under way at a time: two thirds of the bound for a process, so that a job whose service has
-/// stopped answering leaves room for others.
-const OBJECTS_OF_A_JOB: usize = 1024;
+/// stopped answering leaves space for others.
+const MAX_JOB_OBJECTS: usize = 1024;
 /// Objects among them that wait for their first request: enough that the budget always has one to start. An object that
 /// only waits costs memory, so there are no more.
-const QUEUED: usize = 128;
+const MAX_QUEUED: usize = 128;
 /// Number of queued events that wakes the control plane.
-const BULK: usize = 500;
+const EVENT_BATCH: usize = 500;
 
 /// Event that a job reports to its caller.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub enum JobEvent {
         upload: RecordedUpload,
     },
     /// An object has ended.
-    Ended(Box<Outcome>),
+    Ended(Box<ObjectOutcome>),
 }
 
 /// Failure that stopped a job as a whole.
@@ -73,7 +73,7 @@ pub struct Job {
 /// State shared by the work of a job and its caller.
 #[derive(Debug)]
 pub(crate) struct JobState {
-    events: Mutex<Queue>,
+    events: Mutex<EventQueue>,
     came: Condvar,
     acknowledged: Mutex<HashMap<u64, Arc<Notify>>>,
     pub(crate) slots: JobSlots,
@@ -89,9 +89,9 @@ pub(crate) struct JobState {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct EventQueue {
     events: VecDeque<JobEvent>,
-    /// A waiting acknowledgement is worth waking the control plane for at once.
+    /// A waiting acknowledgement is worth waking the control plane for immediately.
     urgent: bool,
     ended: bool,
 }
@@ -134,11 +134,11 @@ impl JobState {
         self.came.notify_all();
     }
 
-    pub(crate) fn tell(&self, event: JobEvent) {
+    pub(crate) fn report(&self, event: JobEvent) {
         let mut queue = lock(&self.events);
         queue.urgent |= matches!(event, JobEvent::RecordUpload { .. });
         queue.events.push_back(event);
-        if queue.urgent || queue.events.len() >= BULK {
+        if queue.urgent || queue.events.len() >= EVENT_BATCH {
             self.came.notify_all();
         }
     }
@@ -149,7 +149,7 @@ impl JobState {
     fn make_sure(&self, events: &mut [JobEvent]) {
         let Some(late_sync) = &self.late_sync else { return };
         let written = events.iter_mut().filter_map(|event| match event {
-            JobEvent::Ended(outcome) if outcome.state == State::Done => Some(outcome),
+            JobEvent::Ended(outcome) if outcome.state == ObjectState::Done => Some(outcome),
             _ => None,
         });
         let mut written = written.peekable();
@@ -158,7 +158,7 @@ impl JobState {
         }
         if let Err(error) = late_sync.sync() {
             for outcome in written {
-                outcome.state = State::Failed;
+                outcome.state = ObjectState::Failed;
                 outcome.failure = Some(error.clone().into());
             }
         }
@@ -176,7 +176,7 @@ impl UploadJournal for ItemJournal<'_> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         let recorded = Arc::new(Notify::new());
         lock(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
-        self.state.tell(JobEvent::RecordUpload { id: self.id, upload: upload.clone() });
+        self.state.report(JobEvent::RecordUpload { id: self.id, upload: upload.clone() });
         tokio::select! {
             biased;
             () = self.state.cancel.cancelled() => Err(RequestError::Cancelled),
@@ -197,7 +197,7 @@ pub struct JobSpec {
     /// Retry policy of the job's requests.
     pub retry: RetryPolicy,
     /// Its objects.
-    pub items: Vec<Item>,
+    pub items: Vec<JobItem>,
     /// Lease of the job: it writes only while it holds the lease, and waits while it does not.
     pub lease: Option<Arc<LeaseHolder>>,
 }
@@ -209,7 +209,7 @@ pub(crate) struct PreparedJob {
     pub(crate) source: RetryingClient,
     pub(crate) target: RetryingClient,
     pub(crate) policy: Policy,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<JobItem>,
     /// Tracing span that the work runs in.
     pub(crate) span: Span,
 }
@@ -259,7 +259,7 @@ impl Job {
     /// Start copying.
     pub fn start(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec) -> Self {
         let PreparedJob { shared, source, target, policy, items, span } = spec.prepare(scheduler);
-        let run = Arc::new(Run { scheduler: Arc::clone(scheduler), policy, source, target });
+        let run = Arc::new(JobRun { scheduler: Arc::clone(scheduler), policy, source, target });
         runtime.spawn(run_all(Arc::clone(&shared), run, items).instrument(span));
         Self::of(shared)
     }
@@ -269,8 +269,8 @@ impl Job {
         Self { shared }
     }
 
-    /// Events in bulk: at once when an acknowledgement is waited for, else when there are many, the job has ended, or
-    /// `timeout` is over. A minute is the longest wait.
+    /// Events in bulk: immediately when an acknowledgement is waited for, else when there are many, the job has ended,
+    /// or `timeout` is over. A minute is the longest wait.
     ///
     /// An object is handed out as done only once it is on the disk.
     pub fn wait(&self, timeout: Duration) -> Vec<JobEvent> {
@@ -282,7 +282,7 @@ impl Job {
     fn next_events(&self, timeout: Duration) -> Vec<JobEvent> {
         let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
         let mut queue = lock(&self.shared.events);
-        while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
+        while !(queue.urgent || queue.events.len() >= EVENT_BATCH || queue.ended) {
             let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 break;
             };
@@ -355,30 +355,30 @@ impl Drop for Job {
     }
 }
 
-struct Run {
+struct JobRun {
     scheduler: Arc<Scheduler>,
     policy: Policy,
     source: RetryingClient,
     target: RetryingClient,
 }
 
-async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
-    let gate = Gate {
-        room: Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(OBJECTS_OF_A_JOB))),
-        queue: Arc::new(Semaphore::new(QUEUED)),
+async fn run_all(shared: Arc<JobState>, run: Arc<JobRun>, items: Vec<JobItem>) {
+    let slots = ObjectSlots {
+        room: Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(MAX_JOB_OBJECTS))),
+        queue: Arc::new(Semaphore::new(MAX_QUEUED)),
     };
     let mut tasks = tokio::task::JoinSet::new();
-    let histories: Box<dyn Iterator<Item = History> + Send> = if run.policy.in_order {
-        Box::new(History::of_each(items).into_iter())
+    let histories: Box<dyn Iterator<Item = VersionHistory> + Send> = if run.policy.in_order {
+        Box::new(VersionHistory::of_each(items).into_iter())
     } else {
-        Box::new(items.into_iter().map(History::of_one))
+        Box::new(items.into_iter().map(VersionHistory::of_one))
     };
     for history in histories {
-        let Some(start) = gate.pass(&shared, &run).await else { break };
+        let Some(start) = slots.acquire(&shared, &run).await else { break };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
-        let (shared, run, gate) = (Arc::clone(&shared), Arc::clone(&run), gate.clone());
-        tasks.spawn(run_history(shared, run, gate, history, start).in_current_span());
+        let (shared, run, slots) = (Arc::clone(&shared), Arc::clone(&run), slots.clone());
+        tasks.spawn(run_history(shared, run, slots, history, start).in_current_span());
     }
     while tasks.join_next().await.is_some() {}
     shared.end();
@@ -386,14 +386,14 @@ async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
 
 /// Bounds of the objects of a job that are under way.
 #[derive(Clone)]
-struct Gate {
+struct ObjectSlots {
     room: Arc<Semaphore>,
     queue: Arc<Semaphore>,
 }
 
-impl Gate {
+impl ObjectSlots {
     /// Wait until one more object may begin.
-    async fn pass(&self, shared: &JobState, run: &Run) -> Option<(RetryContext, ObjectTurn)> {
+    async fn acquire(&self, shared: &JobState, run: &JobRun) -> Option<(RetryContext, ObjectTurn)> {
         let under_way = Arc::clone(&self.room).acquire_owned().await.ok()?;
         let queued = Arc::clone(&self.queue).acquire_owned().await.ok()?;
         // A stopped job only tidies up, and does not wait for other jobs' objects.
@@ -411,38 +411,38 @@ impl Gate {
 /// Copy the versions of an object, each after the one before it.
 async fn run_history(
     shared: Arc<JobState>,
-    run: Arc<Run>,
-    gate: Gate,
-    mut history: History,
+    run: Arc<JobRun>,
+    slots: ObjectSlots,
+    mut history: VersionHistory,
     start: (RetryContext, ObjectTurn),
 ) {
     let mut start = Some(start);
     while let Some(item) = history.next() {
         let Some((retry_context, turn)) = (match start.take() {
             Some(start) => Some(start),
-            None => gate.pass(&shared, &run).await,
+            None => slots.acquire(&shared, &run).await,
         }) else {
             return;
         };
         let span = object_span(&item);
         let outcome = run_one(&shared, &run, item, retry_context, turn).instrument(span).await;
         let Some(outcome) = outcome else { continue };
-        let given_up = history.see(&outcome);
-        shared.tell(JobEvent::Ended(Box::new(outcome)));
+        let given_up = history.note_outcome(&outcome);
+        shared.report(JobEvent::Ended(Box::new(outcome)));
         for outcome in given_up {
             shared.counters.count(outcome.state, outcome.size);
-            shared.tell(JobEvent::Ended(Box::new(outcome)));
+            shared.report(JobEvent::Ended(Box::new(outcome)));
         }
     }
 }
 
-fn object_span(item: &Item) -> Span {
+fn object_span(item: &JobItem) -> Span {
     let (key, size) = (item.source_key.as_str(), item.size);
     debug_span!("object", id = item.id, key, size, state = Empty, method = Empty, attempts = Empty, code = Empty)
 }
 
 /// Note in the span of the object how it has ended.
-fn trace_outcome(outcome: &Outcome) {
+fn trace_outcome(outcome: &ObjectOutcome) {
     let span = Span::current();
     span.record("state", outcome.state.word()).record("method", outcome.method.word());
     span.record("attempts", outcome.attempts);
@@ -454,11 +454,11 @@ fn trace_outcome(outcome: &Outcome) {
 /// Returns the outcome of the object, to be reported; None when it was stopped before its end.
 async fn run_one(
     shared: &JobState,
-    run: &Run,
-    item: Item,
+    run: &JobRun,
+    item: JobItem,
     retry_context: RetryContext,
     turn: ObjectTurn,
-) -> Option<Outcome> {
+) -> Option<ObjectOutcome> {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     if let Some(found) = item.written.as_ref().filter(|_| !shared.cancel.is_cancelled() && !run.policy.only_clean) {
@@ -492,12 +492,12 @@ async fn run_one(
                 shared.counters.end(&active, None);
                 return None;
             }
-            Some(Outcome {
+            Some(ObjectOutcome {
                 id: object.item.id,
                 size: object.item.size,
                 source_etag: object.item.etag.clone(),
-                state: State::Cancelled,
-                method: Method::None,
+                state: ObjectState::Cancelled,
+                method: CopyMethod::None,
                 started_at,
                 ended_at: now(),
                 attempts: 1,

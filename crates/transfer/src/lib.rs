@@ -1,10 +1,10 @@
 //! The data plane of Seqferry: list, plan parts, copy, verify, report.
 //!
 //! A [`Job`] copies many objects within one service. Each object takes the same steps ([`object`]): look at the target,
-//! choose the method and the verification, copy (at once, or in parts that survive a crash), verify, report one
-//! [`Outcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that waits
-//! for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are handed to
-//! the caller as an [`JobEvent`] before they matter.
+//! choose the method and the verification, copy (in one request, or in parts that survive a crash), verify, report one
+//! [`ObjectOutcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that
+//! waits for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are
+//! handed to the caller as an [`JobEvent`] before they matter.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ mod etags;
 mod history;
 pub mod job;
 pub mod limits;
+mod location_job;
 pub mod object;
-pub mod outcome;
+pub mod object_outcome;
 pub mod pack;
 pub mod pipe;
-mod place_job;
 pub mod plan;
 pub mod progress;
+mod recheck;
 mod recorded_digest;
 pub mod remove;
 mod restore;
 pub mod schedule;
-mod second_look;
 mod stated_digest;
 pub mod unpack;
 pub mod verification;
@@ -37,16 +37,16 @@ mod verify_job;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
-pub use engine::{Engine, EngineStats, JobPlace, JobRequest, Listing};
+pub use engine::{Engine, EngineStats, JobLocation, JobRequest, Listing};
 pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
+pub use location_job::LocationOptions;
 pub use object::{
-    DataPath, EncryptionRule, FoundCopy, IfExists, Item, LockRule, Policy, Properties, PropertyConflict,
+    DataPath, EncryptionRule, FoundCopy, IfExists, JobItem, LockRule, Policy, Properties, PropertyConflict,
     VerificationRule,
 };
-pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
+pub use object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectOutcome, ObjectState, VerificationLevel};
 pub use pack::PackOptions;
-pub use place_job::PlaceOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
 pub use recorded_digest::{RecordedContent, RecordedDigest};

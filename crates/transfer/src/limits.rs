@@ -16,17 +16,17 @@ pub struct CopyLimits {
     /// Largest object copied by one `CopyObject`: below, parts bring little, and a second request costs more than it
     /// saves.
     pub copy_threshold: u64,
-    /// Largest source with no digest but a plain MD5 `ETag` that is copied at once, since only then the `ETag` of the
-    /// copy can be compared. One copy runs at 57-90 MiB/s, so 1 GiB takes some 15 s.
+    /// Largest source with no digest but a plain MD5 `ETag` that is copied in one request, since only then the `ETag`
+    /// of the copy can be compared. One copy runs at 57-90 MiB/s, so 1 GiB takes some 15 s.
     pub etag_copy: u64,
     /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are
     /// limited per second and prefix, so that big parts are both faster and cheaper.
     pub part_size: u64,
-    /// Largest object that is streamed at once: below 16 MiB the requests around an upload in parts cost more than
-    /// parts side by side save.
+    /// Largest object that is streamed in one request: below 16 MiB the requests around an upload in parts cost more
+    /// than parts concurrently save.
     pub stream_threshold: u64,
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
-    /// reads of 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its
+    /// reads of 8-16 MB, each concurrently with others, and a part is held in memory from its first byte read to its
     /// last one written.
     pub stream_part: u64,
     /// Largest part size that a growing stream reaches, except for objects that would need too many parts.

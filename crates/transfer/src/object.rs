@@ -4,8 +4,8 @@
 //!    is proven equal is not copied again.
 //! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no look at
 //!    its source: one request copies it, pinned, and the reply proves it.
-//! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): at once, in parts in [`parts`], or through this
-//!    process in [`stream`]. The copy of a source that changes meanwhile starts over once, from its new state.
+//! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): in one request, in parts in [`parts`], or through
+//!    this process in [`stream`]. The copy of a source that changes meanwhile starts over once, from its new state.
 //! 4. **Verify** ([`verify`]). Proven different means failed, and the target is removed: it must not look whole.
 //! 5. **Look again** ([`rest`]) at a file that was changed a moment before it was opened.
 //!
@@ -19,7 +19,7 @@ mod md5;
 mod parts;
 mod policy;
 mod properties;
-mod rest;
+mod recheck;
 mod source;
 mod stream;
 mod target;
@@ -32,12 +32,12 @@ use seqferry_client::{RequestError, RetryContext, RetryingClient, UploadJournal,
 use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
 use crate::clock::now;
-use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
+use crate::object_outcome::{CopyMethod, ObjectFailure, ObjectOutcome, ObjectState, VerificationLevel};
 use crate::progress::ObjectTracker;
+use crate::recheck::FileOpening;
 use crate::schedule::{JobSlots, ObjectTurn};
-use crate::second_look::Opening;
 use crate::verification::{self, Route};
-pub use policy::{FoundCopy, IfExists, Item, Policy, VerificationRule};
+pub use policy::{FoundCopy, IfExists, JobItem, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
 pub use stream::DataPath;
@@ -53,7 +53,7 @@ pub(crate) enum AttemptError {
     UselessPartChecksums,
     /// The target's service cannot copy from the source, and this process can read it.
     StreamInstead,
-    /// Ranges are answered with something else, which is known by now. The upload is in order.
+    /// Ranges are answered with something else, which is known meanwhile. The upload is in order.
     RangesIgnored,
     /// The source comes in no form as it is stored: worth a look whether the service decompresses it.
     Transformed(ObjectFailure),
@@ -87,7 +87,7 @@ impl From<RequestError> for AttemptError {
     }
 }
 
-/// Reason why an object is not tried again after its source was looked at again.
+/// Reason why an object is not tried again after its source was checked again.
 enum RecheckError {
     Cancelled,
     Failed(ObjectFailure),
@@ -95,15 +95,15 @@ enum RecheckError {
 
 /// A finished copy before it is reported.
 pub(crate) struct CopyResult {
-    state: State,
-    method: Method,
+    state: ObjectState,
+    method: CopyMethod,
     target: WrittenObject,
     verified: VerificationLevel,
 }
 
 impl CopyResult {
     /// Result for an object that is at the target already.
-    fn found(state: State, method: Method, target: &ObjectMeta, verified: VerificationLevel) -> Self {
+    fn found(state: ObjectState, method: CopyMethod, target: &ObjectMeta, verified: VerificationLevel) -> Self {
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
         Self { state, method, target: WrittenObject { etag, version_id, checksum, encryption }, verified }
     }
@@ -112,7 +112,7 @@ impl CopyResult {
 /// Known state of the target before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetState {
-    /// The target was not looked at.
+    /// The target was not checked.
     Unknown,
     /// No object is at the target.
     Nothing,
@@ -127,10 +127,10 @@ pub(crate) struct Object<'a, J> {
     pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
     pub(crate) slots: &'a JobSlots,
-    /// The right to be under way, given up while nothing but time is waited for.
+    /// The right to be under way, released while nothing but time is waited for.
     pub(crate) turn: ObjectTurn,
     pub(crate) active: Arc<ObjectTracker>,
-    pub(crate) item: Item,
+    pub(crate) item: JobItem,
     pub(crate) retry_context: Arc<RetryContext>,
     pub(crate) not_carried: Vec<String>,
     /// The first try at it has failed.
@@ -149,7 +149,7 @@ pub(crate) struct Object<'a, J> {
     /// Copies of a file that were made.
     pub(crate) copies: u32,
     /// Start of the present attempt: its file is opened later.
-    pub(crate) opening: Opening,
+    pub(crate) opening: FileOpening,
     /// Modification time of the file when its copy was verified, in seconds since the epoch.
     pub(crate) modified: Option<f64>,
     /// Known encryption and Object Lock of both sides.
@@ -166,7 +166,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         (source, target): (&'a RetryingClient, &'a RetryingClient),
         (journal, slots, turn): (&'a J, &'a JobSlots, ObjectTurn),
         active: Arc<ObjectTracker>,
-        mut item: Item,
+        mut item: JobItem,
         retry_context: RetryContext,
     ) -> Self {
         let retry_context = Arc::new(retry_context);
@@ -191,7 +191,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             unreadable_target: false,
             streams_unseen: false,
             copies: 0,
-            opening: Opening::now(policy.settle),
+            opening: FileOpening::now(policy.settle),
             modified: None,
             protection: Protection::default(),
             stored_size: None,
@@ -199,7 +199,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
     }
 
     /// Copy the object. None: the job was stopped before the end; an open upload stays open, and recorded.
-    pub(crate) async fn run(&mut self) -> Option<Outcome> {
+    pub(crate) async fn run(&mut self) -> Option<ObjectOutcome> {
         let started_at = now();
         let mut attempts = 1;
         let end = loop {
@@ -239,8 +239,8 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 Err(AttemptError::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
                     self.upload.abort(false).await;
                     break Ok(CopyResult::found(
-                        State::Skipped,
-                        Method::None,
+                        ObjectState::Skipped,
+                        CopyMethod::None,
                         &ObjectMeta::default(),
                         VerificationLevel::No,
                     ));
@@ -251,7 +251,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                     | AttemptError::ExistsUnseen(failure)
                     | AttemptError::Transformed(failure),
                 ) => {
-                    // A failure that stops the whole job is reported at once, so that no other object runs into it
+                    // A failure that stops the whole job is reported immediately, so that no other object runs into it
                     // meanwhile.
                     if failure.scope != Scope::Job {
                         self.upload.abort(false).await;
@@ -265,15 +265,15 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             Ok(copy) => (copy, None),
             Err(failure) => {
                 let copy = CopyResult {
-                    state: State::Failed,
-                    method: Method::None,
+                    state: ObjectState::Failed,
+                    method: CopyMethod::None,
                     target: WrittenObject::default(),
                     verified: VerificationLevel::No,
                 };
                 (copy, Some(failure))
             }
         };
-        Some(Outcome {
+        Some(ObjectOutcome {
             id: self.item.id,
             size: self.item.size,
             source_etag: self.item.etag.clone(),
@@ -341,7 +341,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Size | IfExists::Overwrite)
             && self.target.capabilities().conditions
         {
-            // The run that began the upload has looked at the target; what it saw is not on record.
+            // The run that began the upload has checked the target; what it saw is not on record.
             match self.look_back().await {
                 Ok(TargetAfterWrite::Found(target)) => self.there = TargetState::Object(target.etag),
                 Ok(TargetAfterWrite::Gone) => self.there = TargetState::Nothing,

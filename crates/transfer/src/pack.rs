@@ -2,7 +2,7 @@
 //!
 //! 1. **Plan** ([`plan`]) from names, sizes and pins alone: the place of every byte, and the parts of the upload. An
 //!    archive that the service cannot take is refused here, before a byte is sent.
-//! 2. **Send** ([`parts`]) all parts in any order, side by side within the budget. Big members are copied inside the
+//! 2. **Send** ([`parts`]) all parts in any order, concurrently within the budget. Big members are copied inside the
 //!    storage where it can; headers and small members pass through this process. Every read and copy is pinned.
 //! 3. **Complete and verify** ([`complete`]), then write the sidecar index ([`sidecar`]), last: its presence means that
 //!    the archive is complete.
@@ -14,21 +14,21 @@
 //!   are never taken for those of this one.
 //! - An archive holds all of its members or is not made.
 //! - A member that changes meanwhile is named, and the archive starts over once, from the new state of the members.
-//! - Files that were changed a moment before they were read are looked at again before Complete ([`rest`]).
+//! - Files that were changed a moment before they were read are checked again before Complete ([`rest`]).
 
 mod complete;
 mod copied;
+mod error;
 mod job;
-mod outcome;
+mod member_report;
 mod parts;
 mod plan;
-mod rest;
+mod recent_members;
+mod recheck;
 mod run;
 pub(crate) mod sidecar;
 mod split;
 mod split_members;
-mod trouble;
-mod young;
 
 use std::sync::Arc;
 

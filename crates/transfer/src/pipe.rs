@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::LONGEST_WAIT;
-use crate::outcome::{ObjectFailure, VerificationLevel};
+use crate::object_outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
 pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
 pub use output::OutputSource;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use seqferry_client::RequestMetrics;
 
-use crate::outcome::State;
+use crate::object_outcome::ObjectState;
 
 /// A snapshot.
 #[derive(Debug, Clone, Default)]
@@ -92,23 +92,23 @@ impl Counters {
     }
 
     /// An object has ended (None: it was interrupted and has no outcome).
-    pub fn end(&self, active: &ObjectTracker, state: Option<State>) {
+    pub fn end(&self, active: &ObjectTracker, state: Option<ObjectState>) {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&active.id);
         if let Some(state) = state {
             self.count(state, active.size);
         }
     }
 
-    /// An object of so many bytes has ended that was not begun by itself.
-    pub fn count(&self, state: State, size: u64) {
+    /// An object of this many bytes has ended that was not begun by itself.
+    pub fn count(&self, state: ObjectState, size: u64) {
         match state {
-            State::Done => {
+            ObjectState::Done => {
                 self.done.fetch_add(1, Ordering::Relaxed);
                 self.bytes_ended.fetch_add(size, Ordering::Relaxed);
             }
-            State::Skipped => _ = self.skipped.fetch_add(1, Ordering::Relaxed),
-            State::Failed => _ = self.failed.fetch_add(1, Ordering::Relaxed),
-            State::Cancelled => {}
+            ObjectState::Skipped => _ = self.skipped.fetch_add(1, Ordering::Relaxed),
+            ObjectState::Failed => _ = self.failed.fetch_add(1, Ordering::Relaxed),
+            ObjectState::Cancelled => {}
         }
     }
 

@@ -77,8 +77,8 @@ fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// Part sizes that cut so many bytes into `count` parts: the recorded one, else those that clients use. None where none
-/// does.
+/// Part sizes that cut this many bytes into `count` parts: the recorded one, else those that clients use. None where
+/// none does.
 fn part_sizes(size: u64, count: u64, recorded: Option<u64>) -> Option<Vec<NonZeroU64>> {
     let fits = |part: &NonZeroU64| size.div_ceil(part.get()) == count;
     if count == 1 {

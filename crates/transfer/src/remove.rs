@@ -10,42 +10,42 @@ use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
 use crate::job::{Job, JobSpec};
-use crate::object::Item;
-use crate::outcome::{FailureClass, Method, ObjectFailure};
-use crate::place_job::{PlaceEnd, PlaceJob, PlaceOptions};
+use crate::location_job::{LocationJob, LocationOptions, LocationResult};
+use crate::object::JobItem;
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::schedule::Scheduler;
 
 /// Objects of one call that may wait at a time.
-const AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 /// Objects of one request: S3 takes no more.
-const MANY: usize = 1000;
+const MAX_BATCH: usize = 1000;
 
 impl Job {
-    /// Start removing the items at the target of `spec`: a version of an item for good, an `ETag` only while it is the
-    /// object's. One that is not there counts as removed. Where the service can, they are removed by the thousand.
-    pub fn start_remove(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: PlaceOptions) -> Self {
-        let (place, job, span) = PlaceJob::prepare(scheduler, spec, Method::Remove, options);
-        runtime.spawn(remove_items(place).instrument(span));
+    /// Start removing the items at the target of `spec`: a version of an item permanently, an `ETag` only while it is
+    /// the object's. One that is not there counts as removed. Where the service can, they are removed by the thousand.
+    pub fn start_remove(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: LocationOptions) -> Self {
+        let (location_job, job, span) = LocationJob::prepare(scheduler, spec, CopyMethod::Remove, options);
+        runtime.spawn(remove_items(location_job).instrument(span));
         job
     }
 }
 
-async fn remove_items(mut place: PlaceJob) {
-    let _grace = place.grant_grace();
-    let items = Arc::clone(&place.items);
-    if !place.options.careful && place.client.connection().store.bucket_service().is_some() {
+async fn remove_items(mut job: LocationJob) {
+    let _grace = job.grant_grace();
+    let items = Arc::clone(&job.items);
+    if !job.options.careful && job.client.connection().store.bucket_service().is_some() {
         let plain: Vec<usize> = (0..items.len()).filter(|n| is_plain(&items[*n].source_key)).collect();
-        for chunk in plain.chunks(MANY) {
-            if chunk.len() > 1 && !place.is_stopped() && !place.client.quirks().refuses_delete_many() {
-                remove_many(&mut place, chunk).await;
+        for chunk in plain.chunks(MAX_BATCH) {
+            if chunk.len() > 1 && !job.is_stopped() && !job.client.quirks().refuses_delete_many() {
+                remove_many(&mut job, chunk).await;
             }
         }
     }
-    if !place.is_stopped() {
-        let left = (0..items.len()).filter(|n| !place.has_ended(*n)).collect();
-        place.each(left, AT_ONCE, remove_single).await;
+    if !job.is_stopped() {
+        let left = (0..items.len()).filter(|n| !job.has_ended(*n)).collect();
+        job.each(left, MAX_AT_ONCE, remove_single).await;
     }
-    place.finish();
+    job.finish();
 }
 
 /// True when a key can stand in XML as it is: control characters cannot, and some services cut blanks off.
@@ -53,10 +53,10 @@ fn is_plain(key: &str) -> bool {
     !key.chars().any(|c| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')) && key.trim() == key
 }
 
-/// One request for many. What it does not settle has not ended.
-async fn remove_many(place: &mut PlaceJob, chunk: &[usize]) {
-    let wanted: Vec<Removal> = chunk.iter().map(|n| removal(&place.items[*n])).collect();
-    let (client, bucket) = (place.client.clone(), place.bucket.clone());
+/// One request for many. Objects without a result in the reply stay open.
+async fn remove_many(job: &mut LocationJob, chunk: &[usize]) {
+    let wanted: Vec<Removal> = chunk.iter().map(|n| removal(&job.items[*n])).collect();
+    let (client, bucket) = (job.client.clone(), job.bucket.clone());
     let answer = client
         .call(RequestSpec::write("DeleteObjects", &bucket), &RetryContext::default(), async |store| {
             match store.bucket_service() {
@@ -69,10 +69,10 @@ async fn remove_many(place: &mut PlaceJob, chunk: &[usize]) {
         Ok(answers) => {
             for (n, answer) in chunk.iter().zip(answers) {
                 match answer {
-                    Some(Ok(removed)) => place.end(*n, PlaceEnd::Done(removed.marker)),
-                    Some(Err(error)) if error.class == ErrorClass::NotFound => place.end(*n, PlaceEnd::Done(None)),
+                    Some(Ok(removed)) => job.end(*n, LocationResult::Done(removed.marker)),
+                    Some(Err(error)) if error.class == ErrorClass::NotFound => job.end(*n, LocationResult::Done(None)),
                     Some(Err(error)) if error.class == ErrorClass::Person && error.scope == Scope::Object => {
-                        place.fail(*n, error);
+                        job.fail(*n, error);
                     }
                     // The object is removed by a request of its own.
                     Some(Err(_)) | None => {}
@@ -82,7 +82,7 @@ async fn remove_many(place: &mut PlaceJob, chunk: &[usize]) {
         // Nothing of these objects can be removed, whatever the request.
         Err(RequestError::Failed(error)) if error.scope == Scope::Job => {
             for n in chunk {
-                place.fail(*n, error.clone());
+                job.fail(*n, error.clone());
             }
         }
         Err(RequestError::Failed(error)) => {
@@ -94,12 +94,16 @@ async fn remove_many(place: &mut PlaceJob, chunk: &[usize]) {
     }
 }
 
-fn removal(item: &Item) -> Removal {
+fn removal(item: &JobItem) -> Removal {
     let etag = Some(item.etag.clone()).filter(|etag| !etag.is_empty());
     Removal { key: item.source_key.clone(), version: item.version_id.clone(), etag }
 }
 
-async fn remove_single(client: RetryingClient, bucket: Arc<str>, item: Item) -> Result<PlaceEnd, RequestError> {
+async fn remove_single(
+    client: RetryingClient,
+    bucket: Arc<str>,
+    item: JobItem,
+) -> Result<LocationResult, RequestError> {
     let (requests, bucket) = (&client, &*bucket);
     let (key, etag) = (item.source_key.as_str(), Some(item.etag.as_str()).filter(|etag| !etag.is_empty()));
     // Where a removal can have no condition, the look before is all there is.
@@ -108,7 +112,9 @@ async fn remove_single(client: RetryingClient, bucket: Arc<str>, item: Item) -> 
             Ok(now) if now.etag != etag => return Ok(left(bucket, key)),
             Ok(_) => {}
             Err(RequestError::Failed(error)) if error.is_of_no_object() => return Ok(left(bucket, key)),
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(PlaceEnd::Done(None)),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                return Ok(LocationResult::Done(None));
+            }
             Err(other) => return Err(other),
         }
     }
@@ -122,26 +128,26 @@ async fn remove_single(client: RetryingClient, bucket: Arc<str>, item: Item) -> 
             .map(|()| true),
     };
     match removed {
-        Ok(true) => Ok(PlaceEnd::Done(None)),
+        Ok(true) => Ok(LocationResult::Done(None)),
         Ok(false) => Ok(left(bucket, key)),
-        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(PlaceEnd::Done(None)),
+        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LocationResult::Done(None)),
         Err(other) => Err(other),
     }
 }
 
-/// Something else is there by now, and stays.
-fn left(bucket: &str, key: &str) -> PlaceEnd {
+/// Something else is there meanwhile, and stays.
+fn left(bucket: &str, key: &str) -> LocationResult {
     let message = format!(
         "DeleteObject {}: it was written to after it was listed, and was left. {}",
         Address(bucket, Some(key)),
         Advice::Repeat
     );
-    PlaceEnd::Failed(ObjectFailure::new(FailureClass::SourceChanged, "SourceChanged", "DeleteObject", message))
+    LocationResult::Failed(ObjectFailure::new(FailureClass::SourceChanged, "SourceChanged", "DeleteObject", message))
 }
 
 /// Remove these keys, those with an `ETag` only while they have it. One that is not there counts as removed.
 ///
-/// Returns the keys that hold something else by now, and were left.
+/// Returns the keys that hold something else meanwhile, and were left.
 ///
 /// # Errors
 ///
@@ -164,7 +170,7 @@ pub async fn remove(
             removed.map(|removed| (!removed).then_some(key))
         }
     });
-    let ended: Vec<_> = futures::stream::iter(removals).buffer_unordered(AT_ONCE).collect().await;
+    let ended: Vec<_> = futures::stream::iter(removals).buffer_unordered(MAX_AT_ONCE).collect().await;
     Ok(ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
@@ -182,7 +188,7 @@ async fn remove_one(
     let mut has_condition = !requests.quirks().refuses_delete_matches();
     loop {
         let delete = async |store: Arc<dyn ObjectStore>| {
-            // In each attempt: some services pass over the condition without a word.
+            // In each attempt: some services silently ignore the condition.
             if store.head(object, None).await?.etag != etag {
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! Readable copies of archived objects: asked for once, and looked at until they are there.
+//! Readable copies of archived objects: asked for once, and polled until they are there.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, Scope};
 
-/// Objects that are asked about side by side.
+/// Objects that are asked about concurrently.
 const AT_ONCE: usize = 16;
 
 /// Returns for each key whether it can be read now. Requests a readable copy, for `days` days, of each archived object

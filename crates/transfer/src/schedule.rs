@@ -61,8 +61,8 @@ impl Scheduler {
     }
 }
 
-/// The right of one object to be under way, within its job and within the process. Waits for what takes no resources are
-/// made without it.
+/// The right of one object to be under way, within its job and within the process. Waits for what takes no resources
+/// are made without it.
 #[derive(Debug)]
 pub(crate) struct ObjectTurn {
     room: Arc<Semaphore>,

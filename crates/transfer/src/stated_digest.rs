@@ -1,20 +1,20 @@
 //! The digest that a storage states of a whole object, held against bytes that were read of it in order.
 //!
 //! It verifies what has no checksum of its own: members of an archive, and members that are packed in several parts. A
-//! digest that contradicts the bytes is a difference ([`crate::etags`] names the exceptions). Two reads that agree verify
-//! nothing here, since what spoils bytes on the way may spoil them alike.
+//! digest that contradicts the bytes is a difference ([`crate::etags`] names the exceptions). Two reads that agree
+//! verify nothing here, since what spoils bytes on the way may spoil them alike.
 
 use bytes::Bytes;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ChecksumKind, ObjectMeta, ObjectRef, PinnedObject, Range};
 
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
-use crate::outcome::VerificationLevel;
+use crate::object_outcome::VerificationLevel;
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
-/// Bytes that are read at a time where an object is read once more, with the boundaries of parts that it really has.
+/// Bytes that are read at a time where an object is read again, with the boundaries of parts that it really has.
 const RANGE: u64 = 8 << 20;
 
 /// The digest that the storage states of an object. A disk states none.
@@ -23,13 +23,13 @@ pub(crate) struct StatedDigest {
     client: RetryingClient,
     object: PinnedObject,
     meta: ObjectMeta,
-    effort: Effort,
+    cost: LookupCost,
     expected: Option<ExpectedDigest>,
 }
 
 /// Result of comparing bytes with the digest that is stated of them.
 #[derive(Debug)]
-pub(crate) enum Comparison {
+pub(crate) enum DigestComparison {
     /// The bytes are those that the storage states.
     Equal(VerificationLevel),
     /// The storage states nothing that can be compared.
@@ -40,7 +40,7 @@ pub(crate) enum Comparison {
 
 /// Requests that are made to learn the digest, and to compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effort {
+pub(crate) enum LookupCost {
     /// One at most: perhaps it turns out that not all bytes are read.
     Cheap,
     /// One for each part, and another read of all bytes, where parts have uneven lengths.
@@ -48,26 +48,26 @@ pub(crate) enum Effort {
 }
 
 impl StatedDigest {
-    /// Asks for the digest of `object`, whose facts are `meta`.
+    /// Asks for the digest of `object`, whose attributes are `meta`.
     pub(crate) async fn of(
         client: &RetryingClient,
         object: &PinnedObject,
         meta: &ObjectMeta,
         limits: &CopyLimits,
-        effort: Effort,
+        cost: LookupCost,
     ) -> Result<Self, RequestError> {
         let (client, object, meta) = (client.clone(), object.clone(), meta.clone());
-        let mut stated = Self { client, object, meta, effort, expected: None };
+        let mut stated = Self { client, object, meta, cost, expected: None };
         if stated.client.capabilities().digests {
-            stated.expected = stated.look_up(limits).await?;
+            stated.expected = stated.fetch_expected(limits).await?;
         }
         Ok(stated)
     }
 
-    async fn look_up(&self, limits: &CopyLimits) -> Result<Option<ExpectedDigest>, RequestError> {
+    async fn fetch_expected(&self, limits: &CopyLimits) -> Result<Option<ExpectedDigest>, RequestError> {
         let first_part = self.first_part().await?;
         match ExpectedDigest::of(&self.meta, first_part, limits) {
-            None if first_part.is_some() && self.effort == Effort::Whole => self.exact().await,
+            None if first_part.is_some() && self.cost == LookupCost::Whole => self.exact().await,
             found => Ok(found),
         }
     }
@@ -115,10 +115,10 @@ impl StatedDigest {
     }
 
     /// Compares the bytes that were read with what the storage states of them.
-    pub(crate) async fn compare(&self, read: Option<SegmentedDigest>) -> Result<Comparison, RequestError> {
-        let (Some(expected), Some(read)) = (&self.expected, read) else { return Ok(Comparison::Nothing) };
+    pub(crate) async fn compare(&self, read: Option<SegmentedDigest>) -> Result<DigestComparison, RequestError> {
+        let (Some(expected), Some(read)) = (&self.expected, read) else { return Ok(DigestComparison::Nothing) };
         let mut verdict = self.verdict(expected, read).await?;
-        if matches!(verdict, Verdict::Doubtful(_)) && !expected.is_exact() && self.effort == Effort::Whole {
+        if matches!(verdict, Verdict::Doubtful(_)) && !expected.is_exact() && self.cost == LookupCost::Whole {
             // Nothing is wrong, perhaps, but the boundaries that the first part suggested.
             if let Some(exact) = self.exact().await?.filter(|exact| exact.cut != expected.cut) {
                 let read = self.read_whole(SegmentedDigest::new(&exact)).await?;
@@ -126,15 +126,15 @@ impl StatedDigest {
             }
         }
         Ok(match verdict {
-            Verdict::Proven(level) => Comparison::Equal(level),
-            Verdict::Differs(how) => Comparison::Differs(how),
-            Verdict::Doubtful(_) | Verdict::Unknown => Comparison::Nothing,
+            Verdict::Proven(level) => DigestComparison::Equal(level),
+            Verdict::Differs(how) => DigestComparison::Differs(how),
+            Verdict::Doubtful(_) | Verdict::Unknown => DigestComparison::Nothing,
         })
     }
 
     async fn verdict(&self, expected: &ExpectedDigest, read: SegmentedDigest) -> Result<Verdict, RequestError> {
         let stated = self.stated_etag(expected.is_exact());
-        judge(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
+        resolve_contradiction(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
     }
 
     async fn read_whole(&self, mut digest: SegmentedDigest) -> Result<SegmentedDigest, RequestError> {
@@ -154,8 +154,8 @@ pub(crate) fn first(chunk: &Bytes, len: u64) -> Bytes {
     chunk.slice(..usize::try_from(len).unwrap_or(usize::MAX).min(chunk.len()))
 }
 
-/// Adds bytes to a digest: milliseconds of work, too long to keep others from a thread of the engine. None: no digest is
-/// computed.
+/// Adds bytes to a digest: milliseconds of work, too long to keep others from a thread of the engine. None: no digest
+/// is computed.
 pub(crate) async fn hash(digest: Option<SegmentedDigest>, bytes: Bytes) -> Option<SegmentedDigest> {
     let mut digest = digest?;
     let hashing = tokio::task::spawn_blocking(move || {

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `place` | [`MemberPlace`]: where a member lies in its archive, as one text that a control plane records |
+//! | `location` | [`MemberLocation`]: where a member lies in its archive, as one text that a control plane records |
 //! | `scan` | [`ArchiveScan`]: the members of an archive by its index or its headers, each accepted or refused |
 //! | `bytes` | reading the archive: windows that neighbours share, long ranges, plain bytes of a compressed tar |
 //! | `retained` | what a scan has read, kept for the members that come next |
@@ -18,8 +18,8 @@
 
 mod bytes;
 mod check;
+mod member_location;
 mod members;
-mod place;
 mod plain;
 mod retained;
 mod scan;
@@ -27,8 +27,8 @@ mod target;
 mod zip;
 
 pub use check::{ArchiveCheck, CheckReport};
+pub use member_location::{Format, LocationKind, MemberLocation};
 pub use members::MemberStore;
-pub use place::{Format, MemberPlace, PlaceKind};
 pub use retained::WindowPool;
 pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions, index_archive};
 pub use target::RangeTarget;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use seqferry_client::Endpoint;
 
-use crate::object::{Item, Policy, VerificationRule};
+use crate::object::{JobItem, Policy, VerificationRule};
 
 /// The archive that the items of a job are members of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct ArchiveRef {
 /// that write, a streamed member one, and neighbours share one read.
 const STREAMED: u64 = 8 << 20;
 
-/// Largest member of a compressed tar that is unpacked side by side with others, `SHORT_AT_ONCE` at a time. The last
+/// Largest member of a compressed tar that is unpacked concurrently with others, `SHORT_AT_ONCE` at a time. The last
 /// bytes of the decoder are kept for members that come a little late.
 const SHORT: u64 = 1 << 20;
 const SHORT_AT_ONCE: usize = 8;
@@ -66,16 +66,16 @@ pub(crate) fn endpoints(
     pool: &Arc<WindowPool>,
     (source, target): (Endpoint, Endpoint),
     policy: &mut Policy,
-    items: &mut [Item],
+    items: &mut [JobItem],
 ) -> (Endpoint, Endpoint) {
     policy.part_options.copy_threshold = Some(policy.part_options.copy_threshold.unwrap_or(STREAMED));
     let threshold = policy.part_options.copy_threshold.unwrap_or(STREAMED);
-    items.sort_by_key(|item| place_of(item).map_or(0, |place| place.header));
-    let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
+    items.sort_by_key(|item| location_of(item).map_or(0, |location| location.header));
+    let format = items.iter().find_map(location_of).map_or(Format::Plain, |location| location.format);
     for item in items.iter_mut() {
-        let place = place_of(item);
-        let whole = place.is_some_and(|place| place.kind == PlaceKind::File);
-        let sum = place.is_some_and(|place| place.crc32c.is_some());
+        let location = location_of(item);
+        let whole = location.is_some_and(|location| location.kind == LocationKind::File);
+        let sum = location.is_some_and(|location| location.crc32c.is_some());
         // A copy that nothing proves is good enough for `auto` only.
         item.streamed = !whole
             || format != Format::Plain
@@ -99,6 +99,6 @@ pub(crate) fn endpoints(
     (members, target)
 }
 
-fn place_of(item: &Item) -> Option<MemberPlace> {
-    item.version_id.as_deref().and_then(MemberPlace::parse)
+fn location_of(item: &JobItem) -> Option<MemberLocation> {
+    item.version_id.as_deref().and_then(MemberLocation::parse)
 }

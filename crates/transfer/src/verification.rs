@@ -1,17 +1,17 @@
 //! Verification of a copy: the choice of the strongest proof, and what two sides prove about each other.
 //!
 //! Proofs, the best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies
-//! with the same part boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs another
-//! read of the bytes.
+//! with the same part boundaries; equal plain `ETag`s of copies made in one request; equal sizes. No choice here costs
+//! another read of the bytes.
 
 use seqferry_store::checksum::hex;
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, Encryption, ObjectMeta, WrittenObject,
 };
 
-pub use self::expected::{Cut, ExpectedDigest, SegmentedDigest, format_digest, join_digests, joined_etag};
+pub use self::expected::{ExpectedDigest, SegmentLengths, SegmentedDigest, format_digest, join_digests, joined_etag};
 use crate::limits::CopyLimits;
-use crate::outcome::VerificationLevel;
+use crate::object_outcome::VerificationLevel;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};
 
 mod expected;
@@ -44,7 +44,7 @@ pub struct PartsRoute {
 pub struct PartOptions {
     /// Part size. None: chosen for the strongest verification.
     pub part_size: Option<u64>,
-    /// Size up to which an object is copied at once; None for the default.
+    /// Size up to which an object is copied in one request; None for the default.
     pub copy_threshold: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub fn choose(
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: Some(whole), same_boundaries: false }));
     }
     if let Some(part_size) = boundaries {
-        // The source's own algorithm can be compared; without one the upload needs some checksum all the same.
+        // The source's own algorithm can be compared; without one the upload still needs a checksum.
         let checksum = Some(match source.checksum.as_ref() {
             Some(sum) if sum.kind == ChecksumKind::Composite => (sum.algorithm, ChecksumKind::Composite),
             _ => (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject),
@@ -134,7 +134,7 @@ pub fn choose(
 /// Route of an object that is streamed in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamRoute {
-    /// The upload. What its full-object checksum must be is known when all was read.
+    /// The upload. Its full-object checksum is known when all bytes were read.
     pub parts: PartsRoute,
     /// Digest that the bytes must have; None when the source states none.
     pub reference: Option<ExpectedDigest>,
@@ -144,9 +144,9 @@ impl StreamRoute {
     /// Returns the reference, if its value can be joined from digests of parts in any order.
     pub fn by_parts(&self) -> Option<&ExpectedDigest> {
         self.reference.as_ref().filter(|reference| match (&reference.cut, reference.algorithm) {
-            (Some(Cut::Even(cut)), _) => *cut == self.parts.plan.part_size,
+            (Some(SegmentLengths::Even(cut)), _) => *cut == self.parts.plan.part_size,
             (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
-            (Some(Cut::Stated(_)), _) | (None, DigestAlgorithm::Md5) => false,
+            (Some(SegmentLengths::Stated(_)), _) | (None, DigestAlgorithm::Md5) => false,
         })
     }
 
@@ -156,7 +156,7 @@ impl StreamRoute {
     }
 }
 
-/// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
+/// Up to which size an object is streamed in one request, when `memory` bytes of buffers are there for all.
 pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &CopyLimits, memory: u64) -> bool {
     let threshold = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
     size <= threshold.min(limits.maximum_copy).min(memory / 4)
@@ -182,7 +182,7 @@ pub fn choose_stream(
     let boundaries = reference
         .as_ref()
         .and_then(|reference| match reference.cut {
-            Some(Cut::Even(cut)) => Some((cut, reference.algorithm)),
+            Some(SegmentLengths::Even(cut)) => Some((cut, reference.algorithm)),
             _ => None,
         })
         .filter(|(cut, _)| *cut <= limits.stream_boundaries.min(memory / 4) && part_options.part_size.is_none());
@@ -226,9 +226,9 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
     }
 }
 
-/// Known facts about one side of a copy.
+/// Known attributes of one side of a copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct CopySide<'a> {
     /// Size in bytes; None until it is known.
     pub size: Option<u64>,
     /// `ETag` without quotes.
@@ -239,7 +239,7 @@ pub struct Side<'a> {
     pub checksum: Option<&'a Checksum>,
 }
 
-impl<'a> From<&'a ObjectMeta> for Side<'a> {
+impl<'a> From<&'a ObjectMeta> for CopySide<'a> {
     fn from(meta: &'a ObjectMeta) -> Self {
         Self {
             size: Some(meta.size),
@@ -250,7 +250,7 @@ impl<'a> From<&'a ObjectMeta> for Side<'a> {
     }
 }
 
-impl<'a> From<&'a WrittenObject> for Side<'a> {
+impl<'a> From<&'a WrittenObject> for CopySide<'a> {
     fn from(written: &'a WrittenObject) -> Self {
         Self {
             size: None,
@@ -279,15 +279,15 @@ pub enum Verdict {
     Proven(VerificationLevel),
     /// The sides differ; the text names both values.
     Differs(String),
-    /// The evidence contradicts the bytes: a difference, unless the `ETag` is no digest or the parts have other
-    /// boundaries ([`crate::etags`] decides which). The text names both values.
+    /// The `ETag` or checksum contradicts the bytes: a difference, unless the `ETag` is no digest or the parts have
+    /// other boundaries ([`crate::etags`] decides which). The text names both values.
     Doubtful(String),
     /// No values can be compared, except perhaps the sizes.
     Unknown,
 }
 
-/// Compare two sides. `same_boundaries`: both were made of the same parts (or both at once).
-pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Verdict {
+/// Compare two sides. `same_boundaries`: both were made of the same parts (or both in one request).
+pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool) -> Verdict {
     if let (Some(a), Some(b)) = (source.size, target.size)
         && a != b
     {
@@ -334,7 +334,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
 
 /// Verification by listings that two objects are equal; None when listings do not suffice.
 pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<VerificationLevel> {
-    let side = |(size, etag)| Side { size: Some(size), etag, opaque_etag: false, checksum: None };
+    let side = |(size, etag)| CopySide { size: Some(size), etag, opaque_etag: false, checksum: None };
     match compare(side(source), side(target), false) {
         Verdict::Proven(verified) => Some(verified),
         _ => None,

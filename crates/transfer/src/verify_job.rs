@@ -19,15 +19,15 @@ use tracing::Instrument as _;
 use crate::clock::now;
 use crate::content_digest::{self, DigestRequest, DigestTask};
 use crate::job::{Job, JobSpec, JobState};
-use crate::object::Item;
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::place_job::{PlaceJob, PlaceOptions};
+use crate::location_job::{LocationJob, LocationOptions};
+use crate::object::JobItem;
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::progress::ObjectTracker;
 use crate::recorded_digest::{RecordedContent, RecordedDigest};
 use crate::schedule::Scheduler;
 
 /// Objects of one job that are looked up or read at a time.
-const AT_ONCE: usize = 256;
+const MAX_AT_ONCE: usize = 256;
 /// Operation of a look-up.
 const LOOK_UP: &str = "HeadObject";
 /// Operation of a read.
@@ -47,52 +47,53 @@ pub struct VerifyOptions {
 }
 
 impl Job {
-    /// Start comparing the items at the target of `spec` with their records ([`Item::recorded`]).
+    /// Start comparing the items at the target of `spec` with their records ([`JobItem::recorded`]).
     pub fn start_verify(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: VerifyOptions) -> Self {
-        let (place, job, span) = PlaceJob::prepare(scheduler, spec, Method::Head, PlaceOptions::default());
-        runtime.spawn(verify_items(place, options).instrument(span));
+        let (location_job, job, span) =
+            LocationJob::prepare(scheduler, spec, CopyMethod::Head, LocationOptions::default());
+        runtime.spawn(verify_items(location_job, options).instrument(span));
         job
     }
 }
 
-async fn verify_items(mut place: PlaceJob, options: VerifyOptions) {
-    let comparison = Arc::new(Comparison {
+async fn verify_items(mut job: LocationJob, options: VerifyOptions) {
+    let comparison = Arc::new(RecordComparison {
         options,
-        opaque_etags: place.client.capabilities().opaque_etags,
+        opaque_etags: job.client.capabilities().opaque_etags,
         reads: Semaphore::new(content_digest::AT_ONCE),
-        shared: Arc::clone(&place.shared),
+        shared: Arc::clone(&job.shared),
     });
-    while !place.is_stopped() {
-        let left: Vec<usize> = (0..place.items.len()).filter(|n| !place.has_ended(*n)).collect();
+    while !job.is_stopped() {
+        let left: Vec<usize> = (0..job.items.len()).filter(|n| !job.has_ended(*n)).collect();
         if left.is_empty() {
             break;
         }
         let mut unanswered = Vec::new();
         let compare = |client, bucket, item| Arc::clone(&comparison).compare(client, bucket, item);
-        let settle = |place: &mut PlaceJob, n, end| settle(place, n, end, &mut unanswered);
-        place.each_settled(left, AT_ONCE, compare, settle).await;
-        if !unanswered.is_empty() && is_reached(&place).await {
-            report_all(&mut place, &mut unanswered);
+        let report_reachable = |job: &mut LocationJob, n, end| report_reachable(job, n, end, &mut unanswered);
+        job.each_settled(left, MAX_AT_ONCE, compare, report_reachable).await;
+        if !unanswered.is_empty() && is_reached(&job).await {
+            report_all(&mut job, &mut unanswered);
         }
     }
-    place.finish();
+    job.finish();
 }
 
-/// Result of a look at an object.
-enum Finding {
-    /// It is as recorded, and has so many bytes.
+/// Result of a check at an object.
+enum RecordCheck {
+    /// It is as recorded, and has this many bytes.
     Same(u64, VerificationLevel),
-    /// It is not, or cannot be looked at.
+    /// It is not, or cannot be checked.
     Different(ObjectFailure),
     /// It was not looked up for a reason that may pass.
     Unanswered(ObjectFailure),
-    /// No other object can be looked at either.
+    /// No other object can be checked either.
     Fatal(StoreError),
 }
 
-/// The end of a look at an object.
+/// The end of a check at an object.
 struct ComparedObject {
-    finding: Finding,
+    result: RecordCheck,
     /// Seconds since the epoch.
     started_at: f64,
     /// Progress of an object that was read.
@@ -100,79 +101,79 @@ struct ComparedObject {
 }
 
 /// Report what was found. An answer proves that the storage is reached: objects without an answer fail.
-fn settle(
-    place: &mut PlaceJob,
+fn report_reachable(
+    job: &mut LocationJob,
     n: usize,
     compared: ComparedObject,
     unanswered: &mut Vec<(usize, ComparedObject)>,
 ) -> ControlFlow<()> {
-    match compared.finding {
+    match compared.result {
         // The object has no outcome: the failure is not its own.
-        Finding::Fatal(error) => {
+        RecordCheck::Fatal(error) => {
             if let Some(active) = compared.active {
-                place.shared.counters.end(&active, None);
+                job.shared.counters.end(&active, None);
             }
-            place.shared.fail(Some(error.into()));
+            job.shared.fail(Some(error.into()));
         }
-        Finding::Unanswered(_) => {
+        RecordCheck::Unanswered(_) => {
             unanswered.push((n, compared));
-            if unanswered.len() == AT_ONCE {
+            if unanswered.len() == MAX_AT_ONCE {
                 return ControlFlow::Break(());
             }
         }
-        Finding::Same(..) | Finding::Different(_) => {
-            report_all(place, unanswered);
-            report(place, n, compared);
+        RecordCheck::Same(..) | RecordCheck::Different(_) => {
+            report_all(job, unanswered);
+            report(job, n, compared);
         }
     }
     ControlFlow::Continue(())
 }
 
-fn report_all(place: &mut PlaceJob, compared: &mut Vec<(usize, ComparedObject)>) {
+fn report_all(job: &mut LocationJob, compared: &mut Vec<(usize, ComparedObject)>) {
     for (n, compared) in compared.drain(..) {
-        report(place, n, compared);
+        report(job, n, compared);
     }
 }
 
 /// Report the end of an object, beside what it was compared with.
-fn report(place: &mut PlaceJob, n: usize, compared: ComparedObject) {
-    let items = Arc::clone(&place.items);
+fn report(job: &mut LocationJob, n: usize, compared: ComparedObject) {
+    let items = Arc::clone(&job.items);
     let item = &items[n];
-    let mut outcome = place.outcome(item, State::Done);
+    let mut outcome = job.outcome(item, ObjectState::Done);
     let recorded = item.recorded.as_deref().cloned().unwrap_or_default();
     outcome.started_at = compared.started_at;
     outcome.target_etag = recorded.target_etag;
     outcome.checksum = recorded.checksum;
-    let is_read = match compared.finding {
-        Finding::Same(size, level) => {
+    let is_read = match compared.result {
+        RecordCheck::Same(size, level) => {
             outcome.size = size;
             outcome.verified = level;
             level == VerificationLevel::Content
         }
-        Finding::Different(failure) | Finding::Unanswered(failure) => {
+        RecordCheck::Different(failure) | RecordCheck::Unanswered(failure) => {
             let is_read = failure.operation == READ;
-            outcome.state = State::Failed;
+            outcome.state = ObjectState::Failed;
             outcome.failure = Some(failure);
             is_read
         }
-        Finding::Fatal(_) => return,
+        RecordCheck::Fatal(_) => return,
     };
-    outcome.method = if is_read { Method::Read } else { Method::Head };
+    outcome.method = if is_read { CopyMethod::Read } else { CopyMethod::Head };
     match compared.active {
-        Some(active) => place.shared.counters.end(&active, Some(outcome.state)),
-        None => place.shared.counters.count(outcome.state, outcome.size),
+        Some(active) => job.shared.counters.end(&active, Some(outcome.state)),
+        None => job.shared.counters.count(outcome.state, outcome.size),
     }
-    place.tell(n, outcome);
+    job.report(n, outcome);
 }
 
 /// True when the place can be used. Else the job ends: what it has not reported has no outcome.
-async fn is_reached(place: &PlaceJob) -> bool {
-    let stop = &place.shared.cancel;
-    match place.client.uncancelled().until(stop.clone()).check_bucket(&place.bucket).await {
+async fn is_reached(job: &LocationJob) -> bool {
+    let stop = &job.shared.cancel;
+    match job.client.uncancelled().until(stop.clone()).check_bucket(&job.bucket).await {
         Ok(()) => true,
         Err(RequestError::Failed(error)) if error.class == ErrorClass::Person && error.is_denied() => true,
         Err(RequestError::Failed(error)) if error.scope == Scope::Job => {
-            place.shared.fail(Some(error.into()));
+            job.shared.fail(Some(error.into()));
             false
         }
         Err(_) => {
@@ -183,7 +184,7 @@ async fn is_reached(place: &PlaceJob) -> bool {
 }
 
 /// The comparison of objects of one place with their records.
-struct Comparison {
+struct RecordComparison {
     options: VerifyOptions,
     /// `ETag`s of the place have no meaning outside it, as those of files: they are not compared.
     opaque_etags: bool,
@@ -192,12 +193,12 @@ struct Comparison {
     shared: Arc<JobState>,
 }
 
-impl Comparison {
+impl RecordComparison {
     async fn compare(
         self: Arc<Self>,
         client: RetryingClient,
         bucket: Arc<str>,
-        item: Item,
+        item: JobItem,
     ) -> Result<ComparedObject, RequestError> {
         let started_at = now();
         let recorded = item.recorded.as_deref().cloned().unwrap_or_default();
@@ -214,21 +215,21 @@ impl Comparison {
         let found = match client.look_up_one(&bucket, &item.source_key).await {
             Ok(KeyLookup::Object(found)) => found,
             Ok(KeyLookup::NoObject(error)) => {
-                let finding = record.differs(&record.known(), &error.message, CHANGED, LOOK_UP);
-                return Ok(ComparedObject { finding, started_at, active: None });
+                let result = record.differs(&record.known(), &error.message, CHANGED, LOOK_UP);
+                return Ok(ComparedObject { result, started_at, active: None });
             }
             Ok(KeyLookup::Absent) => {
-                let finding = record.differs(&record.known(), "nothing", MISSING, LOOK_UP);
-                return Ok(ComparedObject { finding, started_at, active: None });
+                let result = record.differs(&record.known(), "nothing", MISSING, LOOK_UP);
+                return Ok(ComparedObject { result, started_at, active: None });
             }
             Err(RequestError::Failed(error)) => {
-                return Ok(ComparedObject { finding: record.not_looked_up(error), started_at, active: None });
+                return Ok(ComparedObject { result: record.not_looked_up(error), started_at, active: None });
             }
             Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
         };
-        let compared = ComparedObject { finding: record.compare(&found), started_at, active: None };
+        let compared = ComparedObject { result: record.compare(&found), started_at, active: None };
         match record.digest(found.size) {
-            Some(digest) if self.options.content && matches!(compared.finding, Finding::Same(..)) => {
+            Some(digest) if self.options.content && matches!(compared.result, RecordCheck::Same(..)) => {
                 self.read(client, &item, &record, &found, &digest, compared).await
             }
             _ => Ok(compared),
@@ -239,7 +240,7 @@ impl Comparison {
     async fn read(
         &self,
         client: RetryingClient,
-        item: &Item,
+        item: &JobItem,
         record: &ObjectRecord<'_>,
         found: &ObjectMeta,
         digest: &RecordedDigest,
@@ -250,16 +251,16 @@ impl Comparison {
         let object = PinnedObject::listed(ObjectRef::new(record.bucket, record.key), &found.etag, found.size);
         let request = DigestRequest::of(object, digest);
         let task = DigestTask { client: client.within(record.key), request, active: Some(Arc::clone(&active)) };
-        let finding = match task.start().await {
+        let result = match task.start().await {
             Ok(values) => record.compare_content(found.size, digest, &values),
-            Err(RequestError::Failed(error)) if error.scope == Scope::Job => Finding::Fatal(error),
-            Err(RequestError::Failed(error)) => Finding::Different(record.unreadable(error)),
+            Err(RequestError::Failed(error)) if error.scope == Scope::Job => RecordCheck::Fatal(error),
+            Err(RequestError::Failed(error)) => RecordCheck::Different(record.unreadable(error)),
             Err(RequestError::Cancelled) => {
                 self.shared.counters.end(&active, None);
                 return Err(RequestError::Cancelled);
             }
         };
-        Ok(ComparedObject { finding, active: Some(active), ..compared })
+        Ok(ComparedObject { result, active: Some(active), ..compared })
     }
 }
 
@@ -279,19 +280,19 @@ struct ObjectRecord<'a> {
 }
 
 impl ObjectRecord<'_> {
-    fn compare(&self, found: &ObjectMeta) -> Finding {
+    fn compare(&self, found: &ObjectMeta) -> RecordCheck {
         let etag = self.etag.filter(|_| !found.etag.is_empty());
         if self.size.is_some_and(|size| size != found.size) || etag.is_some_and(|etag| etag != found.etag) {
             let now = describe(Some(found.size), etag.map(|_| found.etag.as_str()));
             return self.differs(&self.known(), &now, CHANGED, LOOK_UP);
         }
-        Finding::Same(found.size, if etag.is_some() { VerificationLevel::Etag } else { VerificationLevel::Size })
+        RecordCheck::Same(found.size, if etag.is_some() { VerificationLevel::Etag } else { VerificationLevel::Size })
     }
 
     /// Compare the digests of the bytes, one for each part size of `digest`.
-    fn compare_content(&self, size: u64, digest: &RecordedDigest, values: &[String]) -> Finding {
+    fn compare_content(&self, size: u64, digest: &RecordedDigest, values: &[String]) -> RecordCheck {
         if values.contains(&digest.value) {
-            return Finding::Same(size, VerificationLevel::Content);
+            return RecordCheck::Same(size, VerificationLevel::Content);
         }
         let was = format!("{}, {} {}", self.known(), digest.name, digest.value);
         let now = format!("{} {}", digest.name, values.first().map_or("", String::as_str));
@@ -313,14 +314,14 @@ impl ObjectRecord<'_> {
         describe(self.size, self.etag)
     }
 
-    fn differs(&self, recorded: &str, found: &str, code: &str, operation: &'static str) -> Finding {
+    fn differs(&self, recorded: &str, found: &str, code: &str, operation: &'static str) -> RecordCheck {
         let message = self.message(recorded, found);
-        Finding::Different(ObjectFailure::new(FailureClass::Mismatch, code, operation, message))
+        RecordCheck::Different(ObjectFailure::new(FailureClass::Mismatch, code, operation, message))
     }
 
-    fn not_looked_up(&self, error: StoreError) -> Finding {
+    fn not_looked_up(&self, error: StoreError) -> RecordCheck {
         if error.scope == Scope::Job {
-            return Finding::Fatal(error);
+            return RecordCheck::Fatal(error);
         }
         let may_pass = matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle);
         let mut failure = self.unreadable(error);
@@ -328,7 +329,7 @@ impl ObjectRecord<'_> {
             // An answer to HEAD has no body, and so no better code.
             "AccessDenied".clone_into(&mut failure.code);
         }
-        if may_pass { Finding::Unanswered(failure) } else { Finding::Different(failure) }
+        if may_pass { RecordCheck::Unanswered(failure) } else { RecordCheck::Different(failure) }
     }
 
     fn unreadable(&self, error: StoreError) -> ObjectFailure {
@@ -336,7 +337,7 @@ impl ObjectRecord<'_> {
         ObjectFailure { message: self.message(&self.known(), &failure.message), ..failure }
     }
 
-    /// The text that doors take apart again (`parse` in `python/seqferry/spec/verification.py`).
+    /// The text that interfaces take apart again (`parse` in `python/seqferry/spec/verification.py`).
     fn message(&self, recorded: &str, found: &str) -> String {
         format!("{}: was {recorded}; now: {found}", Address(self.bucket, Some(self.key)))
     }

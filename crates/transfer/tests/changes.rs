@@ -9,7 +9,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
-use seqferry_transfer::{IfExists, Item, Method, Policy, State, VerificationLevel, VerificationRule};
+use seqferry_transfer::{CopyMethod, IfExists, JobItem, ObjectState, Policy, VerificationLevel, VerificationRule};
 
 /// A hook that overwrites the source past the faults, once.
 fn overwrite(fixture: &TransferFixture, key: &'static str, body: Vec<u8>) -> Fault {
@@ -32,7 +32,7 @@ async fn a_source_overwritten_meanwhile_is_started_over_and_versions_are_never_m
 
         let outcomes = fixture.run(policy(), items).await;
 
-        assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
+        assert!(outcomes.values().all(|o| o.state == ObjectState::Done), "{operation}: {outcomes:?}");
         let copied = fixture.read(TARGET, &format!("copy/{key}")).await.unwrap();
         assert_eq!(copied, newer, "{operation}");
         assert_eq!(outcomes.values().map(|o| o.attempts).max(), Some(2));
@@ -98,9 +98,9 @@ async fn a_target_that_vanishes_is_written_again() {
         ..policy()
     };
 
-    let outcomes = fixture.run(multi, vec![Item { target_absent: true, ..item }]).await;
+    let outcomes = fixture.run(multi, vec![JobItem { target_absent: true, ..item }]).await;
 
-    assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{outcomes:?}");
+    assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (ObjectState::Done, 2), "{outcomes:?}");
     assert_eq!(fixture.read(TARGET, "copy/k").await.unwrap(), b"content");
 }
 
@@ -129,7 +129,11 @@ async fn a_target_that_somebody_else_replaces_is_neither_judged_nor_removed() {
         let outcome = &outcomes[&1];
         assert_eq!(outcome.attempts, 2);
         if times == 1 {
-            assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Content), "{outcome:?}");
+            assert_eq!(
+                (outcome.state, outcome.verified),
+                (ObjectState::Done, VerificationLevel::Content),
+                "{outcome:?}"
+            );
             assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
         } else {
             assert_eq!(outcome.failure.as_ref().unwrap().code, "TargetChanged", "{outcome:?}");
@@ -164,9 +168,9 @@ async fn a_copy_of_a_source_that_changed_before_it_was_proven_is_not_left_for_wh
 
         let copied = fixture.read(TARGET, "copy/large").await;
         if gone {
-            assert_eq!((outcomes[&1].state, copied), (State::Failed, None), "{outcomes:?}");
+            assert_eq!((outcomes[&1].state, copied), (ObjectState::Failed, None), "{outcomes:?}");
         } else {
-            assert_eq!((outcomes[&1].state, copied), (State::Done, Some(newer)), "{if_exists:?}: {outcomes:?}");
+            assert_eq!((outcomes[&1].state, copied), (ObjectState::Done, Some(newer)), "{if_exists:?}: {outcomes:?}");
         }
     }
 }
@@ -182,17 +186,17 @@ async fn a_source_that_changed_is_reported_as_it_was_copied() {
     let outcomes = fixture.run(policy(), items).await;
 
     let outcome = outcomes.values().find(|o| o.attempts == 2).unwrap();
-    assert_eq!((outcome.state, outcome.size, &outcome.source_etag), (State::Done, 20, &now.etag));
+    assert_eq!((outcome.state, outcome.size, &outcome.source_etag), (ObjectState::Done, 20, &now.etag));
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(newer));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_run_after_another_finds_identical_is_done_where_nothing_was_before() {
     for (resumed, target_was_empty, expected) in [
-        (false, false, State::Skipped),
-        (false, true, State::Skipped),
-        (true, false, State::Skipped),
-        (true, true, State::Done),
+        (false, false, ObjectState::Skipped),
+        (false, true, ObjectState::Skipped),
+        (true, false, ObjectState::Skipped),
+        (true, true, ObjectState::Done),
     ] {
         let fixture = TransferFixture::new();
         let items = pair(&fixture).await;
@@ -201,17 +205,17 @@ async fn what_a_run_after_another_finds_identical_is_done_where_nothing_was_befo
         let outcomes = fixture.run(Policy { resumed, target_was_empty, ..policy() }, items).await;
 
         assert!(outcomes.values().all(|o| o.state == expected), "{resumed} {target_was_empty}: {outcomes:?}");
-        assert!(outcomes.values().all(|o| o.method == Method::None), "{outcomes:?}");
+        assert!(outcomes.values().all(|o| o.method == CopyMethod::None), "{outcomes:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_restart_targets_from_before_the_transfer_are_no_work_of_ours() {
     for (if_exists, since, expected) in [
-        (IfExists::Overwrite, f64::MAX, State::Done),
-        (IfExists::Overwrite, 0.0, State::Skipped),
-        (IfExists::Fail, f64::MAX, State::Failed),
-        (IfExists::Fail, 0.0, State::Done),
+        (IfExists::Overwrite, f64::MAX, ObjectState::Done),
+        (IfExists::Overwrite, 0.0, ObjectState::Skipped),
+        (IfExists::Fail, f64::MAX, ObjectState::Failed),
+        (IfExists::Fail, 0.0, ObjectState::Done),
     ] {
         let fixture = TransferFixture::new();
         let items = pair(&fixture).await;
@@ -222,6 +226,6 @@ async fn after_a_restart_targets_from_before_the_transfer_are_no_work_of_ours() 
 
         assert!(outcomes.values().all(|o| o.state == expected), "{if_exists:?} since {since}: {outcomes:?}");
         let again = fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload") - written;
-        assert_eq!(again, if expected == State::Done && if_exists == IfExists::Overwrite { 2 } else { 0 });
+        assert_eq!(again, if expected == ObjectState::Done && if_exists == IfExists::Overwrite { 2 } else { 0 });
     }
 }

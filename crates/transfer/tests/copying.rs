@@ -11,7 +11,7 @@ use seqferry_store_testing::fault::{Fault, Hook, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    FailureClass, IfExists, Item, Method, Policy, Properties, State, VerificationLevel, VerificationRule,
+    CopyMethod, FailureClass, IfExists, JobItem, ObjectState, Policy, Properties, VerificationLevel, VerificationRule,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,8 +28,13 @@ async fn objects_of_all_sizes_arrive_whole_and_proven() {
 
     for item in &items {
         let outcome = &outcomes[&item.id];
-        assert_eq!(outcome.state, State::Done, "{outcome:?}");
-        assert_eq!(outcome.method, if item.size <= 100 { Method::Copy } else { Method::Multipart }, "{}", item.size);
+        assert_eq!(outcome.state, ObjectState::Done, "{outcome:?}");
+        assert_eq!(
+            outcome.method,
+            if item.size <= 100 { CopyMethod::Copy } else { CopyMethod::Multipart },
+            "{}",
+            item.size
+        );
         // The answer to a small object's one request proves it by checksum too, but the listing knew only its ETag.
         let proof = if item.size <= 100 { VerificationLevel::Etag } else { VerificationLevel::Checksum };
         assert_eq!(outcome.verified, proof, "{outcome:?}");
@@ -45,7 +50,7 @@ async fn objects_of_all_sizes_arrive_whole_and_proven() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_object_costs_one_request() {
     let fixture = TransferFixture::new();
-    let item = Item { target_absent: true, ..fixture.object(1, "k", b"small").await };
+    let item = JobItem { target_absent: true, ..fixture.object(1, "k", b"small").await };
 
     fixture.run(policy(), vec![item]).await;
 
@@ -60,14 +65,14 @@ async fn the_encryption_of_a_bucket_is_asked_once_by_objects_side_by_side() {
     let fixture = TransferFixture::new();
     let mut items = Vec::new();
     for id in 0..16 {
-        items.push(Item { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
+        items.push(JobItem { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
     }
     // All copies are made before the first answer.
     fixture.store.rule(Rule::always("GetBucketEncryption", Fault::Delay(Duration::from_millis(200))));
 
     let outcomes = fixture.run(policy(), items).await;
 
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Done));
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done));
     assert_eq!((fixture.store.count("CopyObject"), fixture.store.count("GetBucketEncryption")), (16, 1));
 }
 
@@ -105,7 +110,7 @@ async fn a_checksum_that_was_asked_for_and_is_not_kept_is_named() {
 
         let named: Vec<String> =
             shown.iter().map(|shown| format!("checksum SHA256: the target shows {shown}")).collect();
-        assert_eq!(outcomes[&2].state, State::Done, "{outcomes:?}");
+        assert_eq!(outcomes[&2].state, ObjectState::Done, "{outcomes:?}");
         assert_eq!(outcomes[&2].not_carried, named);
         let head = fixture.head("copy/large").await;
         assert_eq!(head.checksum.map_or("none", |sum| sum.algorithm.name()), shown.unwrap_or("SHA256"));
@@ -128,10 +133,10 @@ async fn the_same_again_is_skipped_and_a_changed_object_is_copied_again() {
 
     let outcomes = fixture.run(policy(), vec![items[0].clone(), items[1].clone(), changed]).await;
 
-    assert_eq!(outcomes[&1].state, State::Skipped);
-    assert_eq!(outcomes[&2].state, State::Skipped);
+    assert_eq!(outcomes[&1].state, ObjectState::Skipped);
+    assert_eq!(outcomes[&2].state, ObjectState::Skipped);
     assert_eq!(outcomes[&2].verified, VerificationLevel::Checksum);
-    assert_eq!(outcomes[&3].state, State::Done);
+    assert_eq!(outcomes[&3].state, ObjectState::Done);
     assert_eq!(fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload"), before + 1);
     assert_eq!(fixture.read(TARGET, "copy/changes").await, Some(bytes(4, 300)));
 }
@@ -139,10 +144,10 @@ async fn the_same_again_is_skipped_and_a_changed_object_is_copied_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_exists_is_treated_as_the_policy_says() {
     for (if_exists, same, other) in [
-        (IfExists::Same, State::Skipped, State::Done),
-        (IfExists::Skip, State::Skipped, State::Skipped),
-        (IfExists::Overwrite, State::Done, State::Done),
-        (IfExists::Fail, State::Failed, State::Failed),
+        (IfExists::Same, ObjectState::Skipped, ObjectState::Done),
+        (IfExists::Skip, ObjectState::Skipped, ObjectState::Skipped),
+        (IfExists::Overwrite, ObjectState::Done, ObjectState::Done),
+        (IfExists::Fail, ObjectState::Failed, ObjectState::Failed),
     ] {
         let fixture = TransferFixture::new();
         let items = vec![
@@ -158,10 +163,10 @@ async fn what_exists_is_treated_as_the_policy_says() {
 
         assert_eq!(
             (outcomes[&1].state, outcomes[&2].state, outcomes[&3].state),
-            (same, other, State::Done),
+            (same, other, ObjectState::Done),
             "{if_exists:?}"
         );
-        let kept = matches!(other, State::Skipped | State::Failed);
+        let kept = matches!(other, ObjectState::Skipped | ObjectState::Failed);
         assert_eq!(fixture.read(TARGET, "copy/other").await.unwrap(), if kept { b"xyz" } else { b"def" });
         if if_exists == IfExists::Fail {
             assert_eq!(outcomes[&1].failure.as_ref().unwrap().class, FailureClass::Exists);
@@ -191,7 +196,7 @@ async fn wishes_for_part_size_and_threshold_are_kept() {
 
     let outcomes = fixture.run(Policy { part_options, ..policy() }, items).await;
 
-    assert_eq!(outcomes[&1].method, Method::Multipart);
+    assert_eq!(outcomes[&1].method, CopyMethod::Multipart);
     assert!(outcomes[&1].target_etag.as_ref().unwrap().ends_with("-5"));
 }
 
@@ -207,7 +212,7 @@ async fn an_object_that_is_too_large_fails_alone() {
     let outcomes = fixture.run(Policy { limits, ..policy() }, vec![huge, small]).await;
 
     assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "EntityTooLarge");
-    assert_eq!(outcomes[&2].state, State::Done);
+    assert_eq!(outcomes[&2].state, ObjectState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,7 +245,7 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
         assert_eq!((failure.class.word(), failure.code.as_str()), ("person", "InvalidObjectState"));
         assert!(failure.message.contains("restore"), "{failure}");
     }
-    assert_eq!(outcomes[&3].state, State::Done);
+    assert_eq!(outcomes[&3].state, ObjectState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,7 +264,7 @@ async fn progress_counts_what_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_not_repeated_over_an_object_that_came_after_its_first_attempt() {
-    for (if_exists, state) in [(IfExists::Skip, State::Skipped), (IfExists::Fail, State::Failed)] {
+    for (if_exists, state) in [(IfExists::Skip, ObjectState::Skipped), (IfExists::Fail, ObjectState::Failed)] {
         let fixture = TransferFixture::new();
         let item = fixture.object(1, "k", b"small").await;
         let memory = Arc::clone(&fixture.memory);
@@ -291,6 +296,6 @@ async fn a_copy_that_changes_the_metadata_alone_is_made_though_its_target_has_th
 
     let outcomes = fixture.run(Policy { if_exists: IfExists::Overwrite, properties, ..policy() }, vec![item]).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert_eq!(fixture.head("copy/k").await.attributes.content_type.as_deref(), Some("text/after"));
 }

@@ -1,4 +1,4 @@
-//! Digests of contents: every kind over objects of every shape, in bounded memory, in the order that was asked for.
+//! Digests of contents: every kind over objects of every shape, in bounded memory, in the order that was requested.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

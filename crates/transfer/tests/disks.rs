@@ -16,7 +16,8 @@ use seqferry_store::{
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::{
-    FailureClass, Item, Job, JobEvent, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
+    CopyMethod, FailureClass, Job, JobEvent, JobItem, ObjectState, Policy, StopMode, VerificationLevel,
+    VerificationRule,
 };
 use tokio::runtime::Handle;
 
@@ -46,10 +47,17 @@ impl Folder {
     }
 
     /// A file, and the item that uploads it.
-    async fn file(&self, id: u64, key: &str, body: &[u8]) -> Item {
+    async fn file(&self, id: u64, key: &str, body: &[u8]) -> JobItem {
         std::fs::write(self.path.join(key), body).unwrap();
         let head = self.store.head(ObjectRef::new(&self.bucket(), key), None).await.unwrap();
-        Item { id, source_key: key.into(), target_key: key.into(), size: head.size, etag: head.etag, ..Item::default() }
+        JobItem {
+            id,
+            source_key: key.into(),
+            target_key: key.into(),
+            size: head.size,
+            etag: head.etag,
+            ..JobItem::default()
+        }
     }
 
     /// Everything below the folder, unfinished files too.
@@ -78,7 +86,7 @@ fn download(folder: &Folder, policy: Policy) -> Policy {
     Policy { target_bucket: folder.bucket(), ..policy }
 }
 
-fn start(fixture: &TransferFixture, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[Item]) -> Job {
+fn start(fixture: &TransferFixture, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[JobItem]) -> Job {
     Job::start(&Handle::current(), fixture.scheduler(), job(source.clone(), target.clone(), policy, items.to_vec()))
 }
 
@@ -96,11 +104,11 @@ async fn files_are_uploaded_with_their_time_and_the_same_again_is_skipped() {
 
     for item in &items {
         let outcome = &outcomes[&item.id];
-        assert_eq!((outcome.state, outcome.method), (State::Done, Method::Stream), "{outcome:?}");
+        assert_eq!((outcome.state, outcome.method), (ObjectState::Done, CopyMethod::Stream), "{outcome:?}");
         assert_eq!(outcome.verified, VerificationLevel::Checksum, "{outcome:?}");
         assert_eq!(fixture.read(TARGET, &item.target_key).await.as_ref(), folder.files().get(&item.source_key));
         assert!(fixture.head(&item.target_key).await.attributes.metadata.contains_key("mtime"));
-        assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, VerificationLevel::Time));
+        assert_eq!((again[&item.id].state, again[&item.id].verified), (ObjectState::Skipped, VerificationLevel::Time));
     }
     assert_eq!(fixture.budget.memory_reserved(), 0);
 }
@@ -114,7 +122,7 @@ async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skippe
         for (id, size) in (0..).zip(SIZES) {
             let item = fixture.object(id, &format!("f{size}"), &bytes(id, size)).await;
             fixture.memory.age(SOURCE, &item.source_key, age);
-            items.push(Item { target_key: item.source_key.clone(), ..item });
+            items.push(JobItem { target_key: item.source_key.clone(), ..item });
         }
         let run = |policy| start(&fixture, &fixture.connection, &folder.connection, download(&folder, policy), &items);
 
@@ -125,12 +133,16 @@ async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skippe
 
         for item in &items {
             let outcome = &outcomes[&item.id];
-            assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Checksum), "{outcome:?}");
+            assert_eq!(
+                (outcome.state, outcome.verified),
+                (ObjectState::Done, VerificationLevel::Checksum),
+                "{outcome:?}"
+            );
             assert_eq!(folder.files().get(&item.target_key), fixture.read(SOURCE, &item.source_key).await.as_ref());
-            assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, by));
+            assert_eq!((again[&item.id].state, again[&item.id].verified), (ObjectState::Skipped, by));
             assert_eq!(
                 (checked[&item.id].state, checked[&item.id].verified),
-                (State::Skipped, VerificationLevel::Checksum)
+                (ObjectState::Skipped, VerificationLevel::Checksum)
             );
         }
         assert_eq!(folder.files().len(), items.len(), "nothing unfinished is left: {:?}", folder.files().keys());
@@ -146,7 +158,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         let item = if uploading {
             folder.file(1, "k", &body).await
         } else {
-            Item { target_key: "k".into(), ..fixture.object(1, "k", &body).await }
+            JobItem { target_key: "k".into(), ..fixture.object(1, "k", &body).await }
         };
         let (source, target) =
             if uploading { (&folder.store, &fixture.store) } else { (&fixture.store, &folder.store) };
@@ -186,13 +198,13 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         latch.open();
         target.heal();
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
-        let item = Item { upload: recorded, ..item };
+        let item = JobItem { upload: recorded, ..item };
         let resumed = Policy { resumed: true, ..policy };
         let (outcomes, _) = common::drain(start(&fixture, connections.0, connections.1, resumed, &[item])).await;
 
         assert_eq!(
             (outcomes[&1].state, outcomes[&1].verified),
-            (State::Done, VerificationLevel::Checksum),
+            (ObjectState::Done, VerificationLevel::Checksum),
             "{:?}",
             outcomes[&1]
         );
@@ -210,8 +222,8 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         let item = folder.file(1, "k", &bytes(1, size)).await;
         let path = folder.path.join("k");
         let hook = Hook(Arc::new(move || {
-            // The file is replaced at once: reads of other parts go on meanwhile, and a file half-way rewritten would
-            // change again.
+            // The file is replaced by a rename: reads of other parts continue meanwhile, and a file half-way rewritten
+            // would change again.
             let beside = path.with_extension("new");
             std::fs::write(&beside, bytes(9, 280)).unwrap();
             std::fs::rename(&beside, &path).unwrap();
@@ -223,7 +235,7 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         let (outcomes, _) =
             common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
-        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (ObjectState::Done, 2), "{:?}", outcomes[&1]);
         assert_eq!(fixture.read(TARGET, "k").await, Some(bytes(9, 280)));
         assert_eq!(fixture.open_uploads().await, 0);
     }
@@ -235,7 +247,7 @@ async fn bytes_that_change_on_the_way_to_a_disk_leave_no_file() {
     let mut items = Vec::new();
     for (id, size) in [(1, 80), (2, 300)] {
         let item = fixture.object(id, &format!("k{id}"), &bytes(id, size)).await;
-        items.push(Item { target_key: item.source_key.clone(), ..item });
+        items.push(JobItem { target_key: item.source_key.clone(), ..item });
     }
     fixture.store.rule(Rule::always("GetObject", Fault::Corrupt));
 
@@ -268,7 +280,7 @@ async fn the_md5_of_a_file_is_kept_when_asked_for_and_only_files_in_parts_are_re
             let (outcomes, _) =
                 common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
-            assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+            assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
             assert_eq!(kept_md5(&fixture, "k").await, asked.then(|| md5(&body)), "{size}");
             assert_eq!(folder.store.count("GetObject"), reads, "{size}");
             assert_eq!(fixture.read(TARGET, "k").await, Some(body));
@@ -284,7 +296,7 @@ async fn what_a_service_holds_is_not_read_for_an_md5() {
 
     let outcomes = services.run(Policy { md5: true, ..streaming() }, vec![item.clone()]).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert_eq!(services.from.store.count("GetObject"), 6);
     assert_eq!(kept_md5(&services.to, &item.target_key).await, None);
 }
@@ -300,12 +312,12 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
         ..CreateUpload::default()
     };
     let upload_id = fixture.memory.create_upload(&create).await.unwrap();
-    let item = Item { upload: Some(RecordedUpload { upload_id, part_size: 50, etag: None }), ..item };
+    let item = JobItem { upload: Some(RecordedUpload { upload_id, part_size: 50, etag: None }), ..item };
 
     let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
     let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert_eq!(folder.store.count("GetObject"), 6);
 }
 
@@ -323,7 +335,7 @@ async fn changed_between_the_reads(change: impl Fn(&Path) + Send + Sync + 'stati
     let policy = upload(&folder, Policy { md5: true, ..streaming() });
     let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
-    assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+    assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (ObjectState::Done, 2), "{:?}", outcomes[&1]);
     assert_eq!(kept_md5(&fixture, "k").await, Some(md5(&now)));
     assert_eq!(fixture.read(TARGET, "k").await, Some(now));
     assert_eq!(fixture.open_uploads().await, 0);
@@ -357,7 +369,7 @@ async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
     job.stop(StopMode::Cancel);
     let (outcomes, _) = common::drain(job).await;
 
-    assert_eq!(outcomes[&1].state, State::Cancelled);
+    assert_eq!(outcomes[&1].state, ObjectState::Cancelled);
     assert_eq!(fixture.store.count("CreateMultipartUpload"), 0);
     assert_eq!(fixture.budget.memory_reserved(), 0);
     latch.open();

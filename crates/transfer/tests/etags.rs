@@ -9,7 +9,8 @@ use seqferry_store::{Digests, UploadRef};
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::{
-    DataPath, FailureClass, IfExists, Item, Outcome, PackOptions, Policy, State, VerificationLevel, VerificationRule,
+    DataPath, FailureClass, IfExists, JobItem, ObjectOutcome, ObjectState, PackOptions, Policy, VerificationLevel,
+    VerificationRule,
 };
 
 use crate::common::{SOURCE, ServicePair, TARGET, TransferFixture, bytes, drain, job, policy, small_limits, streaming};
@@ -25,7 +26,7 @@ fn spoil(fixture: &TransferFixture, key: &str) {
     fixture.store.rule(Rule::always("GetObject", Fault::Corrupt).key(key));
 }
 
-fn assert_mismatch(outcome: &Outcome) {
+fn assert_mismatch(outcome: &ObjectOutcome) {
     let failure = outcome.failure.as_ref().unwrap_or_else(|| panic!("no failure: {outcome:?}"));
     assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Mismatch, "ContentMismatch"), "{failure}");
     assert!(failure.message.contains("ETag"), "{failure}");
@@ -37,7 +38,7 @@ async fn of_parts(
     id: u64,
     checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     lengths: &[usize],
-) -> Item {
+) -> JobItem {
     let key = format!("parts{id}");
     let upload = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
     let upload_id = fixture.memory.create_upload(&upload).await.unwrap();
@@ -52,7 +53,7 @@ async fn of_parts(
     let complete =
         CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, size, ..CompleteUpload::default() };
     let written = fixture.memory.complete_upload(&complete).await.unwrap();
-    Item { id, target_key: format!("copy/{key}"), source_key: key, size, etag: written.etag, ..Item::default() }
+    JobItem { id, target_key: format!("copy/{key}"), source_key: key, size, etag: written.etag, ..JobItem::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +109,7 @@ async fn bytes_that_are_spoiled_on_their_way_to_the_target_are_a_mismatch() {
 
         let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
-        assert_eq!(outcomes[&1].state, State::Failed, "{:?}", outcomes[&1]);
+        assert_eq!(outcomes[&1].state, ObjectState::Failed, "{:?}", outcomes[&1]);
         assert_eq!(services.to.read(TARGET, &item.target_key).await, None);
         assert_eq!(services.to.store.count("GetObject"), 0);
         assert_eq!(services.to.open_uploads().await, 0);
@@ -117,7 +118,7 @@ async fn bytes_that_are_spoiled_on_their_way_to_the_target_are_a_mismatch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn etags_of_a_source_that_an_empty_object_shows_to_be_no_digests_are_no_evidence() {
-    for (beside, state) in [("run/empty", State::Done), ("elsewhere/empty", State::Failed)] {
+    for (beside, state) in [("run/empty", ObjectState::Done), ("elsewhere/empty", ObjectState::Failed)] {
         let services = ServicePair::of(plain().with_salted_etags(), plain());
         services.from.object(9, beside, b"").await;
         let items =
@@ -127,7 +128,7 @@ async fn etags_of_a_source_that_an_empty_object_shows_to_be_no_digests_are_no_ev
 
         for item in &items {
             assert_eq!(outcomes[&item.id].state, state, "{:?}", outcomes[&item.id]);
-            if state == State::Done {
+            if state == ObjectState::Done {
                 assert_eq!(outcomes[&item.id].verified, VerificationLevel::Content);
                 assert!(services.is_copied(item).await);
             }
@@ -167,7 +168,7 @@ async fn parts_of_other_boundaries_than_the_first_suggests_are_no_contradiction(
     let by_etag = plain_pair.run(streaming(), vec![md5.clone()]).await;
 
     for (pair, item, outcomes) in [(&services, composite, by_checksum), (&plain_pair, md5, by_etag)] {
-        assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+        assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
         assert!(pair.is_copied(&item).await);
     }
 }
@@ -177,8 +178,12 @@ async fn etags_in_upper_case_are_the_same_digests() {
     let fixture = TransferFixture::of(plain());
     let item = fixture.object(1, "k", b"content").await;
     let verdict = |etag: &str| {
-        let side =
-            |etag| seqferry_transfer::verification::Side { size: Some(7), etag, opaque_etag: false, checksum: None };
+        let side = |etag| seqferry_transfer::verification::CopySide {
+            size: Some(7),
+            etag,
+            opaque_etag: false,
+            checksum: None,
+        };
         seqferry_transfer::verification::compare(side(etag), side(&item.etag), false)
     };
 
@@ -191,13 +196,13 @@ async fn etags_in_upper_case_are_the_same_digests() {
 async fn a_member_that_its_etag_contradicts_is_not_packed() {
     let fixture = TransferFixture::of(plain());
     let put = fixture.memory.put(SOURCE, "run/a", Bytes::from_static(b"member"), &Attributes::default()).await.unwrap();
-    let member = Item {
+    let member = JobItem {
         id: 1,
         source_key: "run/a".into(),
         target_key: "run.tar".into(),
         size: 6,
         etag: put.etag,
-        ..Item::default()
+        ..JobItem::default()
     };
     spoil(&fixture, "run/a");
     let limits = seqferry_transfer::CopyLimits {
@@ -244,7 +249,7 @@ async fn digests_over_parts_of_uneven_lengths_are_evidence_as_well() {
 
             for item in &items {
                 let (whole, spoiled) = (&whole[&item.id], &spoiled[&item.id]);
-                assert_eq!(whole.state, State::Done, "{verify:?} {whole:?}");
+                assert_eq!(whole.state, ObjectState::Done, "{verify:?} {whole:?}");
                 assert_ne!(whole.verified, VerificationLevel::Size, "{verify:?} {whole:?}");
                 let failure = spoiled.failure.as_ref().map(|failure| failure.code.as_str());
                 assert_eq!(failure, Some("ContentMismatch"), "{verify:?} {spoiled:?}");
@@ -266,7 +271,7 @@ fn packing(data_path: DataPath) -> Policy {
     Policy { limits, data_path, ..policy() }
 }
 
-async fn pack(fixture: &TransferFixture, items: &[Item]) -> std::collections::HashMap<u64, Outcome> {
+async fn pack(fixture: &TransferFixture, items: &[JobItem]) -> std::collections::HashMap<u64, ObjectOutcome> {
     let connection = fixture.connection.clone();
     let spec = job(connection.clone(), connection, packing(DataPath::Stream), items.to_vec());
     let options = PackOptions { strip: String::new(), index: false };
@@ -274,7 +279,7 @@ async fn pack(fixture: &TransferFixture, items: &[Item]) -> std::collections::Ha
     drain(seqferry_transfer::Job::start_pack(&handle, fixture.scheduler(), spec, options)).await.0
 }
 
-async fn members_of_several_parts(fixture: &TransferFixture) -> Vec<Item> {
+async fn members_of_several_parts(fixture: &TransferFixture) -> Vec<JobItem> {
     let sha256 = Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite));
     let mut items = vec![
         fixture.object(1, "across", &bytes(1, 3000)).await,
@@ -302,7 +307,7 @@ async fn members_in_several_parts_of_an_archive_are_compared_with_their_etag() {
 
     for item in &items {
         let outcome = &outcomes[&item.id];
-        assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Etag), "{outcome:?}");
+        assert_eq!((outcome.state, outcome.verified), (ObjectState::Done, VerificationLevel::Etag), "{outcome:?}");
     }
     assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
 }

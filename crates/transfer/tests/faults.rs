@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::pairs::{assert_whole, pair};
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, drain, policy};
 use seqferry_store_testing::fault::{Fault, Rule};
-use seqferry_transfer::{FailureClass, Policy, State, StopMode, VerificationLevel, VerificationRule};
+use seqferry_transfer::{FailureClass, ObjectState, Policy, StopMode, VerificationLevel, VerificationRule};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passing_failures_of_every_request_are_retried() {
@@ -20,7 +20,7 @@ async fn passing_failures_of_every_request_are_retried() {
 
             let outcomes = fixture.run(policy(), items).await;
 
-            assert!(outcomes.values().all(|o| o.state == State::Done), "{operation} {code}: {outcomes:?}");
+            assert!(outcomes.values().all(|o| o.state == ObjectState::Done), "{operation} {code}: {outcomes:?}");
             assert!(outcomes.values().map(|o| o.retries).sum::<u32>() >= 3);
             assert_whole(&fixture).await;
         }
@@ -36,7 +36,7 @@ async fn a_lost_reply_does_no_harm() {
 
         let outcomes = fixture.run(policy(), items).await;
 
-        assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
+        assert!(outcomes.values().all(|o| o.state == ObjectState::Done), "{operation}: {outcomes:?}");
         assert_whole(&fixture).await;
     }
 }
@@ -88,7 +88,7 @@ async fn a_job_wide_failure_stops_the_job_and_is_no_objects_fault() {
         let (outcomes, job) = drain(job).await;
 
         assert_eq!(job.failure().unwrap().code, code);
-        assert!(outcomes.values().all(|o| o.state != State::Failed), "{outcomes:?}");
+        assert!(outcomes.values().all(|o| o.state != ObjectState::Failed), "{outcomes:?}");
         assert_eq!(fixture.open_uploads().await, 0);
     }
 }
@@ -101,7 +101,7 @@ async fn expired_credentials_are_loaded_anew() {
 
     let outcomes = fixture.run(policy(), items).await;
 
-    assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
+    assert!(outcomes.values().all(|o| o.state == ObjectState::Done), "{outcomes:?}");
     assert_eq!(fixture.store.count("RefreshCredentials"), 1);
     assert_whole(&fixture).await;
 }
@@ -157,8 +157,8 @@ async fn random_faults_end_every_object_verified_or_failed() {
         let outcome = &outcomes[&item.id];
         let copied = fixture.read(TARGET, &item.target_key).await;
         match outcome.state {
-            State::Done => assert_eq!(copied, fixture.read(SOURCE, &item.source_key).await),
-            State::Failed => {
+            ObjectState::Done => assert_eq!(copied, fixture.read(SOURCE, &item.source_key).await),
+            ObjectState::Failed => {
                 assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}");
             }
             other => panic!("seed {seed}: {other:?}"),
@@ -184,6 +184,6 @@ async fn a_job_whose_objects_wait_for_those_of_other_jobs_begins_none_and_stops_
     job.stop(StopMode::Cancel);
     let (outcomes, _) = drain(job).await;
 
-    assert!(outcomes.len() == 50 && outcomes.values().all(|o| o.state == State::Cancelled));
+    assert!(outcomes.len() == 50 && outcomes.values().all(|o| o.state == ObjectState::Cancelled));
     assert_eq!(others.len(), 1536, "held to the end");
 }

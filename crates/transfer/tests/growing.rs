@@ -14,7 +14,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{DiskOptions, DiskStore, ObjectRef};
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Rule};
-use seqferry_transfer::{CopyLimits, Item, Job, Outcome, PackOptions, Policy, State};
+use seqferry_transfer::{CopyLimits, Job, JobItem, ObjectOutcome, ObjectState, PackOptions, Policy};
 use tokio::runtime::Handle;
 
 /// Long enough that a look cannot come late by accident, short enough for a test.
@@ -50,15 +50,22 @@ impl Setting {
         self.folder.join(key)
     }
 
-    async fn file(&self, id: u64, key: &str, body: &[u8]) -> Item {
+    async fn file(&self, id: u64, key: &str, body: &[u8]) -> JobItem {
         std::fs::write(self.path(key), body).unwrap();
         self.listed(id, key).await
     }
 
-    async fn listed(&self, id: u64, key: &str) -> Item {
+    async fn listed(&self, id: u64, key: &str) -> JobItem {
         let bucket = self.folder.to_str().unwrap();
         let head = self.store.head(ObjectRef::new(bucket, key), None).await.unwrap();
-        Item { id, source_key: key.into(), target_key: key.into(), size: head.size, etag: head.etag, ..Item::default() }
+        JobItem {
+            id,
+            source_key: key.into(),
+            target_key: key.into(),
+            size: head.size,
+            etag: head.etag,
+            ..JobItem::default()
+        }
     }
 
     /// Changes a file before each of `times` looks at it, after the first `skip` looks.
@@ -75,13 +82,13 @@ impl Setting {
         Policy { source_bucket: self.folder.to_str().unwrap().to_owned(), settle, ..streaming() }
     }
 
-    async fn copy(&self, settle: Duration, items: Vec<Item>) -> HashMap<u64, Outcome> {
+    async fn copy(&self, settle: Duration, items: Vec<JobItem>) -> HashMap<u64, ObjectOutcome> {
         let (source, target) = (Endpoint::new(self.store.clone()), self.fixture.connection.clone());
         let spec = job(source, target, self.policy(settle), items);
         self.outcomes(Job::start(&Handle::current(), self.fixture.scheduler(), spec)).await
     }
 
-    async fn pack(&self, mut items: Vec<Item>) -> HashMap<u64, Outcome> {
+    async fn pack(&self, mut items: Vec<JobItem>) -> HashMap<u64, ObjectOutcome> {
         for item in &mut items {
             item.target_key = ARCHIVE.into();
         }
@@ -99,7 +106,7 @@ impl Setting {
         self.outcomes(Job::start_pack(&Handle::current(), self.fixture.scheduler(), spec, options)).await
     }
 
-    async fn outcomes(&self, job: Job) -> HashMap<u64, Outcome> {
+    async fn outcomes(&self, job: Job) -> HashMap<u64, ObjectOutcome> {
         let outcomes = drain(job).await.0;
         assert_eq!(self.fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
         assert_eq!(self.fixture.open_uploads().await, 0, "an upload was left open");
@@ -143,7 +150,7 @@ fn append_in_the_future(path: &Path) {
 
 const CHANGES: [(&str, Change); 4] =
     [("append", append), ("truncate", truncate), ("replace", replace), ("future", append_in_the_future)];
-/// Bytes that go at once, and in parts.
+/// Bytes that go in one request, and in parts.
 const SIZES: [usize; 2] = [60, 400];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,14 +162,18 @@ async fn a_file_that_changes_after_its_copy_is_copied_again() {
             if name == "future" {
                 set_time(&setting.path("log"), SystemTime::now() + Duration::from_hours(1));
             }
-            let item = Item { etag: setting.listed(1, "log").await.etag, ..item };
+            let item = JobItem { etag: setting.listed(1, "log").await.etag, ..item };
             // The looks before: of a file in parts at its start, and of each at the end of its verification.
             let looks = if size > 100 { 2 } else { 1 };
             setting.change_before_look("log", change, looks, 1);
 
             let outcomes = setting.copy(SETTLE, vec![item]).await;
 
-            assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{name} {size}: {outcomes:?}");
+            assert_eq!(
+                (outcomes[&1].state, outcomes[&1].attempts),
+                (ObjectState::Done, 2),
+                "{name} {size}: {outcomes:?}"
+            );
             assert_eq!(setting.at_target("log").await, std::fs::read(setting.path("log")).ok(), "{name} {size}");
         }
     }
@@ -195,7 +206,7 @@ async fn a_change_between_listing_and_opening_does_not_use_up_the_second_copy() 
 
         let outcomes = if packed { setting.pack(vec![item]).await } else { setting.copy(SETTLE, vec![item]).await };
 
-        assert_eq!((outcomes[&1].state, outcomes[&1].size), (State::Done, 68), "{outcomes:?}");
+        assert_eq!((outcomes[&1].state, outcomes[&1].size), (ObjectState::Done, 68), "{outcomes:?}");
         let key = if packed { ARCHIVE } else { "log" };
         assert!(setting.at_target(key).await.unwrap().windows(8).any(|bytes| bytes == b"moremore"));
     }
@@ -219,7 +230,7 @@ async fn a_file_opened_within_the_tick_of_a_coarse_clock_is_copied_again() {
     let item = setting.file(1, "log", &bytes(1, 60)).await;
     let second = SystemTime::UNIX_EPOCH + Duration::from_secs(now().as_secs());
     set_time(&setting.path("log"), second);
-    let item = Item { etag: setting.listed(1, "log").await.etag, ..item };
+    let item = JobItem { etag: setting.listed(1, "log").await.etag, ..item };
     // A write in place that leaves neither size nor time changed.
     let path = setting.path("log");
     let hook = Hook(Arc::new(move || {
@@ -232,7 +243,7 @@ async fn a_file_opened_within_the_tick_of_a_coarse_clock_is_copied_again() {
 
     let outcomes = setting.copy(Duration::from_secs(2), vec![item]).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{outcomes:?}");
     assert_eq!(setting.at_target("log").await, Some(bytes(2, 60)));
 }
 
@@ -253,12 +264,12 @@ async fn many_young_files_wait_together_and_settled_ones_not_at_all() {
     // More than a job has under way at a time (1,024), in a settling time that no file outlives.
     let settle = Duration::from_mins(1);
     let begun = Instant::now();
-    assert!(setting.copy(settle, old).await.values().all(|outcome| outcome.state == State::Done));
+    assert!(setting.copy(settle, old).await.values().all(|outcome| outcome.state == ObjectState::Done));
     assert!(begun.elapsed() < settle, "settled files were waited for");
 
     let settle = Duration::from_secs(3);
     let begun = Instant::now();
-    assert!(setting.copy(settle, young).await.values().all(|outcome| outcome.state == State::Done));
+    assert!(setting.copy(settle, young).await.values().all(|outcome| outcome.state == ObjectState::Done));
     assert!(begun.elapsed() >= settle && begun.elapsed() < 2 * settle, "{:?}", begun.elapsed());
 }
 
@@ -268,7 +279,7 @@ async fn files_said_to_be_at_rest_are_not_looked_at_again() {
     let item = setting.file(1, "log", &bytes(1, 60)).await;
     setting.change_before_look("log", append, 1, 100);
 
-    assert_eq!(setting.copy(Duration::ZERO, vec![item]).await[&1].state, State::Done);
+    assert_eq!(setting.copy(Duration::ZERO, vec![item]).await[&1].state, ObjectState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,14 +287,14 @@ async fn an_archive_starts_over_once_when_a_young_member_has_changed_and_then_na
     for (times, size) in [(1, 60), (1, 0), (100, 60), (100, 0)] {
         let setting = Setting::with_parts_of(700);
         let items = vec![setting.file(1, "a", &bytes(1, 700)).await, setting.file(2, "log", &bytes(2, size)).await];
-        // An empty member is looked at once to learn its age.
+        // An empty member is read once to learn its age.
         setting.change_before_look("log", append, u32::from(size == 0), times);
 
         let outcomes = setting.pack(items).await;
 
         let archive = setting.at_target(ARCHIVE).await;
         if times == 1 {
-            assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{size}: {outcomes:?}");
+            assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{size}: {outcomes:?}");
             assert_eq!(outcomes[&2].size, size as u64 + 4, "the outcome tells what was packed");
             assert!(archive.unwrap().windows(4).any(|bytes| bytes == b"more"), "{size}");
         } else {

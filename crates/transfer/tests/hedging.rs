@@ -137,7 +137,7 @@ async fn a_part_that_hangs_is_copied_by_a_second_request_and_the_object_is_whole
 async fn parts_that_were_under_way_before_the_first_answer_are_sent_again_as_well() {
     let fixture = TransferFixture::new();
     let before = fixture.object(1, "before", &bytes(1, PARTS as usize * 50)).await;
-    // Few enough to begin all at once.
+    // Few enough to begin all concurrently.
     let content = bytes(2, 3 * 50);
     let item = fixture.object(2, "few", &content).await;
     let hung = Latch::default();

@@ -12,7 +12,7 @@ use seqferry_store::{Attributes, ObjectRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_transfer::remove::remove;
-use seqferry_transfer::{IfExists, Item, Job, JobSpec, Policy, State, StopMode};
+use seqferry_transfer::{IfExists, Job, JobItem, JobSpec, ObjectState, Policy, StopMode};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -32,14 +32,14 @@ fn writes(fixture: &TransferFixture) -> usize {
     WRITES.iter().map(|operation| fixture.store.count(operation)).sum()
 }
 
-fn start(fixture: &TransferFixture, lease: &Arc<Lease>, policy: Policy, items: Vec<Item>) -> Job {
+fn start(fixture: &TransferFixture, lease: &Arc<Lease>, policy: Policy, items: Vec<JobItem>) -> Job {
     let (source, target) = (fixture.connection.clone(), fixture.connection.clone());
     let holder = Some(Arc::new(LeaseHolder::new(Arc::clone(lease), 1)));
     let spec = JobSpec { lease: holder, ..job(source, target, policy, items) };
     Job::start(&Handle::current(), fixture.scheduler(), spec)
 }
 
-async fn sources(fixture: &TransferFixture) -> Vec<Item> {
+async fn sources(fixture: &TransferFixture) -> Vec<JobItem> {
     vec![fixture.object(1, "small", &bytes(1, 50)).await, fixture.object(2, "big", &bytes(2, 700)).await]
 }
 
@@ -57,7 +57,7 @@ async fn nothing_is_written_without_the_lease_and_all_is_when_it_is_back() {
 
         job.admit(2);
         let (outcomes, _job) = drain(job).await;
-        assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+        assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
         assert_eq!(outcomes.len(), 2);
         assert_eq!(fixture.open_uploads().await, 0);
     }
@@ -170,12 +170,12 @@ async fn a_write_whose_answer_was_lost_is_known_by_its_bytes_when_its_condition_
         for (if_exists, target_absent) in [(IfExists::Same, true), (IfExists::Same, false), (IfExists::Overwrite, true)]
         {
             let services = ServicePair::new();
-            let item = Item { target_absent, ..services.from.object(1, "k", &bytes(1, size)).await };
+            let item = JobItem { target_absent, ..services.from.object(1, "k", &bytes(1, size)).await };
             services.to.store.rule(Rule::once(operation, Fault::LoseReply));
 
             let outcomes = services.run(Policy { if_exists, ..streaming() }, vec![item.clone()]).await;
 
-            assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 1), "{outcomes:?}");
+            assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (ObjectState::Done, 1), "{outcomes:?}");
             assert!(services.is_copied(&item).await);
             assert_eq!(services.to.open_uploads().await, 0);
         }
@@ -210,7 +210,7 @@ async fn what_came_to_the_target_after_it_was_looked_at_is_looked_at_before_it_i
 
         let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
-        assert_eq!(outcomes[&1].state, State::Skipped, "found equal at the second look: {outcomes:?}");
+        assert_eq!(outcomes[&1].state, ObjectState::Skipped, "found equal at the second look: {outcomes:?}");
         assert_eq!(outcomes[&1].attempts, 2);
         assert!(services.is_copied(&item).await);
         assert_eq!(services.to.open_uploads().await, 0);

@@ -11,7 +11,7 @@ use seqferry_store::{
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
-use seqferry_transfer::{Item, Method, Policy, State, VerificationLevel};
+use seqferry_transfer::{CopyMethod, JobItem, ObjectState, Policy, VerificationLevel};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
@@ -22,7 +22,7 @@ async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
 
     let outcomes = fixture.run(policy(), items).await;
 
-    assert_eq!(outcomes[&1].state, State::Done);
+    assert_eq!(outcomes[&1].state, ObjectState::Done);
     assert!(outcomes[&1].not_carried[0].contains("1 tags: AccessDenied"), "{:?}", outcomes[&1].not_carried);
 }
 
@@ -36,7 +36,7 @@ async fn cost_of_thirty(memory: MemoryStore) -> [usize; 3] {
 
     let outcomes = fixture.run(policy(), items).await;
 
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
     for id in 0..30 {
         assert_eq!(fixture.read(TARGET, &format!("copy/object-{id}")).await, Some(bytes(id, 300)));
     }
@@ -60,7 +60,7 @@ async fn a_service_that_refuses_part_copies_for_their_missing_checksums_is_asked
 }
 
 /// A source of six parts of 50 bytes with a checksum, as clients upload it.
-async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -> Item {
+async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -> JobItem {
     let (key, body) = (format!("parts-{id}"), bytes(id, 300));
     let checksum = Some((ChecksumAlgorithm::Crc32, kind));
     let upload = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
@@ -77,7 +77,7 @@ async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -
     }
     let upload = CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, ..Default::default() };
     let etag = fixture.memory.complete_upload(&upload).await.unwrap().etag;
-    Item { id, target_key: format!("copy/{key}"), source_key: key, size: 300, etag, ..Item::default() }
+    JobItem { id, target_key: format!("copy/{key}"), source_key: key, size: 300, etag, ..JobItem::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_pro
 
     for item in &items {
         let outcome = &outcomes[&item.id];
-        assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Etag), "{outcome:?}");
+        assert_eq!((outcome.state, outcome.verified), (ObjectState::Done, VerificationLevel::Etag), "{outcome:?}");
         assert_eq!(outcome.target_etag.as_ref(), Some(&item.etag));
     }
 }
@@ -111,10 +111,10 @@ async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_no
         fixture.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
     }
 
-    let item = Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..item };
+    let item = JobItem { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..item };
     let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![item]).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{outcomes:?}");
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
     assert_eq!((fixture.store.count("CreateMultipartUpload"), fixture.store.count("UploadPartCopy")), (0, 4));
 }
@@ -133,10 +133,9 @@ async fn what_a_service_does_not_offer_is_asked_for_once_and_named() {
     let more = fixture.run(resumed, items).await;
 
     assert!(
-        outcomes
-            .values()
-            .chain(more.values())
-            .all(|outcome| { outcome.state == State::Done && outcome.not_carried.is_empty() && outcome.retries == 0 }),
+        outcomes.values().chain(more.values()).all(|outcome| {
+            outcome.state == ObjectState::Done && outcome.not_carried.is_empty() && outcome.retries == 0
+        }),
         "{outcomes:?} {more:?}"
     );
     let notes = job.notes().join(" ");
@@ -155,7 +154,11 @@ async fn parts_that_are_taken_for_uploads_pass_through_this_process() {
     let outcomes = fixture.run(policy(), vec![item]).await;
 
     let outcome = &outcomes[&1];
-    assert_eq!((outcome.state, outcome.method, outcome.retries), (State::Done, Method::Stream, 0), "{outcome:?}");
+    assert_eq!(
+        (outcome.state, outcome.method, outcome.retries),
+        (ObjectState::Done, CopyMethod::Stream, 0),
+        "{outcome:?}"
+    );
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
     assert_eq!(fixture.open_uploads().await, 0);
 }
@@ -176,11 +179,11 @@ async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_
     let outcomes = fixture
         .run(
             Policy { resumed: true, ..policy() },
-            vec![Item { upload: Some(RecordedUpload { upload_id: old, part_size: 50, etag: None }), ..item }],
+            vec![JobItem { upload: Some(RecordedUpload { upload_id: old, part_size: 50, etag: None }), ..item }],
         )
         .await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{outcomes:?}");
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
     assert_eq!((fixture.store.count("CreateMultipartUpload"), fixture.open_uploads().await), (1, 0));
 }

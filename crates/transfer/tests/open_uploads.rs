@@ -1,4 +1,4 @@
-//! Uploads that are open when a job fails, is stopped or goes on: each is used, aborted or reported.
+//! Uploads that are open when a job fails, is stopped or continues: each is used, aborted or reported.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{CreateUpload, Digests, UploadRef};
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
-use seqferry_transfer::{IfExists, Item, JobEvent, Policy, State, StopMode};
+use seqferry_transfer::{IfExists, JobEvent, JobItem, ObjectState, Policy, StopMode};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_no_answer_told_of_are_not_left_open() {
@@ -21,7 +21,7 @@ async fn uploads_that_no_answer_told_of_are_not_left_open() {
 
     let outcomes = fixture.run(policy(), items).await;
 
-    let failed: Vec<_> = outcomes.values().filter(|o| o.state == State::Failed).collect();
+    let failed: Vec<_> = outcomes.values().filter(|o| o.state == ObjectState::Failed).collect();
     assert_eq!(failed.len(), 1, "{outcomes:?}");
     assert!(fixture.store.count("CreateMultipartUpload") > 1, "it was tried again");
     assert_eq!(fixture.open_uploads().await, 0);
@@ -37,7 +37,7 @@ async fn an_upload_that_may_not_be_aborted_is_told_of() {
 
     let (outcomes, job) = drain(fixture.start(policy(), items)).await;
 
-    assert_eq!(outcomes.values().filter(|o| o.state == State::Failed).count(), 1, "{outcomes:?}");
+    assert_eq!(outcomes.values().filter(|o| o.state == ObjectState::Failed).count(), 1, "{outcomes:?}");
     assert_eq!(fixture.open_uploads().await, 1);
     let notes = job.notes();
     assert!(notes.iter().any(|note| note.contains("s3://target/copy/large stays open")), "{notes:?}");
@@ -60,7 +60,7 @@ async fn an_upload_aborted_by_somebody_else_is_started_over() {
 
     let outcomes = fixture.run(policy(), items).await;
 
-    assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
+    assert!(outcomes.values().all(|o| o.state == ObjectState::Done), "{outcomes:?}");
     assert_whole(&fixture).await;
 }
 
@@ -78,7 +78,7 @@ async fn cancel_waits_for_an_upload_that_is_being_created_and_drops_it() {
         latch.open();
         let (outcomes, _) = drain(job).await;
 
-        assert_eq!(outcomes[&1].state, State::Cancelled);
+        assert_eq!(outcomes[&1].state, ObjectState::Cancelled);
         assert_eq!(fixture.open_uploads().await, 0);
     }
 }
@@ -130,14 +130,14 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
     create("copy/unrecorded").await;
     let [first, second, third] = items;
     let items = vec![
-        Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..first },
+        JobItem { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50, etag: None }), ..first },
         second,
         third,
     ];
 
     let outcomes = fixture.run(Policy { only_clean: true, resumed: true, ..policy() }, items).await;
 
-    assert!(outcomes.len() == 3 && outcomes.values().all(|o| o.state == State::Cancelled), "{outcomes:?}");
+    assert!(outcomes.len() == 3 && outcomes.values().all(|o| o.state == ObjectState::Cancelled), "{outcomes:?}");
     assert_eq!(fixture.open_uploads().await, 0);
     assert_eq!(fixture.store.count("CopyObject") + fixture.store.count("UploadPartCopy"), 0);
     assert_eq!(fixture.read(TARGET, "copy/plain and at once").await, None);
@@ -165,7 +165,7 @@ async fn cancel_stops_at_once_and_leaves_nothing_open() {
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
-    assert!(outcomes.values().any(|o| o.state == State::Cancelled));
+    assert!(outcomes.values().any(|o| o.state == ObjectState::Cancelled));
     assert_eq!(outcomes.len() + ended, 42);
     assert_eq!(fixture.open_uploads().await, 0);
     assert_eq!(fixture.store.count("UploadPartCopy"), WIDTH + 1, "parts were begun after the cancel");
@@ -187,8 +187,8 @@ async fn suspend_leaves_uploads_for_a_later_job() {
     assert!(outcomes.is_empty(), "{outcomes:?}");
     assert_eq!(fixture.open_uploads().await, 1);
     fixture.store.heal();
-    let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![Item { upload, ..item }]).await;
-    assert_eq!(outcomes[&1].state, State::Done);
+    let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![JobItem { upload, ..item }]).await;
+    assert_eq!(outcomes[&1].state, ObjectState::Done);
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
     assert_eq!(fixture.open_uploads().await, 0);
 }
@@ -217,11 +217,11 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
     let outcomes = fixture
         .run(
             resumed,
-            vec![Item { upload: Some(RecordedUpload { upload_id: lost, part_size: 50, etag: None }), ..item }],
+            vec![JobItem { upload: Some(RecordedUpload { upload_id: lost, part_size: 50, etag: None }), ..item }],
         )
         .await;
 
-    assert_eq!(outcomes[&1].state, State::Done);
+    assert_eq!(outcomes[&1].state, ObjectState::Done);
     let open = fixture.memory.list_uploads(TARGET, "").await.unwrap();
     assert_eq!(open.iter().map(|upload| &upload.upload_id).collect::<Vec<_>>(), [&theirs]);
 }
@@ -236,8 +236,8 @@ async fn an_object_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
     let resume = async |etag: Option<&String>| {
         let upload = RecordedUpload { etag: etag.cloned(), ..recorded.clone() };
         let policy = Policy { resumed: true, if_exists: IfExists::Overwrite, ..policy() };
-        let outcomes = fixture.run(policy, vec![Item { upload: Some(upload), ..item.clone() }]).await;
-        assert_eq!(outcomes[&1].state, State::Done);
+        let outcomes = fixture.run(policy, vec![JobItem { upload: Some(upload), ..item.clone() }]).await;
+        assert_eq!(outcomes[&1].state, ObjectState::Done);
         assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
         fixture.store.count("UploadPartCopy")
     };
@@ -245,7 +245,7 @@ async fn an_object_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
     assert_eq!(resume(recorded.etag.as_ref()).await, parts, "what was finished is not repeated");
     assert_eq!(resume(None).await, 2 * parts, "it was not about to be completed");
     let theirs = fixture.object(2, "theirs", &bytes(8, 300)).await;
-    let theirs = Item { target_key: item.target_key.clone(), ..theirs };
+    let theirs = JobItem { target_key: item.target_key.clone(), ..theirs };
     fixture.run(Policy { if_exists: IfExists::Overwrite, ..policy() }, vec![theirs]).await;
     assert_eq!(resume(recorded.etag.as_ref()).await, 4 * parts, "of the same size and as many parts");
 }
@@ -303,7 +303,7 @@ async fn few_objects_are_begun_before_their_first_request_may_start() {
     let fixture = TransferFixture { budget, ..TransferFixture::new() };
     let mut items = Vec::new();
     for id in 0..1000 {
-        items.push(Item { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
+        items.push(JobItem { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
     }
     let latch = Latch::default();
     fixture.store.rule(Rule::always("CopyObject", Fault::Hold(latch.clone())));
@@ -315,5 +315,5 @@ async fn few_objects_are_begun_before_their_first_request_may_start() {
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(begun <= WIDTH as u64 + 128, "{begun} begun for {WIDTH} requests");
-    assert!(outcomes.len() == 1000 && outcomes.values().all(|o| o.state == State::Done));
+    assert!(outcomes.len() == 1000 && outcomes.values().all(|o| o.state == ObjectState::Done));
 }

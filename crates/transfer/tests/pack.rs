@@ -8,7 +8,7 @@ use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, drain, job, po
 use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
-use seqferry_archive::write::{Entry, Layout};
+use seqferry_archive::write::{ArchiveEntry, Layout};
 use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
@@ -18,7 +18,8 @@ use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    CopyLimits, DataPath, IfExists, Item, Job, JobEvent, Outcome, PackOptions, Policy, State, VerificationLevel,
+    CopyLimits, DataPath, IfExists, Job, JobEvent, JobItem, ObjectOutcome, ObjectState, PackOptions, Policy,
+    VerificationLevel,
 };
 use tokio::runtime::Handle;
 
@@ -47,12 +48,12 @@ pub(crate) fn options() -> PackOptions {
     PackOptions { strip: "run/".into(), index: true }
 }
 
-pub(crate) async fn member(fixture: &TransferFixture, id: u64, name: &str, contents: &[u8]) -> Item {
+pub(crate) async fn member(fixture: &TransferFixture, id: u64, name: &str, contents: &[u8]) -> JobItem {
     let item = fixture.object(id, &format!("run/{name}"), contents).await;
-    Item { target_key: ARCHIVE.into(), ..item }
+    JobItem { target_key: ARCHIVE.into(), ..item }
 }
 
-pub(crate) async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<Item> {
+pub(crate) async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<JobItem> {
     let mut items = Vec::new();
     for (id, size) in sizes.iter().enumerate() {
         items.push(member(fixture, id as u64, &format!("{id:03}.bin"), &bytes(id as u64, *size)).await);
@@ -62,12 +63,12 @@ pub(crate) async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<I
     items
 }
 
-pub(crate) fn start(fixture: &TransferFixture, policy: Policy, items: Vec<Item>) -> Job {
+pub(crate) fn start(fixture: &TransferFixture, policy: Policy, items: Vec<JobItem>) -> Job {
     let (from, to) = (fixture.connection.clone(), fixture.connection.clone());
     Job::start_pack(&Handle::current(), fixture.scheduler(), job(from, to, policy, items), options())
 }
 
-pub(crate) async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
+pub(crate) async fn pack(fixture: &TransferFixture, policy: Policy, items: &[JobItem]) -> HashMap<u64, ObjectOutcome> {
     let outcomes = drain(start(fixture, policy, items.to_vec())).await.0;
     assert_eq!(fixture.budget.stats().in_flight, 0, "a request permit leaked");
     assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
@@ -75,17 +76,19 @@ pub(crate) async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Ite
     outcomes
 }
 
-pub(crate) async fn expected(fixture: &TransferFixture, items: &[Item]) -> Vec<u8> {
+pub(crate) async fn expected(fixture: &TransferFixture, items: &[JobItem]) -> Vec<u8> {
     let mut items = items.to_vec();
     items.sort_by(|a, b| a.source_key.cmp(&b.source_key));
     let mut contents = Vec::new();
     for item in &items {
         contents.push(fixture.read(SOURCE, &item.source_key).await.unwrap());
     }
-    let entries: Vec<Entry> = items
+    let entries: Vec<ArchiveEntry> = items
         .iter()
         .zip(&contents)
-        .map(|(item, contents)| Entry::file(item.source_key.strip_prefix("run/").unwrap(), contents.len() as u64))
+        .map(|(item, contents)| {
+            ArchiveEntry::file(item.source_key.strip_prefix("run/").unwrap(), contents.len() as u64)
+        })
         .collect();
     Layout::plan(&entries).unwrap().assemble(|member| contents[member].clone())
 }
@@ -98,7 +101,7 @@ fn identity(meta: &ObjectMeta) -> TarIdentity {
     TarIdentity { size: meta.size, etag: Some(meta.etag.clone()), ..TarIdentity::default() }
 }
 
-fn states(outcomes: &HashMap<u64, Outcome>) -> Vec<State> {
+fn states(outcomes: &HashMap<u64, ObjectOutcome>) -> Vec<ObjectState> {
     let mut ids: Vec<_> = outcomes.keys().copied().collect();
     ids.sort_unstable();
     ids.iter().map(|id| outcomes[id].state).collect()
@@ -111,7 +114,7 @@ async fn small_and_big_members_make_one_archive_with_an_index() {
 
     let outcomes = pack(&fixture, packing(), &items).await;
 
-    assert_eq!(states(&outcomes), [State::Done; 8]);
+    assert_eq!(states(&outcomes), [ObjectState::Done; 8]);
     let tar = fixture.read(TARGET, ARCHIVE).await.unwrap();
     assert_eq!(tar, expected(&fixture, &items).await);
     let index = index(&fixture).await;
@@ -144,13 +147,18 @@ async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
         let part_options = PartOptions { part_size: Some(part_size), ..PartOptions::default() };
         let policy = Policy { part_options, data_path, if_exists: IfExists::Overwrite, ..packing() };
         let outcomes = pack(&fixture, policy, &items).await;
-        assert_eq!(states(&outcomes), [State::Done; 7]);
+        assert_eq!(states(&outcomes), [ObjectState::Done; 7]);
         assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {data_path:?}");
     }
 }
 
 /// A member whose source keeps this checksum.
-pub(crate) async fn member_with_sum(fixture: &TransferFixture, id: u64, size: usize, sum: ChecksumAlgorithm) -> Item {
+pub(crate) async fn member_with_sum(
+    fixture: &TransferFixture,
+    id: u64,
+    size: usize,
+    sum: ChecksumAlgorithm,
+) -> JobItem {
     let contents = bytes(id, size);
     let item = member(fixture, id, &format!("{id:03}.bin"), &contents).await;
     let value = base64(&Digester::of(DigestAlgorithm::Checksum(sum), &contents));
@@ -161,7 +169,7 @@ pub(crate) async fn member_with_sum(fixture: &TransferFixture, id: u64, size: us
         ..PutObject::default()
     };
     let written = fixture.memory.put_object(&object, contents.into()).await.unwrap();
-    Item { etag: written.etag, ..item }
+    JobItem { etag: written.etag, ..item }
 }
 
 pub(crate) fn streamed_in_small_parts() -> Policy {
@@ -213,7 +221,7 @@ async fn the_same_archive_is_not_made_twice() {
 
     let outcomes = pack(&fixture, packing(), &items).await;
 
-    assert_eq!(states(&outcomes), [State::Skipped; 2]);
+    assert_eq!(states(&outcomes), [ObjectState::Skipped; 2]);
     assert_eq!(fixture.store.count("CompleteMultipartUpload"), before);
     assert!(
         index(&fixture).await.matches(&identity(&fixture.head(ARCHIVE).await)).is_certain(),
@@ -222,7 +230,7 @@ async fn the_same_archive_is_not_made_twice() {
 
     let changed = member(&fixture, 0, "000.bin", b"other").await;
     let outcomes = pack(&fixture, packing(), &[changed, items[0].clone()]).await;
-    assert_eq!(states(&outcomes), [State::Done; 2]);
+    assert_eq!(states(&outcomes), [ObjectState::Done; 2]);
     let outcomes = pack(&fixture, Policy { if_exists: IfExists::Fail, ..packing() }, &items).await;
     assert_eq!(outcomes[&0].failure.as_ref().unwrap().code, "TargetExists");
 }
@@ -248,7 +256,7 @@ async fn an_archive_starts_over_once_when_a_member_changes() {
 
     let outcomes = pack(&fixture, packing(), &items).await;
 
-    assert_eq!(states(&outcomes), [State::Done; 3]);
+    assert_eq!(states(&outcomes), [ObjectState::Done; 3]);
     assert_eq!(outcomes[&2].size, 777, "the outcome tells what was packed");
     assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await);
 }
@@ -261,7 +269,7 @@ async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
 
     let outcomes = pack(&fixture, packing(), &items).await;
 
-    assert_eq!(states(&outcomes), [State::Failed; 3]);
+    assert_eq!(states(&outcomes), [ObjectState::Failed; 3]);
     let culprit = outcomes[&2].failure.as_ref().unwrap();
     assert_eq!(culprit.class.word(), "source_changed");
     assert!(culprit.message.contains("run/002.bin") && culprit.message.contains("while it was packed"), "{culprit}");
@@ -285,13 +293,13 @@ async fn a_member_that_is_removed_fails_the_archive() {
 #[tokio::test]
 async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
     let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
-    let huge = |id: u64, key: &str, size| Item {
+    let huge = |id: u64, key: &str, size| JobItem {
         id,
         source_key: format!("run/{key}"),
         target_key: ARCHIVE.into(),
         size,
         etag: "e".into(),
-        ..Item::default()
+        ..JobItem::default()
     };
     let wide = CopyLimits { maximum_object: u64::MAX, ..limits() };
 
@@ -308,7 +316,7 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
         ),
     ] {
         let outcomes = pack(&fixture, policy, &items).await;
-        assert!(outcomes.values().all(|outcome| outcome.state == State::Failed));
+        assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Failed));
         let failures: Vec<_> = outcomes.values().filter_map(|outcome| outcome.failure.as_ref()).collect();
         let found = failures.iter().find(|failure| failure.code == code).expect(code);
         assert!(found.message.contains(text) && found.message.contains("Nothing was written"), "{found}");
@@ -339,7 +347,7 @@ async fn a_cancelled_archive_leaves_no_upload() {
     latch.open();
     let outcomes = drain(job).await.0;
 
-    assert_eq!(states(&outcomes), [State::Cancelled; 3]);
+    assert_eq!(states(&outcomes), [ObjectState::Cancelled; 3]);
     assert_eq!(fixture.open_uploads().await, 0);
     assert_eq!(fixture.read(TARGET, ARCHIVE).await, None);
 }
@@ -372,10 +380,10 @@ fn live(
     fixture: &TransferFixture,
     performed: &Arc<FaultStore>,
     recorded: &mut Option<RecordedUpload>,
-    items: &[Item],
+    items: &[JobItem],
     policy: Policy,
     kill: Option<&KillPoint>,
-) -> Option<Vec<Outcome>> {
+) -> Option<Vec<ObjectOutcome>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
     let latch = Latch::default();
@@ -442,7 +450,7 @@ proptest! {
 
         let ends = ends.unwrap();
         prop_assert_eq!(ends.len(), items.len());
-        prop_assert!(ends.iter().all(|end| end.state == State::Done), "{:?}", ends);
+        prop_assert!(ends.iter().all(|end| end.state == ObjectState::Done), "{:?}", ends);
         let (tar, wanted) = setup.block_on(async {
             (fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await)
         });

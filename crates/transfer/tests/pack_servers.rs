@@ -1,4 +1,4 @@
-//! The first pack of a process on real servers, which state other evidence of objects, of parts and of copies.
+//! The first pack of a process on real servers, which state other checksums of objects, of parts and of copies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use seqferry_store::{
 };
 use seqferry_store_testing::connect;
 use seqferry_testkit::servers::{MOVER, REGION, ServerKind, server};
-use seqferry_transfer::{Item, Job, PackOptions, Policy, Scheduler, State, VerificationLevel};
+use seqferry_transfer::{Job, JobItem, ObjectState, PackOptions, Policy, Scheduler, VerificationLevel};
 
 use crate::common::{bytes, drain, job};
 
@@ -53,7 +53,7 @@ async fn first_pack_on(kind: ServerKind) {
     let mut items = Vec::new();
     let found = |id: u64, name: &str, size: usize, etag| {
         let (source_key, target_key) = (format!("run/{name}"), "out/run.tar".to_owned());
-        Item { id, source_key, target_key, size: size as u64, etag, ..Item::default() }
+        JobItem { id, source_key, target_key, size: size as u64, etag, ..JobItem::default() }
     };
     for (name, size, is_stated) in [
         ("a.small", 1000, true),
@@ -83,7 +83,7 @@ async fn first_pack_on(kind: ServerKind) {
     let outcomes = drain(job).await.0;
 
     for outcome in outcomes.values() {
-        assert_eq!(outcome.state, State::Done, "{outcome:?}");
+        assert_eq!(outcome.state, ObjectState::Done, "{outcome:?}");
         let is_proven = matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag);
         assert!(is_proven, "{outcome:?}");
     }

@@ -12,48 +12,50 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, CreateUpload, ObjectRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
-use seqferry_transfer::{Item, Job, JobSpec, Method, Outcome, PlaceOptions, Policy, State, StopMode};
+use seqferry_transfer::{
+    CopyMethod, Job, JobItem, JobSpec, LocationOptions, ObjectOutcome, ObjectState, Policy, StopMode,
+};
 use tokio::runtime::Handle;
 
 const MINUTE: i64 = 60_000_000_000;
 
-fn options() -> PlaceOptions {
-    PlaceOptions { careful: true, ..PlaceOptions::default() }
+fn options() -> LocationOptions {
+    LocationOptions { careful: true, ..LocationOptions::default() }
 }
 
 /// Objects with these keys at the target, as items of a removal; their ids count from 0.
-async fn objects(fixture: &TransferFixture, keys: &[&str]) -> Vec<Item> {
+async fn objects(fixture: &TransferFixture, keys: &[&str]) -> Vec<JobItem> {
     let mut items = Vec::new();
     for (id, key) in keys.iter().enumerate() {
         let written = fixture.memory.put(TARGET, key, Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
         let (id, source_key) = (id as u64, (*key).to_owned());
-        items.push(Item { id, source_key, size: 1, etag: written.etag, ..Item::default() });
+        items.push(JobItem { id, source_key, size: 1, etag: written.etag, ..JobItem::default() });
     }
     items
 }
 
-fn start(fixture: &TransferFixture, items: Vec<Item>, options: PlaceOptions) -> Job {
+fn start(fixture: &TransferFixture, items: Vec<JobItem>, options: LocationOptions) -> Job {
     start_with(fixture, Policy { target_bucket: TARGET.into(), ..Policy::default() }, items, options, None)
 }
 
 fn start_with(
     fixture: &TransferFixture,
     policy: Policy,
-    items: Vec<Item>,
-    options: PlaceOptions,
+    items: Vec<JobItem>,
+    options: LocationOptions,
     lease: Option<Arc<LeaseHolder>>,
 ) -> Job {
     let spec = JobSpec { lease, ..job(fixture.connection.clone(), fixture.connection.clone(), policy, items) };
     Job::start_remove(&Handle::current(), fixture.scheduler(), spec, options)
 }
 
-async fn ends(job: Job) -> (HashMap<u64, Outcome>, Job) {
+async fn ends(job: Job) -> (HashMap<u64, ObjectOutcome>, Job) {
     drain(job).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_removed_and_those_that_are_gone_or_new_are_told_apart() {
-    for options in [options(), PlaceOptions::default()] {
+    for options in [options(), LocationOptions::default()] {
         let fixture = TransferFixture::new();
         let items = objects(&fixture, &["same", "changed", "gone", " blank ", "new\nline"]).await;
         fixture.memory.put(TARGET, "changed", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
@@ -61,9 +63,12 @@ async fn objects_are_removed_and_those_that_are_gone_or_new_are_told_apart() {
 
         let (outcomes, job) = ends(start(&fixture, items.clone(), options)).await;
 
-        let states: Vec<State> = (0..5).map(|id| outcomes[&id].state).collect();
-        assert_eq!(states, [State::Done, State::Failed, State::Done, State::Done, State::Done]);
-        assert_eq!((outcomes[&0].method, outcomes[&1].method), (Method::Remove, Method::None));
+        let states: Vec<ObjectState> = (0..5).map(|id| outcomes[&id].state).collect();
+        assert_eq!(
+            states,
+            [ObjectState::Done, ObjectState::Failed, ObjectState::Done, ObjectState::Done, ObjectState::Done]
+        );
+        assert_eq!((outcomes[&0].method, outcomes[&1].method), (CopyMethod::Remove, CopyMethod::None));
         let failure = outcomes[&1].failure.as_ref().expect("left");
         assert_eq!((failure.class.word(), failure.code.as_str()), ("source_changed", "SourceChanged"));
         assert_eq!(
@@ -78,7 +83,7 @@ async fn objects_are_removed_and_those_that_are_gone_or_new_are_told_apart() {
         // Repeated, it finds nothing to do.
         let rest = items.into_iter().filter(|item| item.id != 1).collect();
         let (outcomes, _job) = ends(start(&fixture, rest, options)).await;
-        assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+        assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
         assert_eq!(fixture.budget.stats().in_flight, 0);
     }
 }
@@ -104,8 +109,8 @@ async fn a_cancelled_removal_tells_the_truth_of_what_was_under_way() {
             removed += usize::from(!is_there);
             let told = outcomes.get(&(id as u64)).map(|outcome| outcome.state);
             match (is_there, mode) {
-                (false, _) => assert_eq!(told, Some(State::Done), "{key}"),
-                (true, StopMode::Cancel) => assert_eq!(told, Some(State::Cancelled), "{key}"),
+                (false, _) => assert_eq!(told, Some(ObjectState::Done), "{key}"),
+                (true, StopMode::Cancel) => assert_eq!(told, Some(ObjectState::Cancelled), "{key}"),
                 (true, StopMode::Suspend) => assert_eq!(told, None, "{key}"),
             }
         }
@@ -120,11 +125,11 @@ async fn the_first_failure_stops_a_job_that_is_to_stop() {
     let items = objects(&fixture, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     fixture.store.rule(Rule::always("DeleteObject", Fault::Fail("AccessDenied", 403)));
 
-    let stopping = PlaceOptions { stop_at_failure: true, ..options() };
+    let stopping = LocationOptions { stop_at_failure: true, ..options() };
     let (outcomes, job) = ends(start(&fixture, items.clone(), stopping)).await;
 
     assert!(!outcomes.is_empty() && outcomes.len() < 300, "{}", outcomes.len());
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Failed));
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Failed));
     assert!(job.failure().is_none(), "it is the failure of an object");
 
     let (outcomes, _job) = ends(start(&fixture, items, options())).await;
@@ -139,11 +144,11 @@ async fn an_object_that_was_written_to_since_stops_nothing() {
     let items = objects(&fixture, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     fixture.memory.put(TARGET, "k000", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
 
-    let (ended, job) = ends(start(&fixture, items, PlaceOptions { stop_at_failure: true, ..options() })).await;
+    let (ended, job) = ends(start(&fixture, items, LocationOptions { stop_at_failure: true, ..options() })).await;
 
     assert!(job.failure().is_none());
     assert_eq!(ended[&0].failure.as_ref().unwrap().code, "SourceChanged");
-    assert_eq!((1..200).filter(|id| ended.get(id).is_some_and(|end| end.state == State::Done)).count(), 199);
+    assert_eq!((1..200).filter(|id| ended.get(id).is_some_and(|end| end.state == ObjectState::Done)).count(), 199);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +160,7 @@ async fn a_failure_of_the_whole_job_is_told_and_begins_nothing_else() {
     let (outcomes, job) = ends(start(&fixture, items, options())).await;
 
     assert_eq!(job.failure().map(|failure| failure.code), Some("NoSuchBucket".to_owned()));
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Failed), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Failed), "{outcomes:?}");
     assert_eq!(fixture.store.count("DeleteObject"), 0);
 }
 
@@ -166,7 +171,7 @@ async fn nothing_is_removed_without_the_lease() {
     let policy = || Policy { target_bucket: TARGET.into(), ..Policy::default() };
     let holder = || Some(Arc::new(LeaseHolder::new(Arc::clone(&lease), 1)));
 
-    let failing = PlaceOptions { fail_at_lapse: true, ..options() };
+    let failing = LocationOptions { fail_at_lapse: true, ..options() };
     let (outcomes, job) = ends(start_with(&fixture, policy(), items.clone(), failing, holder())).await;
     assert!(outcomes.is_empty(), "a lapse says nothing of an object: {outcomes:?}");
     assert_eq!(job.failure().map(|failure| failure.code), Some("LeaseLapsed".to_owned()));
@@ -177,7 +182,7 @@ async fn nothing_is_removed_without_the_lease() {
     assert!(fixture.read(TARGET, "a").await.is_some());
     job.admit(2);
     let (outcomes, _job) = ends(job).await;
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
     assert_eq!(outcomes.len(), 2);
 }
 
@@ -189,7 +194,7 @@ async fn a_job_that_cleans_up_removes_nothing() {
 
     let (outcomes, _job) = ends(start_with(&fixture, policy, items, options(), None)).await;
 
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Cancelled), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Cancelled), "{outcomes:?}");
     assert_eq!(outcomes.len(), 2);
     assert_eq!(fixture.store.count("DeleteObject") + fixture.store.count("HeadObject"), 0);
 }
@@ -201,15 +206,18 @@ async fn uploads_are_aborted_and_those_that_are_gone_count_as_aborted() {
     for id in 0..3 {
         let upload = CreateUpload { bucket: TARGET.into(), key: format!("k{id}"), ..CreateUpload::default() };
         let upload_id = fixture.memory.create_upload(&upload).await.unwrap();
-        items.push(Item { id, source_key: upload.key, version_id: Some(upload_id), ..Item::default() });
+        items.push(JobItem { id, source_key: upload.key, version_id: Some(upload_id), ..JobItem::default() });
     }
-    items.push(Item { id: 3, source_key: "gone".into(), version_id: Some("unknown".into()), ..Item::default() });
+    items.push(JobItem { id: 3, source_key: "gone".into(), version_id: Some("unknown".into()), ..JobItem::default() });
     let policy = Policy { target_bucket: TARGET.into(), ..Policy::default() };
     let spec = job(fixture.connection.clone(), fixture.connection.clone(), policy, items);
 
     let (outcomes, _job) = ends(Job::start_abort(&Handle::current(), fixture.scheduler(), spec)).await;
 
     assert_eq!(outcomes.len(), 4);
-    assert!(outcomes.values().all(|one| (one.state, one.method) == (State::Done, Method::Abort)), "{outcomes:?}");
+    assert!(
+        outcomes.values().all(|one| (one.state, one.method) == (ObjectState::Done, CopyMethod::Abort)),
+        "{outcomes:?}"
+    );
     assert_eq!(fixture.open_uploads().await, 0);
 }

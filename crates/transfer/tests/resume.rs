@@ -14,7 +14,7 @@ use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
-use seqferry_transfer::{DataPath, IfExists, Item, Job, JobEvent, Policy, State};
+use seqferry_transfer::{DataPath, IfExists, Job, JobEvent, JobItem, ObjectState, Policy};
 
 const OPERATIONS: [&str; 9] = [
     "HeadObject",
@@ -48,14 +48,14 @@ fn kill_point() -> impl Strategy<Value = KillPoint> {
 /// Model of the database.
 #[derive(Default)]
 struct Model {
-    ended: HashMap<u64, State>,
+    ended: HashMap<u64, ObjectState>,
     uploads: HashMap<u64, RecordedUpload>,
 }
 
 impl Model {
-    fn open_items(&self, items: &[Item]) -> Vec<Item> {
+    fn open_items(&self, items: &[JobItem]) -> Vec<JobItem> {
         let open = items.iter().filter(|item| !self.ended.contains_key(&item.id));
-        open.map(|item| Item { upload: self.uploads.get(&item.id).cloned(), ..item.clone() }).collect()
+        open.map(|item| JobItem { upload: self.uploads.get(&item.id).cloned(), ..item.clone() }).collect()
     }
 
     /// Record an event as the control plane does; the job learns of recorded uploads.
@@ -80,7 +80,7 @@ fn live(
     fixture: &TransferFixture,
     performed: &Arc<FaultStore>,
     model: &mut Model,
-    items: &[Item],
+    items: &[JobItem],
     policy: Policy,
     kill: Option<&KillPoint>,
 ) -> bool {
@@ -134,7 +134,7 @@ proptest! {
         let memory = MemoryStore::new(small_limits().minimum_part);
         let fixture = TransferFixture::of(if checksums { memory } else { memory.without_checksums() });
         let performed = Arc::new(FaultStore::new(Arc::clone(&fixture.memory) as Arc<dyn ObjectStore>));
-        let items: Vec<Item> = sizes
+        let items: Vec<JobItem> = sizes
             .iter()
             .enumerate()
             .map(|(id, size)| setup.block_on(fixture.object(id as u64, &format!("k{id}"), &bytes(id as u64, *size))))
@@ -154,7 +154,7 @@ proptest! {
         }
 
         prop_assert_eq!(model.ended.len(), items.len());
-        prop_assert!(model.ended.values().all(|state| matches!(state, State::Done | State::Skipped)));
+        prop_assert!(model.ended.values().all(|state| matches!(state, ObjectState::Done | ObjectState::Skipped)));
         for item in &items {
             let (source, target) = setup.block_on(async {
                 (fixture.read(SOURCE, &item.source_key).await, fixture.read(TARGET, &item.target_key).await)

@@ -10,7 +10,7 @@ use seqferry_store::Attributes;
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{FailureClass, IfExists, Item, Policy, State, VerificationLevel};
+use seqferry_transfer::{FailureClass, IfExists, JobItem, ObjectState, Policy, VerificationLevel};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_change_on_the_way_never_stay_at_the_target() {
@@ -36,7 +36,7 @@ async fn bytes_that_change_on_the_way_never_stay_at_the_target() {
             let kept = services.to.read(TARGET, &item.target_key).await;
             // Both sides are read again where there is only an `ETag`: if both are read wrong in the same way, they
             // look alike. A real fault does not strike the same byte twice.
-            if outcome.state == State::Done {
+            if outcome.state == ObjectState::Done {
                 assert_eq!(outcome.verified, VerificationLevel::Content, "{outcome:?} {disk}");
                 continue;
             }
@@ -77,7 +77,7 @@ async fn bytes_that_are_spoiled_once_on_their_way_to_the_target_are_sent_again()
 
             let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
-            // Refused at once, or found out by the answers and by reading both sides.
+            // Refused immediately, or found out by the answers and by reading both sides.
             let verified = if checks { VerificationLevel::Checksum } else { VerificationLevel::Etag };
             assert_done(&services, &item, &outcomes[&1], verified).await;
             assert_eq!(outcomes[&1].attempts, if checks { 1 } else { 2 }, "{:?}", outcomes[&1]);
@@ -102,7 +102,7 @@ async fn bytes_that_are_spoiled_every_time_on_their_way_to_the_target_fail_as_a_
 
         for item in &items {
             let outcome = &outcomes[&item.id];
-            assert_eq!(outcome.state, State::Failed, "{outcome:?}");
+            assert_eq!(outcome.state, ObjectState::Failed, "{outcome:?}");
             let failure = outcome.failure.as_ref().unwrap();
             assert_eq!(
                 (failure.class, failure.code.as_str()),
@@ -158,7 +158,7 @@ async fn a_source_that_changes_starts_over_and_is_never_mixed() {
 
         let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
-        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (ObjectState::Done, 2), "{:?}", outcomes[&1]);
         assert_eq!(services.to.read(TARGET, "copy/k").await, Some(bytes(9, 280)));
         assert_eq!(services.to.open_uploads().await, 0);
     }
@@ -171,7 +171,7 @@ async fn ignored_ranges_cost_one_question_and_then_one_read_per_object() {
     for id in 1..=3 {
         items.push(services.from.object(id, &format!("k{id}"), &bytes(id, 1000)).await);
     }
-    let items: Vec<Item> = items.into_iter().map(|item| Item { target_absent: true, ..item }).collect();
+    let items: Vec<JobItem> = items.into_iter().map(|item| JobItem { target_absent: true, ..item }).collect();
 
     let (outcomes, job) = common::drain(services.start(streaming(), items.clone())).await;
 
@@ -238,8 +238,8 @@ async fn random_faults(services: ServicePair) {
     for item in &items {
         let outcome = &outcomes[&item.id];
         match outcome.state {
-            State::Done => assert!(services.is_copied(item).await, "seed {seed}: {outcome:?}"),
-            State::Failed => {
+            ObjectState::Done => assert!(services.is_copied(item).await, "seed {seed}: {outcome:?}"),
+            ObjectState::Failed => {
                 let class = outcome.failure.as_ref().unwrap().class.word();
                 assert!(matches!(class, "retry" | "throttle" | "mismatch"), "seed {seed}: {outcome:?}");
                 assert_ne!(services.to.read(TARGET, &item.target_key).await.map(|b| b.len() as u64), Some(item.size));
@@ -253,7 +253,7 @@ async fn random_faults(services: ServicePair) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_to_the_target_meanwhile_is_not_replaced_where_nothing_is_to_be() {
     for (size, refuses) in [(50, false), (300, false), (50, true), (300, true)] {
-        for (if_exists, expected) in [(IfExists::Skip, State::Skipped), (IfExists::Fail, State::Failed)] {
+        for (if_exists, expected) in [(IfExists::Skip, ObjectState::Skipped), (IfExists::Fail, ObjectState::Failed)] {
             let services = ServicePair::new();
             let item = services.from.object(1, "k", &bytes(1, size)).await;
             let memory = Arc::clone(&services.to.memory);
@@ -263,7 +263,7 @@ async fn what_comes_to_the_target_meanwhile_is_not_replaced_where_nothing_is_to_
                     memory.put(TARGET, "copy/k", Bytes::from_static(b"theirs"), &Attributes::default()).await.unwrap();
                 })
             })));
-            // The target was looked at by then, and the bytes are on their way.
+            // The target was checked by then, and the bytes are on their way.
             services.from.store.rule(Rule::once("GetObject", theirs));
             if refuses {
                 // A service that does not know the condition: the write then follows one more look at the target.
@@ -301,7 +301,7 @@ async fn what_may_be_at_a_target_that_cannot_be_read_fails_where_conditions_are_
 
         for outcome in outcomes.values() {
             let failure = outcome.failure.as_ref().unwrap();
-            assert_eq!((outcome.state, failure.class), (State::Failed, FailureClass::Exists), "{outcome:?}");
+            assert_eq!((outcome.state, failure.class), (ObjectState::Failed, FailureClass::Exists), "{outcome:?}");
             assert_eq!(failure.code, "TargetUnreadable");
             assert!(failure.message.contains("see_target"), "{failure}");
         }

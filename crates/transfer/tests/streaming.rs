@@ -12,7 +12,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, CreateUpload, Digests, ObjectRef, UploadRef};
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
-use seqferry_transfer::{IfExists, Item, Policy, State, StopMode, VerificationLevel};
+use seqferry_transfer::{IfExists, JobItem, ObjectState, Policy, StopMode, VerificationLevel};
 
 const SIZES: [usize; 17] = [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999];
 
@@ -43,7 +43,7 @@ async fn objects_of_all_sizes_arrive_whole_and_proven() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_object_costs_one_read_and_one_write() {
     let services = ServicePair::new();
-    let item = Item { target_absent: true, ..services.from.object(1, "k", b"small").await };
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", b"small").await };
 
     services.run(streaming(), vec![item]).await;
 
@@ -54,7 +54,7 @@ async fn a_small_object_costs_one_read_and_one_write() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_byte_of_a_large_object_is_read_once() {
     let services = ServicePair::new();
-    let item = Item { target_absent: true, ..services.from.object(1, "k", &bytes(1, 1234)).await };
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(1, 1234)).await };
 
     services.run(streaming(), vec![item]).await;
 
@@ -143,7 +143,7 @@ async fn never_more_bytes_are_held_than_the_budget_allows() {
             services.from.object(id, &format!("k{id}"), &bytes(id, 4096 * (1 + 25 * usize::from(id % 3 != 0)))).await,
         );
     }
-    // Bytes that were asked for and not yet taken by the target.
+    // Bytes that were requested and not yet taken by the target.
     let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (held_by_reads, seen) = (Arc::clone(&held), Arc::clone(&most));
     let read = Hook(Arc::new(move || {
@@ -211,14 +211,14 @@ async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed()
     let outcomes = services
         .run(
             resumed,
-            vec![Item {
+            vec![JobItem {
                 upload: Some(RecordedUpload { upload_id, part_size: PART as u64, etag: None }),
                 ..item.clone()
             }],
         )
         .await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert!(services.is_copied(&item).await);
     assert_eq!((services.to.store.count("CreateMultipartUpload"), services.to.store.count("UploadPart")), (0, 2));
     assert_eq!(services.to.open_uploads().await, 0);

@@ -8,7 +8,7 @@ use common::{TransferFixture, bytes, drain, small_limits};
 use seqferry_client::trace;
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
-use seqferry_transfer::{Policy, State};
+use seqferry_transfer::{ObjectState, Policy};
 use serde_json::Value;
 
 /// All lines of this process. The names of their transfers distinguish the tests of this file.
@@ -52,7 +52,7 @@ async fn a_job_its_objects_parts_and_requests_are_lines_that_name_the_transfer()
 
     let outcomes = drain(fixture.start(policy("transfer-of-lines"), items)).await.0;
 
-    assert!(outcomes.values().all(|outcome| outcome.state == State::Done));
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done));
     let lines = of_transfer("transfer-of-lines").await;
     let spans = |name: &str| lines.iter().filter(|line| line["span"] == name).collect::<Vec<_>>();
     assert_eq!((spans("job").len(), spans("object").len()), (1, 2));
@@ -77,7 +77,7 @@ async fn a_request_that_is_made_again_has_a_line_for_each_attempt_and_one_for_th
 
     let outcomes = drain(fixture.start(policy("transfer-with-retry"), items)).await.0;
 
-    assert_eq!(outcomes[&1].state, State::Done);
+    assert_eq!(outcomes[&1].state, ObjectState::Done);
     let lines = of_transfer("transfer-with-retry").await;
     let copies: Vec<_> =
         lines.iter().filter(|line| line["span"] == "request" && line["operation"] == "CopyObject").collect();

@@ -1,10 +1,10 @@
-//! Writes whose answer is a success and holds no result: one look at the target decides, and nothing is repeated
+//! Writes whose answer is a success and holds no result: one check of the target decides, and nothing is repeated
 //! blindly.
 
 use seqferry_store::error::classify::code;
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
-use seqferry_transfer::{State, VerificationLevel};
+use seqferry_transfer::{ObjectState, VerificationLevel};
 
 use crate::common::{ServicePair, TARGET, TransferFixture, bytes, policy, small_limits, streaming};
 
@@ -26,7 +26,7 @@ async fn a_write_that_had_its_effect_is_found_by_one_look_and_not_repeated() {
         let outcomes = fixture.run(policy, vec![item]).await;
 
         let outcome = &outcomes[&1];
-        assert_eq!(outcome.state, State::Done, "{outcome:?}");
+        assert_eq!(outcome.state, ObjectState::Done, "{outcome:?}");
         assert!(matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag), "{outcome:?}");
         assert_eq!(fixture.store.count(operation), times, "{operation}");
         assert_eq!(fixture.read(TARGET, "copy/k").await, Some(content));
@@ -72,7 +72,7 @@ async fn one_garbled_answer_before_the_effect_costs_one_more_attempt() {
 
         let outcomes = fixture.run(policy, vec![item]).await;
 
-        assert_eq!(outcomes[&1].state, State::Done, "{operation}: {:?}", outcomes[&1]);
+        assert_eq!(outcomes[&1].state, ObjectState::Done, "{operation}: {:?}", outcomes[&1]);
         assert_eq!(outcomes[&1].attempts, 1, "{operation}");
     }
 }
@@ -95,7 +95,7 @@ async fn a_write_whose_answers_are_all_lost_is_found_at_the_target_after_a_few_a
         let outcomes = fixture.run(policy, vec![item]).await;
 
         let outcome = &outcomes[&1];
-        assert_eq!(outcome.state, State::Done, "{operation}: {outcome:?}");
+        assert_eq!(outcome.state, ObjectState::Done, "{operation}: {outcome:?}");
         assert!(matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag), "{outcome:?}");
         assert!(fixture.store.count(operation) <= 3 * parts, "{operation}: {}", fixture.store.count(operation));
         assert_eq!(fixture.read(TARGET, "copy/k").await, Some(content));
@@ -131,7 +131,7 @@ async fn a_look_does_not_wait_for_a_service_that_throttles() {
 
     let outcomes = fixture.run(streaming(), vec![item]).await;
 
-    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert_eq!(fixture.store.count("ListParts"), 1);
 }
 
@@ -151,7 +151,7 @@ async fn a_part_found_on_a_target_whose_etags_are_no_digests_is_no_contradiction
         let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
         let outcome = &outcomes[&1];
-        assert_eq!(outcome.state, State::Done, "{lost:?}: {outcome:?}");
+        assert_eq!(outcome.state, ObjectState::Done, "{lost:?}: {outcome:?}");
         assert!(services.is_copied(&item).await);
         levels.push(outcome.verified);
     }

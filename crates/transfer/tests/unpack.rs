@@ -4,14 +4,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqferry_archive::index::{Head, Index, IndexBuilder, IndexLimits, IndexMember, TarIdentity, build_from_stream};
-use seqferry_archive::write::{Entry, Layout};
-use seqferry_archive::{MemberKind, ReadOptions, Scanner, Step};
+use seqferry_archive::index::{
+    Index, IndexBuilder, IndexHead, IndexLimits, IndexMember, TarIdentity, build_from_stream,
+};
+use seqferry_archive::write::{ArchiveEntry, Layout};
+use seqferry_archive::{MemberKind, ReadOptions, ScanStep, Scanner};
 use seqferry_client::BudgetLimits;
 use seqferry_client::{EndpointSpec, KeyLookup, RequestError};
 use seqferry_store::DiskOptions;
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
-use seqferry_transfer::{Engine, Item, JobEvent, JobRequest, Outcome, Policy, State};
+use seqferry_transfer::{Engine, JobEvent, JobItem, JobRequest, ObjectOutcome, ObjectState, Policy};
 
 struct Folder(PathBuf);
 
@@ -52,8 +54,11 @@ impl Setting {
     fn new(members: usize) -> Self {
         let contents: Vec<Vec<u8>> =
             (0..members).map(|number| vec![u8::try_from(number % 251).unwrap(); number * 37]).collect();
-        let entries: Vec<Entry> =
-            contents.iter().enumerate().map(|(number, body)| Entry::file(name(number), body.len() as u64)).collect();
+        let entries: Vec<ArchiveEntry> = contents
+            .iter()
+            .enumerate()
+            .map(|(number, body)| ArchiveEntry::file(name(number), body.len() as u64))
+            .collect();
         let tar = Layout::plan(&entries).unwrap().assemble(|number| contents[number].clone());
         let folder = Folder::new();
         fs::write(folder.0.join("x.tar"), &tar).unwrap();
@@ -72,7 +77,7 @@ impl Setting {
     }
 
     fn sound_index(&self) -> Vec<u8> {
-        let head = Head::new("test", self.identity(), None);
+        let head = IndexHead::new("test", self.identity(), None);
         build_from_stream(&head, self.tar.chunks(1000), ReadOptions::default()).unwrap()
     }
 
@@ -86,23 +91,23 @@ impl Setting {
 
     /// The index of the lines that `keep` keeps, which may change them; its tail fits these lines.
     fn index_of(&self, mut keep: impl FnMut(usize, &mut IndexMember) -> bool) -> Vec<u8> {
-        let mut builder = IndexBuilder::new(&Head::new("test", self.identity(), None));
+        let mut builder = IndexBuilder::new(&IndexHead::new("test", self.identity(), None));
         let mut scanner = Scanner::new(Some(self.tar.len() as u64), ReadOptions::default());
         let mut number = 0;
         loop {
             match scanner.step().unwrap() {
-                Step::Need { offset, len } => {
+                ScanStep::Need { offset, len } => {
                     let at = usize::try_from(offset).unwrap();
                     scanner.supply(offset, &self.tar[at..at + len]);
                 }
-                Step::Member(member) => {
+                ScanStep::Member(member) => {
                     let mut entry = IndexMember::from(*member);
                     if keep(number, &mut entry) {
                         builder.member(&entry);
                     }
                     number += 1;
                 }
-                Step::End(_) => return builder.finish(),
+                ScanStep::End(_) => return builder.finish(),
             }
         }
     }
@@ -134,7 +139,7 @@ impl Setting {
         (last, problems)
     }
 
-    fn unpack(&self, members: &[FoundMember]) -> Vec<Outcome> {
+    fn unpack(&self, members: &[FoundMember]) -> Vec<ObjectOutcome> {
         let target = self.folder.0.join("to");
         fs::create_dir_all(&target).unwrap();
         let archive = self.folder.archive();
@@ -144,14 +149,14 @@ impl Setting {
             data_path: seqferry_transfer::DataPath::Stream,
             ..Policy::default()
         };
-        let items = members.iter().enumerate().map(|(id, member)| Item {
+        let items = members.iter().enumerate().map(|(id, member)| JobItem {
             id: id as u64,
             source_key: format!("x.tar!/{}", member.path),
             target_key: member.path.clone(),
             size: member.size,
             etag: member.etag.clone(),
-            version_id: Some(member.place.clone()),
-            ..Item::default()
+            version_id: Some(member.location.clone()),
+            ..JobItem::default()
         });
         let (source, target, items) = (&disk(), &disk(), items.collect());
         let request = JobRequest { source, target, policy, items, epoch: None };
@@ -183,7 +188,7 @@ fn an_index_and_the_headers_tell_of_the_same_members() {
         assert!(index.crc32c.is_some() || index.kind == "directory");
     }
     let files: Vec<FoundMember> = by_index.into_iter().filter(|member| member.kind == "file").collect();
-    assert!(setting.unpack(&files).iter().all(|outcome| outcome.state == State::Done));
+    assert!(setting.unpack(&files).iter().all(|outcome| outcome.state == ObjectState::Done));
     for (number, body) in setting.contents.iter().enumerate() {
         assert_eq!(&fs::read(setting.folder.0.join("to").join(name(number))).unwrap(), body);
     }
@@ -229,8 +234,8 @@ fn one_forged_line_never_gives_a_member_the_bytes_of_another() {
         // The samples may have met it.
         let Ok(found) = setting.scan(IndexUse::Auto) else { continue };
         let files: Vec<FoundMember> = found.into_iter().filter(|member| member.kind == "file").collect();
-        let failed: Vec<Outcome> =
-            setting.unpack(&files).into_iter().filter(|outcome| outcome.state == State::Failed).collect();
+        let failed: Vec<ObjectOutcome> =
+            setting.unpack(&files).into_iter().filter(|outcome| outcome.state == ObjectState::Failed).collect();
         assert_eq!(failed.len(), 1);
         assert_eq!(failed[0].failure.as_ref().unwrap().code, "ForeignIndex");
         assert!(!setting.folder.0.join("to/run/forged").exists());
@@ -282,7 +287,7 @@ fn an_index_that_calls_files_something_to_leave_out_is_refused() {
 #[test]
 fn a_folder_and_a_link_of_an_index_are_held_against_their_headers() {
     let archive = |target: &str| {
-        let entries = [Entry::file("empty", 0), Entry::symbolic_link("link", target)];
+        let entries = [ArchiveEntry::file("empty", 0), ArchiveEntry::symbolic_link("link", target)];
         let tar = Layout::plan(&entries).unwrap().assemble(|_| Vec::new());
         let setting = Setting { tar, ..Setting::new(0) };
         fs::write(setting.folder.0.join("x.tar"), &setting.tar).unwrap();
@@ -290,15 +295,18 @@ fn a_folder_and_a_link_of_an_index_are_held_against_their_headers() {
     };
     let (judged, real) = (archive("empty"), archive("other"));
     let (links, found) = (judged.scan(IndexUse::Never).unwrap(), real.scan(IndexUse::Never).unwrap());
-    let folder =
-        FoundMember { path: "empty/".to_owned(), place: found[0].place.replace(".f.", ".d."), ..found[0].clone() };
-    let link = FoundMember { place: links[1].place.clone(), ..found[1].clone() };
+    let folder = FoundMember {
+        path: "empty/".to_owned(),
+        location: found[0].location.replace(".f.", ".d."),
+        ..found[0].clone()
+    };
+    let link = FoundMember { location: links[1].location.clone(), ..found[1].clone() };
 
     for outcome in real.unpack(&[folder, link]) {
         let code = outcome.failure.map(|failure| failure.code);
-        assert_eq!((outcome.state, code.as_deref()), (State::Failed, Some("ForeignIndex")));
+        assert_eq!((outcome.state, code.as_deref()), (ObjectState::Failed, Some("ForeignIndex")));
     }
-    assert!(real.unpack(&found).iter().all(|outcome| outcome.state == State::Done));
+    assert!(real.unpack(&found).iter().all(|outcome| outcome.state == ObjectState::Done));
 }
 
 #[test]
@@ -337,7 +345,7 @@ fn contents_that_changed_since_the_index_are_found_and_not_unpacked() {
     let found = setting.scan(IndexUse::Auto).unwrap();
     let files: Vec<FoundMember> = found.into_iter().filter(|member| member.kind == "file").collect();
     let outcomes = setting.unpack(&files);
-    assert_eq!(outcomes.iter().filter(|outcome| outcome.state == State::Failed).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.state == ObjectState::Failed).count(), 1);
     assert!(!setting.folder.0.join("to/run/020").exists());
 }
 
@@ -364,7 +372,7 @@ fn a_line_without_a_checksum_keeps_no_other_member_from_being_compared() {
     let failed: Vec<&str> = outcomes
         .iter()
         .zip(&files)
-        .filter_map(|(outcome, file)| (outcome.state == State::Failed).then_some(file.path.as_str()))
+        .filter_map(|(outcome, file)| (outcome.state == ObjectState::Failed).then_some(file.path.as_str()))
         .collect();
     assert_eq!(failed, ["run/020"]);
 }

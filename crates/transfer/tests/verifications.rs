@@ -15,8 +15,8 @@ use seqferry_store::{
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 use seqferry_transfer::{
-    Item, Job, JobSpec, Method, Outcome, Policy, Progress, RecordedContent, State, StopMode, VerificationLevel,
-    VerifyOptions,
+    CopyMethod, Job, JobItem, JobSpec, ObjectOutcome, ObjectState, Policy, Progress, RecordedContent, StopMode,
+    VerificationLevel, VerifyOptions,
 };
 use tokio::runtime::Handle;
 
@@ -30,12 +30,12 @@ fn crc64(content: &[u8]) -> Checksum {
 }
 
 /// Puts an object at the target, and records it as it is.
-async fn recorded(fixture: &TransferFixture, id: u64, key: &str, content: &[u8]) -> Item {
+async fn recorded(fixture: &TransferFixture, id: u64, key: &str, content: &[u8]) -> JobItem {
     let body = Bytes::copy_from_slice(content);
     let written = fixture.memory.put(TARGET, key, body, &Attributes::default()).await.unwrap();
     let content = RecordedContent { target_etag: Some(written.etag), ..RecordedContent::default() };
     let (size, etag) = (written_size(fixture, key).await, "source".to_owned());
-    Item { id, source_key: key.to_owned(), size, etag, recorded: Some(Box::new(content)), ..Item::default() }
+    JobItem { id, source_key: key.to_owned(), size, etag, recorded: Some(Box::new(content)), ..JobItem::default() }
 }
 
 async fn written_size(fixture: &TransferFixture, key: &str) -> u64 {
@@ -43,7 +43,7 @@ async fn written_size(fixture: &TransferFixture, key: &str) -> u64 {
 }
 
 /// Small objects that are as recorded.
-async fn many(fixture: &TransferFixture, number: u64) -> Vec<Item> {
+async fn many(fixture: &TransferFixture, number: u64) -> Vec<JobItem> {
     let mut items = Vec::new();
     for id in 0..number {
         items.push(recorded(fixture, id, &format!("k{id:03}"), b"x").await);
@@ -51,7 +51,7 @@ async fn many(fixture: &TransferFixture, number: u64) -> Vec<Item> {
     items
 }
 
-fn start(fixture: &TransferFixture, items: Vec<Item>, options: VerifyOptions) -> Job {
+fn start(fixture: &TransferFixture, items: Vec<JobItem>, options: VerifyOptions) -> Job {
     let policy = Policy { target_bucket: TARGET.into(), ..Policy::default() };
     start_spec(fixture, job(fixture.connection.clone(), fixture.connection.clone(), policy, items), options)
 }
@@ -60,7 +60,11 @@ fn start_spec(fixture: &TransferFixture, spec: JobSpec, options: VerifyOptions) 
     Job::start_verify(&Handle::current(), fixture.scheduler(), spec, options)
 }
 
-async fn ends(fixture: &TransferFixture, items: Vec<Item>, options: VerifyOptions) -> (HashMap<u64, Outcome>, Job) {
+async fn ends(
+    fixture: &TransferFixture,
+    items: Vec<JobItem>,
+    options: VerifyOptions,
+) -> (HashMap<u64, ObjectOutcome>, Job) {
     let found = drain(start(fixture, items, options)).await;
     assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
     found
@@ -77,7 +81,7 @@ async fn until(holds: impl Fn() -> bool) {
 }
 
 /// Code, operation and text of a failure.
-fn failure(outcome: &Outcome) -> (&str, &str, &str) {
+fn failure(outcome: &ObjectOutcome) -> (&str, &str, &str) {
     let failure = outcome.failure.as_ref().expect("failed");
     (&failure.code, failure.operation, &failure.message)
 }
@@ -94,14 +98,14 @@ async fn objects_that_are_gone_or_others_are_told_with_what_was_recorded() {
     let (found, job) = ends(&fixture, items, BY_HEAD).await;
 
     let states: Vec<_> = (0..4).map(|id| (found[&id].state, found[&id].verified, found[&id].method)).collect();
-    let (failed, none) = (State::Failed, VerificationLevel::No);
+    let (failed, none) = (ObjectState::Failed, VerificationLevel::No);
     assert_eq!(
         states,
         [
-            (State::Done, VerificationLevel::Etag, Method::Head),
-            (failed, none, Method::Head),
-            (failed, none, Method::Head),
-            (State::Done, VerificationLevel::Size, Method::Head),
+            (ObjectState::Done, VerificationLevel::Etag, CopyMethod::Head),
+            (failed, none, CopyMethod::Head),
+            (failed, none, CopyMethod::Head),
+            (ObjectState::Done, VerificationLevel::Size, CopyMethod::Head),
         ]
     );
     assert_eq!(found[&0].target_etag.as_deref(), Some(etag.as_str()), "what it was compared with");
@@ -139,11 +143,11 @@ async fn bytes_are_read_where_a_digest_is_on_record_and_the_object_looks_the_sam
     assert_eq!(
         ends,
         [
-            (content_level, Method::Read),
-            (content_level, Method::Read),
-            (none, Method::Read),
-            (VerificationLevel::Size, Method::Head),
-            (none, Method::Head),
+            (content_level, CopyMethod::Read),
+            (content_level, CopyMethod::Read),
+            (none, CopyMethod::Read),
+            (VerificationLevel::Size, CopyMethod::Head),
+            (none, CopyMethod::Head),
         ]
     );
     let etag = found[&2].target_etag.as_deref().unwrap();
@@ -191,7 +195,7 @@ async fn a_file_is_compared_with_the_digest_of_its_source() {
     // The ETag of a file changes when it is copied elsewhere.
     let record = RecordedContent { target_etag: Some("other".to_owned()), ..RecordedContent::default() };
     let recorded = Some(Box::new(record));
-    let item = Item { source_key: "file".to_owned(), size: 100, etag, recorded, ..Item::default() };
+    let item = JobItem { source_key: "file".to_owned(), size: 100, etag, recorded, ..JobItem::default() };
     let verify = async || {
         let spec = job(Endpoint::new(store.clone()), Endpoint::new(store.clone()), policy(), vec![item.clone()]);
         drain(start_spec(&fixture, spec, BY_CONTENT)).await.0.remove(&0).unwrap()
@@ -289,7 +293,7 @@ async fn a_stop_ends_the_reads_and_leaves_what_was_not_compared() {
         let (found, job) = drain(job).await;
 
         let left = found.get(&40).map(|outcome| outcome.state);
-        assert_eq!(left, (mode == StopMode::Cancel).then_some(State::Cancelled));
+        assert_eq!(left, (mode == StopMode::Cancel).then_some(ObjectState::Cancelled));
         assert!((0..40).all(|id| found[&id].verified == VerificationLevel::Content));
         assert_eq!(job.progress().objects_active, 0);
         until(|| fixture.budget.memory_reserved() == 0 && fixture.budget.stats().in_flight == 0).await;
@@ -305,7 +309,7 @@ async fn a_job_that_cleans_up_looks_at_nothing() {
 
     let (found, _job) = drain(start_spec(&fixture, spec, BY_CONTENT)).await;
 
-    assert!(found.values().all(|outcome| outcome.state == State::Cancelled), "{found:?}");
+    assert!(found.values().all(|outcome| outcome.state == ObjectState::Cancelled), "{found:?}");
     assert_eq!((found.len(), fixture.store.count("HeadObject")), (2, 0));
 }
 
@@ -320,5 +324,5 @@ async fn nothing_is_written_so_that_no_lease_is_waited_for() {
     let ended = drain(start_spec(&fixture, JobSpec { lease, ..spec }, BY_CONTENT));
 
     let (found, _job) = tokio::time::timeout(Duration::from_secs(30), ended).await.expect("it waits");
-    assert!(found.values().all(|outcome| outcome.state == State::Done), "{found:?}");
+    assert!(found.values().all(|outcome| outcome.state == ObjectState::Done), "{found:?}");
 }

@@ -1,8 +1,8 @@
 //! Proofs that this identity may read a version: cached bytes are shown only with one.
 //!
 //! The folder of a disk cache can hold what another identity has read. The proof is an answer of the service about the
-//! version: to a GET of other bytes of it, or of its first byte, which the service refuses as it refuses all of it (also
-//! where a key of KMS is denied). It holds for the lifetime of listings, as what listings say does.
+//! version: to a GET of other bytes of it, or of its first byte, which the service refuses as it refuses all of it
+//! (also where a key of KMS is denied). It holds for the lifetime of listings, as what listings say does.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use crate::version::VersionDigest;
 
-/// Proofs that are remembered, some 60 bytes each. Beyond, all are forgotten, and found anew as they are needed.
+/// Proofs that are remembered, some 60 bytes each. Beyond, all are forgotten, and found again as they are needed.
 const MOST: usize = 1_000_000;
 
 /// Versions that the service has just let this identity read.
 #[derive(Debug)]
-pub(crate) struct AccessProofs {
+pub(crate) struct AccessCache {
     /// None: proofs hold as long as this value.
     lifetime: Option<Duration>,
     proven: Mutex<HashMap<VersionDigest, Instant>>,
 }
 
-impl AccessProofs {
+impl AccessCache {
     pub(crate) fn new(lifetime: Option<Duration>) -> Self {
         Self { lifetime, proven: Mutex::default() }
     }
@@ -50,7 +50,7 @@ mod tests {
     fn a_proof_holds_for_its_version_and_its_lifetime() {
         let (one, other) = (VersionDigest([1; 32]), VersionDigest([2; 32]));
         for (lifetime, holds) in [(None, true), (Some(Duration::from_hours(1)), true), (Some(Duration::ZERO), false)] {
-            let proofs = AccessProofs::new(lifetime);
+            let proofs = AccessCache::new(lifetime);
             assert!(!proofs.holds(one));
             proofs.add(one);
             assert_eq!((proofs.holds(one), proofs.holds(other)), (holds, false), "{lifetime:?}");

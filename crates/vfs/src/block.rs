@@ -22,17 +22,17 @@ pub(crate) struct BlockKey {
 #[derive(Debug)]
 pub(crate) struct Block {
     bytes: Bytes,
-    /// The block was read since eviction last looked at it.
+    /// The block was read since eviction last checked it.
     pub(crate) touched: AtomicBool,
     /// The block was read, or is not from read-ahead.
     used: AtomicBool,
     /// Counter of blocks that are evicted unused. None: the block is not from read-ahead.
     pub(crate) wasted: Option<Arc<AtomicU32>>,
-    _memory: Option<Reservation>,
+    _memory: Option<PoolReservation>,
 }
 
 impl Block {
-    pub(crate) fn new(bytes: Bytes, memory: Option<Reservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
+    pub(crate) fn new(bytes: Bytes, memory: Option<PoolReservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
         let used = AtomicBool::new(wasted.is_none());
         Arc::new(Self { bytes, touched: AtomicBool::new(true), used, wasted, _memory: memory })
     }
@@ -54,9 +54,9 @@ impl Block {
 
 /// A share of the pool. It goes back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation(pub(crate) OwnedSemaphorePermit);
+pub(crate) struct PoolReservation(pub(crate) OwnedSemaphorePermit);
 
-impl Reservation {
+impl PoolReservation {
     /// Part of this share; None where it has less.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Self> {
         self.0.split(usize::try_from(grains(bytes)).ok()?).map(Self)

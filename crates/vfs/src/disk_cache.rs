@@ -4,12 +4,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `folder`, `open_error` | which folders are accepted, and the paths in them |
+//! | `folder`, `cache_open_error` | which folders are accepted, and the paths in them |
 //! | `side_file` | the format of side files: header, entries of blocks, eviction state |
 //! | `object_files`, `open_files` | the two files of an object version, and the bounded table of open ones |
 //! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
-//! | `fill` | whether a block is worth keeping, and room for it |
-//! | `evict` | rebuilding the usage and making room |
+//! | `fill` | whether a block is worth keeping, and space for it |
+//! | `evict` | rebuilding the usage and freeing space |
 //! | `inspect` | listing, verifying and removing |
 //! | `warm`, `warm_task` | reading a prefix into the cache; the same in the background |
 //! | `store` | an object store whose reads go through the cache |
@@ -19,13 +19,13 @@
 //! they have that CRC: a crash, a damaged disk or another process can cause misses, never wrong bytes. Nothing is
 //! written with fsync. A full or failing disk causes misses and one note, never an error of a read.
 
+mod cache_open_error;
 mod evict;
 mod fill;
 mod folder;
 mod ghosts;
 mod inspect;
 mod object_files;
-mod open_error;
 mod open_files;
 mod pins;
 mod records;
@@ -46,11 +46,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+pub use cache_open_error::CacheOpenError;
 pub use evict::EvictReport;
 pub use fill::{Admission, Fill};
 pub use folder::unsafe_file_system;
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
-pub use open_error::OpenError;
 pub use pins::Prefix;
 pub use store::{CachedStore, SourceCache};
 pub use tier::{CacheTier, TierOptions};
@@ -58,7 +58,7 @@ pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 pub use warm_task::WarmTask;
 
 use crate::version::ObjectVersion;
-use folder::Folder;
+use folder::CacheFolder;
 use ghosts::Ghosts;
 use object_files::BlockLookup;
 use open_files::OpenFiles;
@@ -72,7 +72,7 @@ const SEGMENT_OVERHEAD: u64 = 2 * ALLOCATION;
 /// Folder of the tables of names.
 const NAMES: &str = "names";
 /// Pause of writing after an error of the disk.
-const PAUSE: Duration = Duration::from_secs(30);
+const ERROR_PAUSE: Duration = Duration::from_secs(30);
 /// Pause of writing after the disk was full: the evictor may need a moment.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -83,8 +83,8 @@ pub struct CacheLimits {
     pub max_size: u64,
     /// Bytes of the file system that stay free.
     pub min_free: u64,
-    /// A single pass over an object is kept up to this many bytes where the rest has no room without evicting
-    /// something; what follows is kept when it is read once more. `u64::MAX` keeps everything.
+    /// A single pass over an object is kept up to this many bytes where the rest has no space without evicting
+    /// something; what follows is kept when it is read again. `u64::MAX` keeps everything.
     pub stream_bypass: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct CacheStats {
     pub stored: u64,
     /// Blocks not written because they belong to long streams.
     pub bypassed: u64,
-    /// Blocks not written for want of room.
+    /// Blocks not written for lack of space.
     pub no_room: u64,
     /// Blocks not written because the queue of writes was full.
     pub dropped: u64,
@@ -129,7 +129,7 @@ pub struct CacheStats {
     pub evicted: u64,
     /// Errors of the disk.
     pub errors: u64,
-    /// Bytes that all processes use, reserved ones included. Corrected by each look at all files.
+    /// Bytes that all processes use, reserved ones included. Corrected by each scan of all files.
     pub used: u64,
 }
 
@@ -154,7 +154,7 @@ pub struct CacheStats {
 /// assert_eq!(cache.read(&object, 0, 1), [Some("chr1\n".into())]);
 /// # drop(cache);
 /// # std::fs::remove_dir_all(&folder).unwrap();
-/// # Ok::<(), seqferry_vfs::disk_cache::OpenError>(())
+/// # Ok::<(), seqferry_vfs::disk_cache::CacheOpenError>(())
 /// ```
 #[derive(Debug)]
 pub struct DiskCache {
@@ -165,31 +165,31 @@ pub struct DiskCache {
 /// State that the handle of the cache shares with its evictor thread.
 #[derive(Debug)]
 struct CacheState {
-    folder: Folder,
+    folder: CacheFolder,
     limits: CacheLimits,
     files: OpenFiles,
     usage: Usage,
     ghosts: Ghosts,
     pins: Pins,
-    counters: Counters,
+    counters: CacheCounters,
     /// Set by [`Drop`]: a pass of the evictor ends at the next file.
     closing: AtomicBool,
     wanted: Mutex<bool>,
     wake: Condvar,
     /// No writing before this time.
     paused_until: Mutex<Option<Instant>>,
-    notes: Mutex<Notes>,
+    notes: Mutex<WarningTexts>,
 }
 
 /// Texts for the user, one of each kind.
 #[derive(Debug, Default)]
-struct Notes {
+struct WarningTexts {
     /// Each text by its kind. None: it was taken.
     texts: BTreeMap<&'static str, Option<String>>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct CacheCounters {
     hits: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
@@ -212,26 +212,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl DiskCache {
-    /// Open or make a cache. Looks at no file in it: a thread of its own counts what is there and makes room.
+    /// Open or make a cache. Looks at no file in it: a thread of its own counts what is there and frees space.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, limits: CacheLimits) -> Result<Self, CacheOpenError> {
         let mut cache = Self::open_passive(path, limits)?;
         let shared = Arc::clone(&cache.shared);
         let thread = std::thread::Builder::new().name("cache-evictor".to_owned());
         let spawned = thread.spawn(move || evictor(&shared));
-        cache.evictor = Some(spawned.map_err(|cause| OpenError::Io { path: path.to_owned(), cause })?);
+        cache.evictor = Some(spawned.map_err(|cause| CacheOpenError::Io { path: path.to_owned(), cause })?);
         Ok(cache)
     }
 
-    /// Open a cache without a thread that makes room: for looking at it. Room is made by [`DiskCache::evict`] only.
+    /// Open a cache without a thread that frees space: for looking at it. Room is made by [`DiskCache::evict`] only.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_passive(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
-        let folder = Folder::open(path)?;
-        let error = |cause| OpenError::Io { path: path.to_owned(), cause };
+    pub fn open_passive(path: &Path, limits: CacheLimits) -> Result<Self, CacheOpenError> {
+        let folder = CacheFolder::open(path)?;
+        let error = |cause| CacheOpenError::Io { path: path.to_owned(), cause };
         let shared = CacheState {
             usage: Usage::open(&folder).map_err(error)?,
             ghosts: Ghosts::open(&folder).map_err(error)?,
@@ -239,21 +239,21 @@ impl DiskCache {
             folder,
             limits,
             files: OpenFiles::default(),
-            counters: Counters::default(),
+            counters: CacheCounters::default(),
             closing: AtomicBool::new(false),
             wanted: Mutex::new(true),
             wake: Condvar::new(),
             paused_until: Mutex::new(None),
-            notes: Mutex::new(Notes::default()),
+            notes: Mutex::new(WarningTexts::default()),
         };
         Ok(Self { shared: Arc::new(shared), evictor: None })
     }
 
-    /// Open a cache: one that makes room as it fills, or one to be looked at.
+    /// Open a cache: one that frees space as it fills, or one to be checked.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_as(path: &Path, limits: CacheLimits, makes_room: bool) -> Result<Self, OpenError> {
+    pub fn open_as(path: &Path, limits: CacheLimits, makes_room: bool) -> Result<Self, CacheOpenError> {
         if makes_room { Self::open(path, limits) } else { Self::open_passive(path, limits) }
     }
 
@@ -345,7 +345,7 @@ impl DiskCache {
         self.shared.pins.read()
     }
 
-    /// Count what is there and make room, as the evictor does by itself. None while another process does.
+    /// Count what is there and free space, as the evictor does by itself. None while another process does.
     pub fn evict(&self) -> io::Result<Option<EvictReport>> {
         self.shared.evict()
     }
@@ -416,7 +416,7 @@ impl CacheState {
             return;
         }
         if verb == "write to" {
-            *lock(&self.paused_until) = Some(Instant::now() + PAUSE);
+            *lock(&self.paused_until) = Some(Instant::now() + ERROR_PAUSE);
         }
         self.note(verb, format!("Cannot {verb} the cache {path}: {cause}. Reading goes on without it"));
     }
@@ -435,7 +435,7 @@ fn is_full(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The thread that makes room. Its first pass counts what is there.
+/// The thread that frees space. Its first pass counts what is there.
 fn evictor(shared: &CacheState) {
     loop {
         let mut wanted = lock(&shared.wanted);
@@ -448,7 +448,7 @@ fn evictor(shared: &CacheState) {
             return;
         }
         shared.checked("make room in", shared.evict());
-        // One pass looks at all files: when nothing can be freed, a full cache must not keep a processor busy.
+        // One pass scan of all files: when nothing can be freed, a full cache must not keep a processor busy.
         let waiting = lock(&shared.wanted);
         let closing = |_: &mut bool| !shared.closing.load(Ordering::SeqCst);
         let _ = shared.wake.wait_timeout_while(waiting, Duration::from_millis(200), closing);

@@ -1,4 +1,4 @@
-//! Errors of files. Doors translate these into the errors of their protocol and decide nothing else.
+//! Errors of files. Interfaces translate these into the errors of their protocol and decide nothing else.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ pub type Result<T> = std::result::Result<T, VfsError>;
 
 /// Error of an operation on a file.
 ///
-/// Doors match it without a `_` arm: a new cause has to be given its number in each protocol.
+/// Interfaces match it without a `_` arm: a new cause has to be given its number in each protocol.
 #[derive(Debug, Clone)]
 pub enum VfsError {
     /// No file or directory has this name.
     NotFound,
     /// The inode is unknown, or the version behind it has been replaced: look the name up again.
     Stale,
-    /// A directory was asked for.
+    /// A directory was requested.
     NotADirectory,
-    /// A file was asked for.
+    /// A file was requested.
     IsADirectory,
     /// The operation does not fit the inode, such as reading the target of what is no link.
     Invalid,
@@ -28,7 +28,7 @@ pub enum VfsError {
     Exists,
     /// The directory has entries.
     NotEmpty,
-    /// There is no room left.
+    /// There is no space left.
     NoSpace,
     /// A name, or the key that it makes, is longer than the service allows.
     NameTooLong,

@@ -14,18 +14,18 @@ use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
 use tokio::sync::{OnceCell, watch};
 use tracing::{Instrument as _, debug_span};
 
-use crate::access::AccessProofs;
-use crate::block::{Block, BlockKey, Reservation, share};
-use crate::in_flight::{Fetch, FetchError, Interest};
-use crate::pool::{Pool, Slot};
+use crate::access::AccessCache;
+use crate::block::{Block, BlockKey, PoolReservation, share};
+use crate::in_flight::{Fetch, FetchError, FetchWaiter};
+use crate::pool::{BlockSlot, Pool};
 use crate::source::{BlockTier, Source, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
 
 /// Longest gap between missing blocks, in blocks, that is fetched along: another request costs more than 256 KiB.
-pub(crate) const GAP: u64 = 2;
+pub(crate) const MAX_GAP: u64 = 2;
 
 /// Breaks of a body in a row, without a block gained, after which the read fails. Each request is retried below.
-const BREAKS: u32 = 5;
+const MAX_BREAKS: u32 = 5;
 
 /// An object as it is read: its version, and what answers have said about it.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl OpenObject {
         Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new(), access: OnceCell::new() })
     }
 
-    /// Facts about the object that came with its bytes; None before the first answer.
+    /// Attributes of the object that came with its bytes; None before the first answer.
     pub fn meta(&self) -> Option<&ObjectMeta> {
         self.meta.get()
     }
@@ -104,13 +104,13 @@ pub(crate) struct Origin {
     pub(crate) tier: Option<Arc<dyn BlockTier>>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) counters: FetchCounters,
-    pub(crate) proofs: AccessProofs,
+    pub(crate) proofs: AccessCache,
 }
 
 impl Origin {
     /// Make sure that this identity may read the version before bytes are shown that came without an answer of the
     /// service: one GET of its first byte for each open, and none while an earlier answer holds.
-    pub(crate) async fn prove_access(&self, object: &OpenObject, priority: Urgency) -> Result<(), StoreError> {
+    pub(crate) async fn check_access(&self, object: &OpenObject, priority: Urgency) -> Result<(), StoreError> {
         let prove = async || {
             if object.version.size == 0 || self.proofs.holds(object.digest) {
                 return Ok(());
@@ -141,14 +141,14 @@ pub(crate) struct FetchCounters {
 pub(crate) struct FetchPlan {
     pub(crate) object: Arc<OpenObject>,
     pub(crate) blocks: std::ops::Range<u64>,
-    pub(crate) memory: Reservation,
+    pub(crate) memory: PoolReservation,
     pub(crate) priority: Urgency,
     /// Counter of blocks that are evicted unused. None: the fetch is not read-ahead.
     pub(crate) wasted: Option<Arc<AtomicU32>>,
 }
 
 /// Begin a fetch. The caller holds the lock of the blocks and has made sure that none of these is there or on its way.
-pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::Blocks, plan: FetchPlan) -> Interest {
+pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::BlockTable, plan: FetchPlan) -> FetchWaiter {
     let count = usize::try_from(plan.blocks.end - plan.blocks.start).unwrap_or(0);
     let fetch = Arc::new(Fetch {
         first: plan.blocks.start,
@@ -158,35 +158,35 @@ pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::Blocks, plan:
     });
     for block in plan.blocks.clone() {
         // A gap that is fetched along may hold blocks that are there: those stay.
-        slots.slots.entry(plan.object.key(block)).or_insert_with(|| Slot::Fetching(Arc::clone(&fetch)));
+        slots.slots.entry(plan.object.key(block)).or_insert_with(|| BlockSlot::Fetching(Arc::clone(&fetch)));
     }
-    let interest = Interest::new(&fetch);
-    let run = Run {
+    let interest = FetchWaiter::new(&fetch);
+    let run = FetchRun {
         origin: Arc::clone(origin),
         fetch,
         memory: Mutex::new(plan.memory),
-        plan: RunPlan { object: plan.object, priority: plan.priority, wasted: plan.wasted },
+        plan: FetchRunPlan { object: plan.object, priority: plan.priority, wasted: plan.wasted },
     };
     let span = debug_span!("fetch", key = &*run.plan.object.version.key, block = run.fetch.first, blocks = count);
     tokio::spawn(run.run().instrument(span));
     interest
 }
 
-struct RunPlan {
+struct FetchRunPlan {
     object: Arc<OpenObject>,
     priority: Urgency,
     wasted: Option<Arc<AtomicU32>>,
 }
 
 /// A fetch that is under way. When it ends, however that is, no slot points to it any more.
-struct Run {
+struct FetchRun {
     origin: Arc<Origin>,
     fetch: Arc<Fetch>,
-    memory: Mutex<Reservation>,
-    plan: RunPlan,
+    memory: Mutex<PoolReservation>,
+    plan: FetchRunPlan,
 }
 
-impl Run {
+impl FetchRun {
     async fn run(self) {
         let broken = tokio::select! {
             biased;
@@ -202,8 +202,7 @@ impl Run {
             let mut blocks = self.origin.pool.lock();
             for index in 0..self.fetch.blocks.len() {
                 let key = self.plan.object.key(self.fetch.number(index));
-                let is_mine =
-                    matches!(blocks.slots.get(&key), Some(Slot::Fetching(fetch)) if Arc::ptr_eq(fetch, &self.fetch));
+                let is_mine = matches!(blocks.slots.get(&key), Some(BlockSlot::Fetching(fetch)) if Arc::ptr_eq(fetch, &self.fetch));
                 if is_mine {
                     blocks.slots.remove(&key);
                 }
@@ -221,7 +220,7 @@ impl Run {
 
     async fn fetch_all(&self) -> Result<(), StoreError> {
         self.load_from_tier().await?;
-        let mut resumption = Resumption::new(BREAKS);
+        let mut resumption = Resumption::new(MAX_BREAKS);
         while let Some(missing) = self.next_missing() {
             let before = self.count();
             if let Err(error) = self.fetch_range(&missing).await {
@@ -241,7 +240,7 @@ impl Run {
             let block = self.fetch.number(index);
             let length = self.plan.object.block_length(block);
             if let Some(bytes) = tier.load(&self.plan.object.version, block).await.filter(|b| b.len() == length) {
-                self.origin.prove_access(&self.plan.object, self.plan.priority).await?;
+                self.origin.check_access(&self.plan.object, self.plan.priority).await?;
                 self.origin.counters.tier_blocks.fetch_add(1, Ordering::Relaxed);
                 self.put(index, bytes);
             }
@@ -257,7 +256,7 @@ impl Run {
         let mut end = start + 1;
         for index in start + 1..all.end {
             if is_missing(&index) {
-                if (index - end) as u64 > GAP {
+                if (index - end) as u64 > MAX_GAP {
                     break;
                 }
                 end = index + 1;
@@ -314,7 +313,7 @@ impl Run {
         {
             let mut blocks = self.origin.pool.lock();
             let key = self.plan.object.key(number);
-            if !matches!(blocks.slots.get(&key), Some(Slot::Ready(_))) {
+            if !matches!(blocks.slots.get(&key), Some(BlockSlot::Ready(_))) {
                 blocks.add_ready(key, block);
             }
         }

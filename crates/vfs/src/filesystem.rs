@@ -1,11 +1,11 @@
-//! Files as doors see them: opening, reading, links and attributes, over the tree and the reader.
+//! Files as interfaces see them: opening, reading, links and attributes, over the tree and the reader.
 //!
 //! Opening binds a handle to one version of an object. Where possible, the open finds a version that the service no
-//! longer has and answers `Stale`: the door's client looks the name up again and gets the new version.
+//! longer has and answers `Stale`: the client of the interface looks the name up again and gets the new version.
 
 mod archives;
-mod at_rest;
-mod prediction;
+mod open_predictor;
+mod stateless_reads;
 mod xattrs;
 
 use std::collections::HashMap;
@@ -20,9 +20,9 @@ use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
 use crate::tree::{Attributes, FileKind, LONGEST_TARGET, Tree};
 pub use archives::Archives;
-use archives::OpenMember;
-use at_rest::KeptHandles;
-use prediction::Predictions;
+use archives::MemberHandle;
+use open_predictor::OpenPredictor;
+use stateless_reads::HandleCache;
 pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
 
 /// Freshness that an object needs when it is opened.
@@ -47,9 +47,9 @@ pub struct FileSystem {
     next_handle: AtomicU64,
     objects: Mutex<Objects>,
     archives: Option<Archives>,
-    predictions: Mutex<Predictions>,
+    open_predictor: Mutex<OpenPredictor>,
     /// Handles that are kept for reads that name an inode alone.
-    kept: Mutex<KeptHandles>,
+    kept: Mutex<HandleCache>,
 }
 
 /// An open file.
@@ -58,14 +58,14 @@ struct Handle {
     read: ReadHandle,
     inode: u64,
     /// The member that is open, where `read` is over its archive. None: the object itself is open.
-    member: Option<OpenMember>,
+    member: Option<MemberHandle>,
 }
 
 /// Objects that are open or being fetched, by inode.
 #[derive(Debug, Default)]
 struct Objects {
     by_inode: HashMap<u64, Weak<OpenObject>>,
-    /// Facts of inodes that are open, which the tree may have forgotten, and how often each is open.
+    /// Attributes of inodes that are open, which the tree may have forgotten, and how often each is open.
     open: HashMap<u64, (u32, Attributes)>,
     /// Size at which dead entries are looked for.
     full: usize,
@@ -92,7 +92,7 @@ impl FileSystem {
             next_handle: AtomicU64::new(1),
             objects: Mutex::default(),
             archives,
-            predictions: Mutex::default(),
+            open_predictor: Mutex::default(),
             kept: Mutex::default(),
         })
     }
@@ -112,7 +112,7 @@ impl FileSystem {
         lock(&self.handles).len()
     }
 
-    /// Facts about an inode. Those of an open file stay available when its name has gone.
+    /// Attributes of an inode. Those of an open file stay available when its name has gone.
     ///
     /// # Errors
     /// `Stale` for an unknown inode.
@@ -126,7 +126,7 @@ impl FileSystem {
         })
     }
 
-    /// Facts about an inode, with those that its object states.
+    /// Attributes of an inode, with those that its object states.
     ///
     /// # Errors
     /// `Stale` for an unknown inode; else why the service did not answer.
@@ -175,8 +175,8 @@ impl FileSystem {
         if let Some(meta) = object.meta() {
             self.tree.learn(inode, meta);
             if self.tree.attributes(inode).is_err() {
-                // Nothing was known of it. The name leads to a link from its next lookup on, which the door's client
-                // makes by itself.
+                // Nothing was known of it. The name leads to a link from its next lookup on, which the client of the
+                // interface makes by itself.
                 return Err(VfsError::Stale);
             }
         }

@@ -24,22 +24,22 @@ pub(crate) struct Fetch {
     pub(crate) blocks: Vec<OnceLock<Arc<Block>>>,
     /// Changes with each block; holds the error of a fetch that ended before its last block.
     pub(crate) progress: watch::Sender<Option<FetchError>>,
-    pub(crate) control: Arc<Control>,
+    pub(crate) control: Arc<FetchControl>,
 }
 
 /// Count of the reads that need a fetch, and its end.
 #[derive(Debug, Default)]
-pub(crate) struct Control {
+pub(crate) struct FetchControl {
     interested: AtomicUsize,
     pub(crate) cancel: CancellationToken,
 }
 
 /// Keeps a fetch going; the fetch is cancelled when its last guard is dropped. It holds no blocks.
 #[derive(Debug)]
-pub(crate) struct FetchGuard(Arc<Control>);
+pub(crate) struct FetchGuard(Arc<FetchControl>);
 
 impl FetchGuard {
-    fn new(control: &Arc<Control>) -> Self {
+    fn new(control: &Arc<FetchControl>) -> Self {
         control.interested.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(control))
     }
@@ -55,9 +55,9 @@ impl Drop for FetchGuard {
 
 /// Interest of a read in the blocks of a fetch, which it keeps going.
 #[derive(Debug)]
-pub(crate) struct Interest(Arc<Fetch>, FetchGuard);
+pub(crate) struct FetchWaiter(Arc<Fetch>, FetchGuard);
 
-impl Interest {
+impl FetchWaiter {
     pub(crate) fn new(fetch: &Arc<Fetch>) -> Self {
         Self(Arc::clone(fetch), FetchGuard::new(&fetch.control))
     }

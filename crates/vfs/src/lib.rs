@@ -1,16 +1,16 @@
 //! Files over objects, free of any protocol.
 //!
-//! Doors (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into
+//! Interfaces (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into
 //! theirs. S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read
 //! in blocks of [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
 mod access;
 mod block;
+mod bucket_files;
 mod client_source;
 mod crc;
 pub mod disk_cache;
 mod error;
-mod export;
 mod fetch;
 pub mod filesystem;
 mod in_flight;
@@ -24,9 +24,9 @@ pub mod testing;
 pub mod tree;
 mod version;
 
+pub use bucket_files::{ArchiveView, BucketFiles, BucketFilesError, BucketFilesSpec, FILE_RETRIES, check_bucket};
 pub use client_source::ClientSource;
 pub use error::{Result, VfsError};
-pub use export::{ArchiveView, Export, ExportSpec, FILE_RETRIES, OpenError, check_bucket};
 pub use fetch::OpenObject;
 pub use filesystem::{Archives, FileSystem, Freshness};
 pub use manifest::{Manifest, ManifestError, ManifestSource};

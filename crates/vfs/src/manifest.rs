@@ -39,7 +39,7 @@ pub enum ManifestError {
         cause: io::Error,
     },
     /// A line is not one of a manifest.
-    Line {
+    ManifestLine {
         /// The file.
         path: PathBuf,
         /// Number of the line, from 1.
@@ -60,7 +60,7 @@ impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, cause } => write!(f, "Cannot read the manifest {}: {cause}", path.display()),
-            Self::Line { path, line, reason } => {
+            Self::ManifestLine { path, line, reason } => {
                 write!(f, "Cannot use the manifest {}: line {line}: {reason}. {}", path.display(), Advice::MakeManifest)
             }
             Self::Empty { path, prefix } => write!(
@@ -83,12 +83,12 @@ impl std::error::Error for ManifestError {
 
 /// One line.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct ManifestLine {
     key: String,
     size: u64,
     etag: String,
     #[serde(default)]
-    last_modified: Time,
+    last_modified: ManifestTime,
     #[serde(default)]
     storage_class: Option<String>,
 }
@@ -96,19 +96,19 @@ struct Line {
 /// Seconds since the epoch, or a time in RFC 3339.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Time {
+enum ManifestTime {
     Seconds(f64),
     Text(String),
     None(()),
 }
 
-impl Default for Time {
+impl Default for ManifestTime {
     fn default() -> Self {
         Self::None(())
     }
 }
 
-/// Facts about an object that the manifest names.
+/// Attributes of an object that the manifest names.
 #[derive(Debug)]
 struct ManifestEntry {
     size: u64,
@@ -140,8 +140,8 @@ impl Manifest {
             if text.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let bad = |reason: String| ManifestError::Line { path: path.to_owned(), line: number, reason };
-            let line: Line = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
+            let bad = |reason: String| ManifestError::ManifestLine { path: path.to_owned(), line: number, reason };
+            let line: ManifestLine = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
             if line.etag.is_empty() && line.size > 0 {
                 return Err(bad("it has no ETag, so that its version is unknown".to_owned()));
             }
@@ -149,9 +149,9 @@ impl Manifest {
                 continue;
             }
             let modified = match line.last_modified {
-                Time::Seconds(seconds) => seconds,
-                Time::Text(text) => rfc3339(&text).ok_or_else(|| bad(format!("{text:?} is no time")))?,
-                Time::None(()) => 0.0,
+                ManifestTime::Seconds(seconds) => seconds,
+                ManifestTime::Text(text) => rfc3339(&text).ok_or_else(|| bad(format!("{text:?} is no time")))?,
+                ManifestTime::None(()) => 0.0,
             };
             let (etag, class) = (line.etag.into(), line.storage_class.map(Into::into));
             objects.insert(line.key.into(), ManifestEntry { size: line.size, etag, modified, class });
@@ -190,7 +190,7 @@ impl Manifest {
             let group =
                 request.delimiter.as_deref().and_then(|delimiter| Some(rest.find(delimiter)? + delimiter.len()));
             from = if let Some(end) = group {
-                // Past all keys of the group at once.
+                // Past all keys of the group in one step.
                 let group = &key[..request.prefix.len() + end];
                 page.common_prefixes.push(group.to_owned());
                 Bound::Excluded(format!("{group}\u{10FFFF}").into())
@@ -279,7 +279,7 @@ impl Source for ManifestSource {
                     Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => return Err(error),
                     Err(_) => None,
                 };
-                // What another version states, or one that cannot be read, is nothing about this one.
+                // A statement about another version, or an unreadable one, does not apply.
                 let found = found.filter(|found| found.etag == *named.etag && found.size == named.size);
                 Ok(ObjectMeta {
                     size: named.size,

@@ -1,8 +1,8 @@
 //! Files in folders of this program, which are opened only when they are its own.
 //!
 //! Another user may have put something in their place while the folder could be written to: a link to a file that must
-//! not be changed, a pipe that waits without end, a file that is changed later. What is opened here is a plain file
-//! with one name that belongs to the owner of its folder.
+//! not be changed, a pipe that waits without end, a file that is changed later. Only plain files are opened here with
+//! one name that belongs to the owner of its folder.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

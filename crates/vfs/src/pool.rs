@@ -2,7 +2,8 @@
 //!
 //! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in
 //! order and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict
-//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
+//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always
+//! continue.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 
-use crate::block::{Block, BlockKey, GRAIN, Reservation, grains};
+use crate::block::{Block, BlockKey, GRAIN, PoolReservation, grains};
 use crate::in_flight::Fetch;
 
 /// The least that a pool can have: some reads of 1 MiB at a time.
@@ -18,14 +19,14 @@ pub const SMALLEST_POOL: u64 = 16 << 20;
 
 /// State of a block: in memory or on its way.
 #[derive(Debug, Clone)]
-pub(crate) enum Slot {
+pub(crate) enum BlockSlot {
     Ready(Arc<Block>),
     Fetching(Arc<Fetch>),
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
-    pub(crate) slots: HashMap<BlockKey, Slot>,
+pub(crate) struct BlockTable {
+    pub(crate) slots: HashMap<BlockKey, BlockSlot>,
     /// Ready blocks in the order in which they came; a block that was touched gets a second chance.
     queue: VecDeque<BlockKey>,
 }
@@ -39,10 +40,10 @@ pub struct Pool {
     reserve: u64,
     /// Bytes that are waited for.
     waiting: AtomicU64,
-    blocks: Mutex<Blocks>,
+    blocks: Mutex<BlockTable>,
 }
 
-/// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is given up.
+/// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is abandoned.
 struct WaitGuard<'a>(&'a AtomicU64, u64);
 
 impl Drop for WaitGuard<'_> {
@@ -87,12 +88,13 @@ impl Pool {
         self.memory.available_permits() as u64 * GRAIN
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Blocks> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BlockTable> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for a read that a program waits for. Waits its turn. Every block takes whole grains: ask for [`share`](crate::block::share)s.
-    pub(crate) async fn reserve(&self, bytes: u64) -> Reservation {
+    /// Memory for a read that a program waits for. Waits its turn. Every block takes whole grains: ask for
+    /// [`share`](crate::block::share)s.
+    pub(crate) async fn reserve(&self, bytes: u64) -> PoolReservation {
         let wanted = grains(bytes.min(self.capacity));
         self.waiting.fetch_add(wanted * GRAIN, Ordering::Relaxed);
         let _waiting = WaitGuard(&self.waiting, wanted * GRAIN);
@@ -100,21 +102,21 @@ impl Pool {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.memory).acquire_many_owned(wanted).await;
         match permit {
-            Ok(permit) => Reservation(permit),
+            Ok(permit) => PoolReservation(permit),
             // It is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
     /// Memory for read-ahead, if there is some without taking it from reads.
-    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<PoolReservation> {
         let wanted = grains(bytes) * GRAIN;
         self.make_room(wanted + self.reserve, false);
         if self.available() < wanted + self.reserve {
             return None;
         }
         let permits = u32::try_from(grains(bytes)).ok()?;
-        Arc::clone(&self.memory).try_acquire_many_owned(permits).ok().map(Reservation)
+        Arc::clone(&self.memory).try_acquire_many_owned(permits).ok().map(PoolReservation)
     }
 
     /// Evict until this many bytes are free, or nothing is left to evict.
@@ -131,7 +133,7 @@ impl Pool {
             while freed < bytes && looks > 0 {
                 looks -= 1;
                 let Some(key) = blocks.queue.pop_front() else { break };
-                let Some(Slot::Ready(block)) = blocks.slots.get(&key) else { continue };
+                let Some(BlockSlot::Ready(block)) = blocks.slots.get(&key) else { continue };
                 let keep = block.touched.swap(false, Ordering::Relaxed) || (!for_demand && block.is_unused());
                 if keep {
                     blocks.queue.push_back(key);
@@ -147,7 +149,7 @@ impl Pool {
         drop(evicted);
     }
 
-    /// Make room for all waiting reads. Called when a read begins to wait, and when a block has come, which can be
+    /// Make space for all waiting reads. Called when a read begins to wait, and when a block has come, which can be
     /// evicted.
     pub(crate) fn serve_waiting(&self) {
         let waiting = self.waiting.load(Ordering::Relaxed);
@@ -157,10 +159,10 @@ impl Pool {
     }
 }
 
-impl Blocks {
+impl BlockTable {
     /// A block has come.
     pub(crate) fn add_ready(&mut self, key: BlockKey, block: Arc<Block>) {
-        if !matches!(self.slots.insert(key, Slot::Ready(block)), Some(Slot::Ready(_))) {
+        if !matches!(self.slots.insert(key, BlockSlot::Ready(block)), Some(BlockSlot::Ready(_))) {
             self.queue.push_back(key);
         }
     }

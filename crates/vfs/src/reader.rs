@@ -4,7 +4,7 @@
 //! missing blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead
 //! of each by as much as proved useful. A handle at rest holds no memory of the pool.
 
-mod cursor;
+mod read_ahead;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::access::AccessProofs;
-use crate::block::{Block, Reservation};
+use crate::access::AccessCache;
+use crate::block::{Block, PoolReservation};
 use crate::error::{Result, VfsError};
-use crate::fetch::{self, FetchCounters, FetchPlan, GAP, OpenObject, Origin};
-use crate::in_flight::{FetchError, FetchGuard, Interest};
-use crate::pool::{Blocks, Pool, PoolUse, Slot};
+use crate::fetch::{self, FetchCounters, FetchPlan, MAX_GAP, OpenObject, Origin};
+use crate::in_flight::{FetchError, FetchGuard, FetchWaiter};
+use crate::pool::{BlockSlot, BlockTable, Pool, PoolUse};
 use crate::source::{BlockTier, Source, TierUse, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
-pub(crate) use cursor::Pattern;
-use cursor::{Cursors, Step};
+pub(crate) use read_ahead::Pattern;
+use read_ahead::{Cursors, ReadStep};
 
 /// Share of the memory that one object may take that is fetched as a whole.
 const WHOLE_SHARE: u64 = 2;
@@ -34,7 +34,7 @@ const WHOLE_RANGE: usize = 64;
 /// Objects up to this size are fetched whole with the first read: one request.
 pub const WHOLE_OBJECT: u64 = 1 << 20;
 
-/// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read went on.
+/// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read continued.
 const ROUNDS: u32 = 1000;
 
 /// Reads objects in blocks.
@@ -55,7 +55,7 @@ pub struct ReadStats {
     pub bytes_fetched: u64,
     /// GET requests.
     pub requests: u64,
-    /// Blocks that were in memory when they were asked for.
+    /// Blocks that were in memory when they were requested.
     pub block_hits: u64,
     /// Blocks that had to be waited for.
     pub block_misses: u64,
@@ -161,7 +161,7 @@ impl Slices {
 /// A block that a read needs.
 enum NeededBlock {
     Ready(Arc<Block>),
-    Coming(Interest, u64),
+    Coming(FetchWaiter, u64),
 }
 
 impl Reader {
@@ -178,7 +178,7 @@ impl Reader {
         tier: Option<Arc<dyn BlockTier>>,
         lifetime: Option<Duration>,
     ) -> Arc<Self> {
-        let proofs = AccessProofs::new(lifetime);
+        let proofs = AccessCache::new(lifetime);
         let origin = Arc::new(Origin { source, tier, pool, counters: FetchCounters::default(), proofs });
         Arc::new(Self { origin, wanted: AtomicU64::new(0), hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
     }
@@ -202,8 +202,8 @@ impl Reader {
     ///
     /// # Errors
     /// `Stale` when the service no longer has this version; else why it may not be read.
-    pub async fn prove_access(&self, object: &OpenObject) -> Result<()> {
-        self.origin.prove_access(object, Urgency::Demand).await.map_err(gone_is_stale)
+    pub async fn check_access(&self, object: &OpenObject) -> Result<()> {
+        self.origin.check_access(object, Urgency::Demand).await.map_err(gone_is_stale)
     }
 
     /// Open a version.
@@ -266,7 +266,7 @@ impl Reader {
                     for run in runs {
                         let Some(memory) = memory
                             .as_mut()
-                            .and_then(|memory: &mut Reservation| memory.split(object.shares(run.clone())))
+                            .and_then(|memory: &mut PoolReservation| memory.split(object.shares(run.clone())))
                         else {
                             continue;
                         };
@@ -280,8 +280,8 @@ impl Reader {
                         started.push(fetch::begin(&self.origin, &mut blocks, plan));
                     }
                     let needs = wanted.clone().filter_map(|block| match blocks.slots.get(&object.key(block)) {
-                        Some(Slot::Ready(block)) => Some(NeededBlock::Ready(Arc::clone(block))),
-                        Some(Slot::Fetching(fetch)) => Some(NeededBlock::Coming(Interest::new(fetch), block)),
+                        Some(BlockSlot::Ready(block)) => Some(NeededBlock::Ready(Arc::clone(block))),
+                        Some(BlockSlot::Fetching(fetch)) => Some(NeededBlock::Coming(FetchWaiter::new(fetch), block)),
                         None => None,
                     });
                     let needs = needs.collect();
@@ -302,7 +302,7 @@ impl Reader {
     /// Follow the program, and fetch ahead of it along with what it lacks.
     fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, wanted: &Range<u64>) {
         let object = &handle.object;
-        let read = Step {
+        let read = ReadStep {
             offset,
             end,
             waits: !self.has_blocks(object, wanted),
@@ -327,7 +327,7 @@ impl Reader {
     /// Returns true when all of these blocks are in memory.
     fn has_blocks(&self, object: &OpenObject, wanted: &Range<u64>) -> bool {
         let blocks = self.origin.pool.lock();
-        wanted.clone().all(|block| matches!(blocks.slots.get(&object.key(block)), Some(Slot::Ready(_))))
+        wanted.clone().all(|block| matches!(blocks.slots.get(&object.key(block)), Some(BlockSlot::Ready(_))))
     }
 
     /// Read blocks ahead, as far as there is memory for them.
@@ -360,7 +360,7 @@ impl Reader {
         Ok(guards)
     }
 
-    /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None
+    /// Fetch a small object that will probably be read next. The fetch continues while the returned value is kept. None
     /// where there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
@@ -368,8 +368,9 @@ impl Reader {
         Some(Prefetch { _guards: guards })
     }
 
-    /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out.
-    /// None for an object that is too large a share of the memory. The fetches go on while the returned value is kept.
+    /// Fetch all of an object of which much was read, in ranges concurrently; what there is no memory for is left out.
+    /// None for an object that is too large a share of the memory. The fetches continue while the returned value is
+    /// kept.
     pub fn prefetch_whole(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
             return None;
@@ -399,9 +400,9 @@ fn gone_is_stale(error: seqferry_store::StoreError) -> VfsError {
 }
 
 /// Missing blocks within `wanted` as runs to fetch: small objects whole, short gaps along with what is around them.
-fn missing_runs(blocks: &Blocks, object: &OpenObject, wanted: &Range<u64>) -> Vec<Range<u64>> {
+fn missing_runs(blocks: &BlockTable, object: &OpenObject, wanted: &Range<u64>) -> Vec<Range<u64>> {
     let is_missing = |block: &u64| !blocks.slots.contains_key(&object.key(*block));
-    let is_ready = |block: u64| matches!(blocks.slots.get(&object.key(block)), Some(Slot::Ready(_)));
+    let is_ready = |block: u64| matches!(blocks.slots.get(&object.key(block)), Some(BlockSlot::Ready(_)));
     let mut runs: Vec<Range<u64>> = Vec::new();
     let is_small = object.version.size <= WHOLE_OBJECT;
     let span = if is_small && wanted.clone().any(|block| is_missing(&block)) {
@@ -411,7 +412,7 @@ fn missing_runs(blocks: &Blocks, object: &OpenObject, wanted: &Range<u64>) -> Ve
     };
     for block in span.filter(is_missing) {
         match runs.last_mut() {
-            Some(run) if block - run.end <= GAP && (run.end..block).all(is_ready) => run.end = block + 1,
+            Some(run) if block - run.end <= MAX_GAP && (run.end..block).all(is_ready) => run.end = block + 1,
             _ => runs.push(block..block + 1),
         }
     }
@@ -442,6 +443,6 @@ fn slices(blocks: Vec<Arc<Block>>, wanted: &Range<u64>, offset: u64, end: u64) -
 }
 
 #[cfg(test)]
-mod pace_tests;
+mod rate_tests;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub enum Urgency {
 
 /// The answer to a ranged GET.
 pub struct RangeBody {
-    /// Facts about the whole object, as the service gave them with the bytes.
+    /// Attributes of the whole object, as the service gave them with the bytes.
     pub meta: ObjectMeta,
     /// The bytes of the range in order. A body that breaks ends with an error, never silently early.
     pub bytes: ByteStream,
@@ -51,7 +51,7 @@ pub trait Source: Send + Sync + Debug + 'static {
     /// One page of a listing. Each key and common prefix starts with the prefix of the request.
     async fn list(&self, request: &ListRequest, priority: Urgency) -> Result<ListPage, StoreError>;
 
-    /// Facts about the current version of an object.
+    /// Attributes of the current version of an object.
     async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError>;
 
     /// A range of exactly this version. The result is an error of class `Precondition` or `NotFound` where the service
@@ -73,7 +73,7 @@ pub trait BlockTier: Send + Sync + Debug + 'static {
     /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None: a miss, also on errors.
     async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes>;
 
-    /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.
+    /// Keep a block. Returns immediately; a tier that is busy, full or failing drops the block.
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);
 
     /// Use of the tier in bytes.

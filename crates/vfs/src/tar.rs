@@ -5,7 +5,7 @@
 //! | `contents` | the members of one archive as a fixed tree of names |
 //! | `load` | where the list of members comes from: the disk cache, a sidecar index, or the archive itself |
 //! | `windows` | reading headers: hopping over large members, streaming over small ones |
-//! | `kept` | indexes in the disk cache |
+//! | `index_cache` | indexes in the disk cache |
 //!
 //! An archive is one object version: its tree never changes, and a replaced archive is another one. All bytes of
 //! members come through the same [`Reader`] and its tiers as those of objects. Names and offsets are those of the
@@ -13,7 +13,7 @@
 //! archive before a byte of a member is shown. Links that lead out of the archive, and names that climb, do not exist.
 
 mod contents;
-mod kept;
+mod index_cache;
 mod load;
 mod windows;
 
@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OnceCell;
 
-pub use contents::{Contents, MemberNode, MemberNodeKind, RefusedMember};
+pub use contents::{ArchiveContents, MemberNode, MemberNodeKind, RefusedMember};
 pub use seqferry_archive::member::MemberPiece;
 
 use crate::disk_cache::DiskCache;
@@ -85,12 +85,12 @@ struct FolderTable {
 pub struct TarFolder {
     number: u32,
     object: Arc<OpenObject>,
-    contents: OnceCell<Arc<Contents>>,
+    contents: OnceCell<Arc<ArchiveContents>>,
     /// Inode of the archive as a file, and its time.
     origin: OnceLock<(u64, SystemTime)>,
     /// Bytes of members that were requested so far.
     requested: AtomicU64,
-    /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no room for it.
+    /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no space for it.
     whole: OnceLock<Option<Prefetch>>,
 }
 
@@ -155,16 +155,16 @@ impl TarFolders {
     }
 
     /// The members of an archive. The first call reads the list; calls at the same time wait for it, and one that is
-    /// given up leaves the work to the next.
+    /// abandoned leaves the work to the next.
     ///
     /// # Errors
     /// `BadArchive` for an object that is no sound archive; `Stale` for one that was replaced.
-    pub async fn contents(&self, folder: &TarFolder) -> Result<Arc<Contents>> {
+    pub async fn contents(&self, folder: &TarFolder) -> Result<Arc<ArchiveContents>> {
         folder.contents.get_or_try_init(|| load::load(self, &folder.object)).await.cloned()
     }
 
     /// Counts requested bytes of a member. Once they are a quarter of the archive the rest of it is fetched, where the
-    /// memory has room: many small requests cost more than the bytes between them.
+    /// memory has space: many small requests cost more than the bytes between them.
     pub(crate) fn note_read(&self, folder: &TarFolder, bytes: u64) {
         let size = folder.object.version.size;
         let before = folder.requested.fetch_add(bytes, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl TarFolder {
     }
 
     /// The members, if they were read.
-    pub fn loaded(&self) -> Option<Arc<Contents>> {
+    pub fn loaded(&self) -> Option<Arc<ArchiveContents>> {
         self.contents.get().cloned()
     }
 

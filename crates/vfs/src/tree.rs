@@ -4,15 +4,15 @@
 //! directory of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand
 //! for object versions: a replaced object is another inode. No lock is held while a request is under way.
 
-mod ahead;
 mod audit;
 mod check;
 mod facts;
+mod facts_ahead;
 mod inodes;
-mod kept;
 mod listing;
 pub mod names;
 mod neighbours;
+mod saved_names;
 mod snapshot;
 mod walk;
 
@@ -29,17 +29,17 @@ use crate::error::{Result, VfsError};
 use crate::source::Source;
 use crate::version::{ObjectVersion, VersionPin};
 pub use audit::AuditReport;
+use facts::FactCache;
 pub use facts::LONGEST_TARGET;
-use facts::LearnedFacts;
 pub(crate) use facts::{exact_time, upload_time};
 pub use inodes::MEMBER_BIT;
-pub use kept::RestoreReport;
-pub(crate) use kept::read_header as read_table_header;
-use listing::Progress;
+use listing::ListingProgress;
 pub use names::{HiddenKey, HiddenReason};
-pub use neighbours::Order;
+pub use neighbours::WalkOrder;
+pub use saved_names::RestoreReport;
+pub(crate) use saved_names::read_header as read_table_header;
 pub use snapshot::FileKind;
-use snapshot::{Facts, Snapshot};
+use snapshot::{NameFacts, Snapshot};
 
 /// Inode of the root.
 pub const ROOT: u64 = 1;
@@ -78,7 +78,7 @@ impl TreeOptions {
     }
 }
 
-/// Facts about an inode.
+/// Attributes of an inode.
 ///
 /// A listing has names and sizes. The rest is a guess until [`is_known`](Self::is_known): see [`Tree::learned`].
 #[derive(Debug, Clone, PartialEq)]
@@ -118,13 +118,13 @@ pub struct Lookup {
 pub struct DirectoryEntry {
     /// Its name.
     pub name: String,
-    /// Position at which reading goes on after this entry.
+    /// Position at which reading continues after this entry.
     pub cookie: u64,
-    /// Its facts.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// Names of a directory in a row, with their facts.
+/// Names of a directory in a row, with their attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamePage {
     /// The names, in their order.
@@ -148,9 +148,9 @@ pub struct Tree {
     changes: AtomicU64,
     state: RwLock<State>,
     /// Requests for facts under way, by inode.
-    asking: Mutex<HashMap<u64, watch::Receiver<Option<facts::Answer>>>>,
+    fact_requests: Mutex<HashMap<u64, watch::Receiver<Option<facts::FactsResult>>>>,
     requests: Semaphore,
-    walks: Mutex<ahead::Walks>,
+    walks: Mutex<facts_ahead::DirectoryWalks>,
 }
 
 #[derive(Debug)]
@@ -158,8 +158,8 @@ struct State {
     directories: Vec<Directory>,
     /// Places in `directories` that are free.
     vacant: Vec<u32>,
-    places: HashMap<u64, Place>,
-    facts: LearnedFacts,
+    places: HashMap<u64, InodeLocation>,
+    facts: FactCache,
     /// Names in all snapshots.
     entries: usize,
     /// Uses of directories so far: orders them by their last use.
@@ -172,7 +172,7 @@ struct State {
 
 /// Place of an inode in the state.
 #[derive(Debug, Clone)]
-enum Place {
+enum InodeLocation {
     /// A directory that has been used.
     Directory(u32),
     /// An entry of a snapshot.
@@ -186,7 +186,7 @@ struct CheckedEntry {
     directory: u32,
     name: Box<str>,
     inode: u64,
-    facts: Facts,
+    facts: NameFacts,
 }
 
 #[derive(Debug)]
@@ -201,14 +201,14 @@ struct Directory {
     is_large: bool,
     next_cookie: u32,
     checked: HashMap<Box<str>, CheckResult>,
-    /// Directories in it that may have gone with an object that was removed then: they are asked for before they show.
-    doubted: HashMap<Box<str>, Instant>,
+    /// Directories in it that may have gone with an object that was removed then: they are requested before they show.
+    suspects: HashMap<Box<str>, Instant>,
     /// A listing under way.
-    listing: Option<watch::Receiver<Progress>>,
+    listing: Option<watch::Receiver<ListingProgress>>,
     used: u64,
     /// The directory in it that a walk would read next, and how many came as expected.
     walk: (Option<Box<str>>, u32),
-    /// Allows the flat listing that has brought this directory to go on, once it is read.
+    /// Allows the flat listing that has brought this directory to continue, once it is read.
     credit: Option<Arc<Semaphore>>,
 }
 
@@ -226,8 +226,8 @@ impl Tree {
         let state = State {
             directories: vec![root],
             vacant: Vec::new(),
-            places: HashMap::from([(ROOT, Place::Directory(0))]),
-            facts: LearnedFacts::default(),
+            places: HashMap::from([(ROOT, InodeLocation::Directory(0))]),
+            facts: FactCache::default(),
             entries: 0,
             clock: 0,
             flats: Vec::new(),
@@ -242,7 +242,7 @@ impl Tree {
             is_unsorted: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: RwLock::new(state),
-            asking: Mutex::default(),
+            fact_requests: Mutex::default(),
             requests: Semaphore::new(facts::REQUESTS),
             walks: Mutex::default(),
         })
@@ -278,14 +278,14 @@ impl Tree {
     /// The latest answer about a name, also after its lifetime. None: nothing is known of it. Asks for nothing.
     pub fn lookup_remembered(&self, parent: u64, name: &str) -> Option<Lookup> {
         let state = self.read();
-        let Place::Directory(directory) = state.places.get(&parent)? else { return None };
+        let InodeLocation::Directory(directory) = state.places.get(&parent)? else { return None };
         let (_, found) = state.directories.get(*directory as usize)?.remembered(name)?;
         let valid = Duration::ZERO;
         let attributes = found.map(|(inode, facts)| self.attributes_of(&state, inode, &facts, valid));
         Some(Lookup { attributes, valid })
     }
 
-    /// Facts about an inode.
+    /// Attributes of an inode.
     ///
     /// # Errors
     /// `Stale` when the tree no longer knows it.
@@ -293,15 +293,17 @@ impl Tree {
         let state = self.read();
         let place = state.places.get(&inode).ok_or(VfsError::Stale)?;
         match place {
-            Place::Directory(_) => Ok(self.attributes_of(&state, inode, &Facts::directory(), self.shown_lifetime())),
-            Place::Listed { directory, index } => {
+            InodeLocation::Directory(_) => {
+                Ok(self.attributes_of(&state, inode, &NameFacts::directory(), self.shown_lifetime()))
+            }
+            InodeLocation::Listed { directory, index } => {
                 let directory = state.directories.get(*directory as usize).ok_or(VfsError::Stale)?;
                 let entry = directory.snapshot.as_ref().and_then(|snapshot| snapshot.entry(*index));
                 let entry = entry.ok_or(VfsError::Stale)?;
                 let valid = directory.listed.and_then(|at| self.remaining(at)).unwrap_or_default();
                 Ok(self.attributes_of(&state, inode, &entry.facts(), valid))
             }
-            Place::Checked(entry) => {
+            InodeLocation::Checked(entry) => {
                 let checked = state.directories.get(entry.directory as usize).and_then(|d| d.checked.get(&entry.name));
                 let valid = checked.and_then(|checked| self.remaining(checked.at)).unwrap_or_default();
                 Ok(self.attributes_of(&state, inode, &entry.facts, valid))
@@ -412,12 +414,12 @@ impl Tree {
         }
         let since = Instant::now();
         loop {
-            let doubted = self.doubted_names(directory, after, most, since);
-            for name in &doubted {
+            let suspects = self.suspect_names(directory, after, most, since);
+            for name in &suspects {
                 self.check(directory, inode, name).await?;
             }
             // Each that has gone lets another name into the page.
-            if doubted.is_empty() {
+            if suspects.is_empty() {
                 break;
             }
         }
@@ -503,7 +505,7 @@ impl Tree {
         Some(found)
     }
 
-    fn attributes_of(&self, state: &State, inode: u64, facts: &Facts, valid: Duration) -> Attributes {
+    fn attributes_of(&self, state: &State, inode: u64, facts: &NameFacts, valid: Duration) -> Attributes {
         let stored = state.stated(inode, facts.is_plain_link);
         let exact = |stored: &StoredMetadata| stored.modified.and_then(|(seconds, rest)| exact_time(seconds, rest));
         let modified = match facts.kind {
@@ -527,16 +529,16 @@ impl Tree {
 impl State {
     /// Upload time of the newest object directly in a directory, where the directory was listed and has one.
     fn newest_in(&self, inode: u64) -> Option<f64> {
-        let Some(Place::Directory(place)) = self.places.get(&inode) else { return None };
+        let Some(InodeLocation::Directory(place)) = self.places.get(&inode) else { return None };
         let snapshot = self.directories.get(*place as usize)?.snapshot.as_ref()?;
         Some(snapshot.newest).filter(|newest| *newest > 0.0)
     }
 
-    /// Directory, name and facts of a file or link.
-    fn file(&self, inode: u64) -> Result<(u32, String, Facts)> {
+    /// Directory, name and attributes of a file or link.
+    fn file(&self, inode: u64) -> Result<(u32, String, NameFacts)> {
         match self.places.get(&inode).ok_or(VfsError::Stale)? {
-            Place::Directory(_) => Err(VfsError::IsADirectory),
-            Place::Listed { directory, index } => {
+            InodeLocation::Directory(_) => Err(VfsError::IsADirectory),
+            InodeLocation::Listed { directory, index } => {
                 let snapshot = self.directories.get(*directory as usize).and_then(|place| place.snapshot.as_ref());
                 let snapshot = snapshot.ok_or(VfsError::Stale)?;
                 let entry = snapshot.entry(*index).ok_or(VfsError::Stale)?;
@@ -545,8 +547,8 @@ impl State {
                     _ => Ok((*directory, snapshot.name(entry).to_owned(), entry.facts())),
                 }
             }
-            Place::Checked(entry) if entry.facts.kind == FileKind::Directory => Err(VfsError::IsADirectory),
-            Place::Checked(entry) => Ok((entry.directory, entry.name.to_string(), entry.facts.clone())),
+            InodeLocation::Checked(entry) if entry.facts.kind == FileKind::Directory => Err(VfsError::IsADirectory),
+            InodeLocation::Checked(entry) => Ok((entry.directory, entry.name.to_string(), entry.facts.clone())),
         }
     }
 }
@@ -562,7 +564,7 @@ impl Directory {
             is_large: false,
             next_cookie: snapshot::FIRST_COOKIE,
             checked: HashMap::new(),
-            doubted: HashMap::new(),
+            suspects: HashMap::new(),
             listing: None,
             used: 0,
             walk: (None, 0),
@@ -571,16 +573,16 @@ impl Directory {
     }
 
     /// Returns the remembered answer for a name, and its time: from a check of it, or the listing, whichever is newer.
-    fn remembered(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
-        self.known(name).filter(|(at, found)| found.is_none() || self.doubted.get(name).is_none_or(|doubt| at > doubt))
+    fn remembered(&self, name: &str) -> Option<(Instant, Option<(u64, NameFacts)>)> {
+        self.known(name).filter(|(at, found)| found.is_none() || self.suspects.get(name).is_none_or(|doubt| at > doubt))
     }
 
     /// True when a directory in this one has to be asked for before it shows.
-    fn is_doubted(&self, name: &str) -> bool {
+    fn is_suspect(&self, name: &str) -> bool {
         self.known(name).is_some() && self.remembered(name).is_none()
     }
 
-    fn known(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
+    fn known(&self, name: &str) -> Option<(Instant, Option<(u64, NameFacts)>)> {
         let checked = self.checked.get(name);
         match (checked, self.listed, &self.snapshot) {
             (Some(checked), listed, _) if listed.is_none_or(|listed| checked.at >= listed) => {
@@ -596,6 +598,6 @@ impl Directory {
 }
 
 #[cfg(test)]
-mod kept_tests;
+mod saved_names_tests;
 #[cfg(test)]
 mod tests;

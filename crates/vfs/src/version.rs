@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes in a block, the unit of reading and caching. 128 KiB is what the kernel asks for at once, and the size at
+/// Bytes in a block, the unit of reading and caching. 128 KiB is what the kernel asks for in one step, and the size at
 /// which a trace of `samtools view` over regions fetched the fewest bytes without more requests.
 pub const BLOCK_SIZE: u64 = 128 << 10;
 

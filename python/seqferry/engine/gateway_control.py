@@ -27,7 +27,7 @@ _LOCK: Final = "gateway.lock"
 """File in its cache that a gateway, or a mount that is written, holds open."""
 
 _EPOCHS: Final = "writes/*/journal/*.epoch"
-"""Outcomes of uploads in a cache that the record has not taken (``crates/gateway/src/epochs.rs``)."""
+"""Outcomes of uploads in a cache that the record has not taken (``crates/gateway/src/upload_batches.rs``)."""
 
 RECORD_SECONDS: Final = 10.0
 """Longest wait for the record: five polls of the gateway. The database may be unavailable for days."""

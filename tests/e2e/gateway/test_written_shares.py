@@ -229,7 +229,7 @@ def test_a_cache_that_cannot_keep_files_is_refused_with_one_line(
         overlapping = runs + f'[[share]]\nname = "all"\nsource = "s3://{bucket}"\n'
         said = refusal(seaweedfs, tmp_path, overlapping, "--cache", str(tmp_path / "third"))
         assert "the shares runs and all overlap" in said
-        assert "runs can be written" in said
+        assert "runs is writable" in said
         shares = serving(seaweedfs, runs)
         said = refusal(seaweedfs, tmp_path, runs, "--cache", str(shares.cache))
         assert f"another gateway uses the cache {shares.cache}: stop it" in said

@@ -5,10 +5,10 @@ use std::ops::Range;
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::Serialize;
 
-use super::format::{Head, IndexMember, Line, Tail};
+use super::format::{IndexHead, IndexLine, IndexMember, IndexTail};
 use crate::error::ArchiveError;
 use crate::member::Member;
-use crate::scan::{ReadOptions, ScanSummary, Scanner, Step};
+use crate::scan::{ReadOptions, ScanStep, ScanSummary, Scanner};
 use crate::stream::{ArchiveEvent, StreamReader};
 
 /// Writes the lines of an index. Every call returns the bytes that come next in the file.
@@ -23,7 +23,7 @@ pub struct IndexWriter {
 
 impl IndexWriter {
     /// Begin an index. Returns the head line as well.
-    pub fn new(head: &Head) -> (Self, Vec<u8>) {
+    pub fn new(head: &IndexHead) -> (Self, Vec<u8>) {
         let crc = Digest::new(CrcAlgorithm::Crc64Nvme);
         let mut writer = Self { crc, members: 0, stored_total: 0, sorted: true, last: Vec::new() };
         let line = writer.line(head);
@@ -36,12 +36,12 @@ impl IndexWriter {
         self.stored_total += entry.member.stored_size;
         self.sorted &= self.last <= entry.member.name;
         self.last.clone_from(&entry.member.name);
-        self.line(&Line::of(entry))
+        self.line(&IndexLine::of(entry))
     }
 
     /// The tail line.
     pub fn finish(mut self) -> Vec<u8> {
-        let tail = Tail {
+        let tail = IndexTail {
             members: self.members,
             stored_total: self.stored_total,
             sorted: self.sorted,
@@ -65,13 +65,13 @@ impl IndexWriter {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::index::{Head, Index, IndexLimits, TarIdentity, build_from_stream};
+/// use seqferry_archive::index::{IndexHead, Index, IndexLimits, TarIdentity, build_from_stream};
 /// use seqferry_archive::ReadOptions;
-/// use seqferry_archive::write::{Entry, Layout};
+/// use seqferry_archive::write::{ArchiveEntry, Layout};
 ///
-/// let tar = Layout::plan(&[Entry::file("a", 3)])?.assemble(|_| b"abc".to_vec());
+/// let tar = Layout::plan(&[ArchiveEntry::file("a", 3)])?.assemble(|_| b"abc".to_vec());
 /// let identity = TarIdentity { size: tar.len() as u64, etag: Some("1234".into()), ..TarIdentity::default() };
-/// let head = Head::new("example", identity.clone(), None);
+/// let head = IndexHead::new("example", identity.clone(), None);
 ///
 /// let bytes = build_from_stream(&head, tar.chunks(1000), ReadOptions::default())?;
 /// let index = Index::read(&bytes, &IndexLimits::default())?;
@@ -88,7 +88,7 @@ pub struct IndexBuilder {
 
 impl IndexBuilder {
     /// Begin an index.
-    pub fn new(head: &Head) -> Self {
+    pub fn new(head: &IndexHead) -> Self {
         let (writer, bytes) = IndexWriter::new(head);
         Self { writer, bytes, current: None }
     }
@@ -122,7 +122,7 @@ impl IndexBuilder {
         self.bytes.extend_from_slice(&line);
     }
 
-    /// The lines since the last call, for a caller that writes them away while the scan goes on.
+    /// The lines since the last call, for a caller that stores them while the scan continues.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -140,7 +140,7 @@ impl IndexBuilder {
 /// # Errors
 /// When the archive is refused.
 pub fn build_from_stream<'a>(
-    head: &Head,
+    head: &IndexHead,
     chunks: impl IntoIterator<Item = &'a [u8]>,
     options: ReadOptions,
 ) -> Result<Vec<u8>, ArchiveError> {
@@ -173,7 +173,7 @@ pub fn build_from_stream<'a>(
 /// # Errors
 /// When the archive is refused, or `read` fails.
 pub fn build_by_hops<E: From<ArchiveError>>(
-    head: &Head,
+    head: &IndexHead,
     options: ReadOptions,
     mut read: impl FnMut(Range<u64>) -> Result<Vec<u8>, E>,
 ) -> Result<(Vec<u8>, ScanSummary), E> {
@@ -182,9 +182,9 @@ pub fn build_by_hops<E: From<ArchiveError>>(
     let (mut start, mut window) = (0u64, Vec::new());
     loop {
         match scanner.step()? {
-            Step::Member(member) => builder.member(&IndexMember::from(*member)),
-            Step::End(summary) => return Ok((builder.finish(), summary)),
-            Step::Need { offset, len } => {
+            ScanStep::Member(member) => builder.member(&IndexMember::from(*member)),
+            ScanStep::End(summary) => return Ok((builder.finish(), summary)),
+            ScanStep::Need { offset, len } => {
                 let at = offset.checked_sub(start).and_then(|at| usize::try_from(at).ok());
                 if let Some(bytes) = at.and_then(|at| window.get(at..)).filter(|bytes| !bytes.is_empty()) {
                     scanner.supply(offset, bytes);

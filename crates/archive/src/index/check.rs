@@ -3,7 +3,7 @@
 use super::format::{IndexMember, TarIdentity};
 use super::read::{Index, IndexError, IndexFault};
 use crate::member::Member;
-use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
+use crate::scan::{Checkpoint, ReadOptions, ScanStep, Scanner};
 
 /// Result of comparing an index with a live object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum IndexMatch {
     /// A copy of the tar: its size and a checksum of all bytes are the same.
     Contents,
     /// An object of the same size with nothing else to compare. Parse the headers of [`spot_checks`] before use, then
-    /// write the head anew.
+    /// write the head again.
     Unproven,
     /// Another tar: its size or a checksum differs.
     Different,
@@ -90,15 +90,15 @@ pub fn verify_member(entry: &IndexMember, headers: &[u8], options: &ReadOptions)
     let mut scanner = Scanner::resume(None, options, checkpoint);
     loop {
         match scanner.step().map_err(|_| foreign())? {
-            Step::Need { offset, .. } => {
+            ScanStep::Need { offset, .. } => {
                 let at = offset.checked_sub(listed.header_offset).and_then(|at| usize::try_from(at).ok());
                 let bytes = at.and_then(|at| headers.get(at..)).unwrap_or_default();
                 if scanner.supply(offset, bytes) == 0 {
                     return Err(foreign());
                 }
             }
-            Step::Member(found) => return if same_member(listed, &found) { Ok(()) } else { Err(foreign()) },
-            Step::End(_) => return Err(foreign()),
+            ScanStep::Member(found) => return if same_member(listed, &found) { Ok(()) } else { Err(foreign()) },
+            ScanStep::End(_) => return Err(foreign()),
         }
     }
 }

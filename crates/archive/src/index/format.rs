@@ -42,7 +42,7 @@ pub struct TarIdentity {
 /// The first line of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct IndexHead {
     pub(super) format: String,
     pub(super) version: u32,
     /// Program that wrote it.
@@ -57,7 +57,7 @@ pub struct Head {
     pub made_of: Option<String>,
 }
 
-impl Head {
+impl IndexHead {
     /// A head for this tar.
     pub fn new(tool: impl Into<String>, tar: TarIdentity, members: Option<u64>) -> Self {
         Self { format: FORMAT.to_owned(), version: VERSION, tool: tool.into(), tar, members, made_of: None }
@@ -67,7 +67,7 @@ impl Head {
 /// The last line of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tail {
+pub(super) struct IndexTail {
     /// Number of members.
     pub(super) members: u64,
     /// Sum of their stored sizes.
@@ -116,7 +116,7 @@ impl From<Member> for IndexMember {
 /// The JSON of a member line.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Line {
+pub(super) struct IndexLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +216,7 @@ fn kind_of(word: &str) -> Option<MemberKind> {
     known.or_else(|| word.strip_prefix("other_")?.parse().ok().map(MemberKind::Other))
 }
 
-impl Line {
+impl IndexLine {
     pub(super) fn of(entry: &IndexMember) -> Self {
         let member = &entry.member;
         let (name, name_base64) = split_text(&member.name);

@@ -7,7 +7,7 @@ use super::format::IndexMember;
 use super::read::{IndexError, IndexFault};
 use crate::error::ArchiveError;
 use crate::member::Member;
-use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
+use crate::scan::{Checkpoint, ReadOptions, ScanStep, Scanner};
 
 /// Bytes of a tar between the members of its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +79,10 @@ impl GapCheck {
     /// When a member lies in the gap, or something that no archive may have there.
     pub fn step(&mut self) -> Result<GapStep, GapFault> {
         match self.scanner.step().map_err(GapFault::Archive)? {
-            Step::Need { offset, .. } => Ok(GapStep::Need { offset }),
-            Step::Member(member) if self.gap.next == Some(member.header_offset) => Ok(GapStep::Empty),
-            Step::Member(member) => Err(unlisted_fault(&member)),
-            Step::End(_) => match self.gap.next {
+            ScanStep::Need { offset, .. } => Ok(GapStep::Need { offset }),
+            ScanStep::Member(member) if self.gap.next == Some(member.header_offset) => Ok(GapStep::Empty),
+            ScanStep::Member(member) => Err(unlisted_fault(&member)),
+            ScanStep::End(_) => match self.gap.next {
                 None => Ok(GapStep::Empty),
                 Some(next) => {
                     let fault = IndexFault::Foreign(format!("member at byte {next}"));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use super::format::{FORMAT, Head, IndexMember, Line, Tail, VERSION};
+use super::format::{FORMAT, IndexHead, IndexLine, IndexMember, IndexTail, VERSION};
 use crate::block::{BLOCK, pad};
 use crate::member::MemberKind;
 use crate::sparse::check_map;
@@ -108,7 +108,7 @@ impl std::error::Error for IndexError {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     /// The tar that it belongs to.
-    pub head: Head,
+    pub head: IndexHead,
     /// Members in the order of the tar.
     pub members: Vec<IndexMember>,
 }
@@ -130,13 +130,13 @@ impl Index {
 /// Reads an index from chunks.
 ///
 /// Members ascend without overlap within the size of the tar, every header and its contents begin at a block, and the
-/// tail must agree. Names are not checked here: [`MemberTree::admit`](crate::MemberTree::admit) applies to members of an index as
-/// to any other. **Members are proven only once [`finish`](Self::finish) succeeds**, which checks the CRC.
+/// tail must agree. Names are not checked here: [`MemberTree::admit`](crate::MemberTree::admit) applies to members of
+/// an index as to any other. **Members are proven only once [`finish`](Self::finish) succeeds**, which checks the CRC.
 #[derive(Debug)]
 pub struct IndexReader {
     limits: IndexLimits,
-    head: Option<Head>,
-    tail: Option<Tail>,
+    head: Option<IndexHead>,
+    tail: Option<IndexTail>,
     partial: Vec<u8>,
     crc: Digest,
     line: u64,
@@ -167,7 +167,7 @@ impl IndexReader {
     }
 
     /// The head, once its line is complete.
-    pub fn head(&self) -> Option<&Head> {
+    pub fn head(&self) -> Option<&IndexHead> {
         self.head.as_ref()
     }
 
@@ -189,7 +189,7 @@ impl IndexReader {
     }
 
     /// The head, when the index is complete and its tail fits.
-    pub fn finish(mut self) -> Result<Head, IndexError> {
+    pub fn finish(mut self) -> Result<IndexHead, IndexError> {
         match (self.head.take(), &self.tail) {
             (Some(head), Some(_)) if self.partial.is_empty() => Ok(head),
             (Some(_), Some(_)) => Err(self.error(IndexFault::AfterTail)),
@@ -225,13 +225,14 @@ impl IndexReader {
             return Ok(None);
         };
         // Each of both lines has fields that the other has not.
-        if let Ok(tail) = serde_json::from_slice::<Tail>(line) {
+        if let Ok(tail) = serde_json::from_slice::<IndexTail>(line) {
             self.check_tail(&tail)?;
             self.tail = Some(tail);
             return Ok(None);
         }
         let tar_size = head.tar.size;
-        let line_fields: Line = serde_json::from_slice(line).map_err(|error| IndexFault::Json(error.to_string()))?;
+        let line_fields: IndexLine =
+            serde_json::from_slice(line).map_err(|error| IndexFault::Json(error.to_string()))?;
         let entry = line_fields.entry().map_err(IndexFault::Field)?;
         self.end = check_place(&entry, self.end, tar_size)?;
         self.members += 1;
@@ -245,7 +246,7 @@ impl IndexReader {
         Ok(Some(entry))
     }
 
-    fn check_tail(&self, tail: &Tail) -> Result<(), IndexFault> {
+    fn check_tail(&self, tail: &IndexTail) -> Result<(), IndexFault> {
         let in_head = self.head.as_ref().and_then(|head| head.members).unwrap_or(self.members);
         if tail.members != self.members || in_head != self.members {
             return Err(IndexFault::Tail("the number of members"));
@@ -260,14 +261,14 @@ impl IndexReader {
     }
 }
 
-fn read_head(line: &[u8]) -> Result<Head, IndexFault> {
+fn read_head(line: &[u8]) -> Result<IndexHead, IndexFault> {
     // Of an unknown version only these two fields are known.
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct IndexVersion {
         format: String,
         version: u32,
     }
-    let found: Version = serde_json::from_slice(line).map_err(|_| IndexFault::NotAnIndex)?;
+    let found: IndexVersion = serde_json::from_slice(line).map_err(|_| IndexFault::NotAnIndex)?;
     match (found.format.as_str(), found.version) {
         (FORMAT, VERSION) => serde_json::from_slice(line).map_err(|error| IndexFault::Json(error.to_string())),
         (FORMAT, version) => Err(IndexFault::Version(version)),

@@ -39,7 +39,7 @@ pub struct ReadOptions {
 
 /// The next action of a scan.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ScanStep {
     /// The scanner needs `len` bytes at `offset`. Hand them, or a part of them, to
     /// [`Scanner::supply`](super::Scanner::supply).
     Need {

@@ -26,15 +26,15 @@ pub enum EntryKind {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::Entry;
+/// use seqferry_archive::write::ArchiveEntry;
 ///
-/// let mut entry = Entry::file("run42/sample.bam", 12 << 30);
+/// let mut entry = ArchiveEntry::file("run42/sample.bam", 12 << 30);
 /// entry.mtime = 1_700_000_000;
 /// // More than 8 GiB: one PAX header and its record come before the header proper.
 /// assert_eq!(entry.header_bytes().len(), 3 * 512);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct ArchiveEntry {
     /// Relative path. A directory gets its last slash by itself.
     pub name: Vec<u8>,
     /// Kind.
@@ -49,7 +49,7 @@ pub struct Entry {
     pub records: Vec<(String, Vec<u8>)>,
 }
 
-impl Entry {
+impl ArchiveEntry {
     /// A regular file: mode 0644, time 0.
     pub fn file(name: impl Into<Vec<u8>>, size: u64) -> Self {
         Self::new(name.into(), EntryKind::File(size), 0o644)

@@ -8,7 +8,7 @@ use crate::block::{BLOCK, pad, padding};
 use crate::path::MemberPath;
 use crate::refusal::MemberRefusal;
 use crate::tree::{LinkPolicy, MemberTree, TreePolicy};
-use crate::write::{Entry, EntryKind};
+use crate::write::{ArchiveEntry, EntryKind};
 
 /// Two blocks of zeros close an archive.
 const END: u64 = 2 * BLOCK;
@@ -24,7 +24,7 @@ pub struct Placement {
 
 /// A range of an archive by its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum ArchivePiece {
     /// Header bytes.
     Header(Vec<u8>),
     /// Contents of the member with this ordinal.
@@ -38,7 +38,7 @@ pub enum Piece {
     Zeros(u64),
 }
 
-impl Piece {
+impl ArchivePiece {
     /// Bytes of the archive.
     pub fn size(&self) -> u64 {
         match self {
@@ -54,7 +54,7 @@ impl Piece {
 #[non_exhaustive]
 pub enum LayoutError {
     /// An entry cannot be a member of this archive.
-    Entry {
+    ArchiveEntry {
         /// Ordinal.
         member: usize,
         /// Name.
@@ -88,7 +88,7 @@ pub enum LayoutError {
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Entry { member, name, refusal } => {
+            Self::ArchiveEntry { member, name, refusal } => {
                 write!(f, "{name:?} cannot be member {member} of the archive: {refusal}")
             }
             Self::Record { member, key } => write!(f, "member {member} has an invalid PAX record {key:?}"),
@@ -114,20 +114,20 @@ impl std::error::Error for LayoutError {}
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout, Piece};
+/// use seqferry_archive::write::{ArchiveEntry, Layout, ArchivePiece};
 ///
-/// let entries = [Entry::file("a", 600), Entry::file("b", 1)];
+/// let entries = [ArchiveEntry::file("a", 600), ArchiveEntry::file("b", 1)];
 /// let layout = Layout::plan(&entries)?;
 /// assert_eq!((layout.placement(1).header, layout.placement(1).data), (1536, 2048));
 /// assert_eq!(layout.total(), 2048 + 512 + 1024);
 /// // Any range can be assembled by itself, for example as one part of an upload.
-/// let pieces: Vec<Piece> = layout.pieces(1000..1100).collect();
-/// assert_eq!(pieces, [Piece::Contents { member: 0, range: 488..588 }]);
+/// let pieces: Vec<ArchivePiece> = layout.pieces(1000..1100).collect();
+/// assert_eq!(pieces, [ArchivePiece::Contents { member: 0, range: 488..588 }]);
 /// # Ok::<(), seqferry_archive::write::LayoutError>(())
 /// ```
 #[derive(Debug)]
 pub struct Layout<'a> {
-    entries: Cow<'a, [Entry]>,
+    entries: Cow<'a, [ArchiveEntry]>,
     placements: Vec<Placement>,
     contents_end: u64,
 }
@@ -137,7 +137,7 @@ impl<'a> Layout<'a> {
     ///
     /// # Errors
     /// When two entries collide, when a name is not a normalised relative path, or when the sum exceeds all offsets.
-    pub fn plan(entries: impl Into<Cow<'a, [Entry]>>) -> Result<Self, LayoutError> {
+    pub fn plan(entries: impl Into<Cow<'a, [ArchiveEntry]>>) -> Result<Self, LayoutError> {
         let entries = entries.into();
         check_entries(&entries)?;
         let mut placements = Vec::with_capacity(entries.len());
@@ -153,7 +153,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The entries.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ArchiveEntry] {
         &self.entries
     }
 
@@ -168,7 +168,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The pieces that make up a range of the archive, in order. Bytes beyond its end are left out.
-    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> {
+    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = ArchivePiece> {
         let end = range.end.min(self.total());
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -180,10 +180,10 @@ impl<'a> Layout<'a> {
         })
     }
 
-    fn piece(&self, at: u64, end: u64) -> (Piece, u64) {
+    fn piece(&self, at: u64, end: u64) -> (ArchivePiece, u64) {
         let member = self.placements.partition_point(|placement| placement.header <= at).wrapping_sub(1);
         if at >= self.contents_end {
-            return (Piece::Zeros(end - at), end - at);
+            return (ArchivePiece::Zeros(end - at), end - at);
         }
         let (entry, placement) = (&self.entries[member], self.placements[member]);
         let contents_end = placement.data + entry.size();
@@ -191,14 +191,14 @@ impl<'a> Layout<'a> {
             let header = entry.header_bytes();
             let until = end.min(placement.data);
             let slice = |offset: u64| usize::try_from(offset - placement.header).unwrap_or(header.len());
-            return (Piece::Header(header[slice(at)..slice(until)].to_vec()), until - at);
+            return (ArchivePiece::Header(header[slice(at)..slice(until)].to_vec()), until - at);
         }
         if at < contents_end {
             let until = end.min(contents_end);
-            return (Piece::Contents { member, range: at - placement.data..until - placement.data }, until - at);
+            return (ArchivePiece::Contents { member, range: at - placement.data..until - placement.data }, until - at);
         }
         let until = end.min(contents_end + padding(entry.size()));
-        (Piece::Zeros(until - at), until - at)
+        (ArchivePiece::Zeros(until - at), until - at)
     }
 
     /// The whole archive in memory. `contents` returns the bytes of each member. For small archives and tests.
@@ -209,9 +209,9 @@ impl<'a> Layout<'a> {
         let mut tar = Vec::new();
         for piece in self.pieces(0..self.total()) {
             match piece {
-                Piece::Header(bytes) => tar.extend_from_slice(&bytes),
-                Piece::Zeros(len) => tar.resize(tar.len() + usize::try_from(len).expect("fits memory"), 0),
-                Piece::Contents { member, range } => {
+                ArchivePiece::Header(bytes) => tar.extend_from_slice(&bytes),
+                ArchivePiece::Zeros(len) => tar.resize(tar.len() + usize::try_from(len).expect("fits memory"), 0),
+                ArchivePiece::Contents { member, range } => {
                     let bytes = contents(member);
                     assert_eq!(bytes.len() as u64, range.end, "member {member} has another size than its entry");
                     tar.extend_from_slice(&bytes);
@@ -226,10 +226,10 @@ impl<'a> Layout<'a> {
 const OWN_KEYS: [&str; 11] =
     ["path", "linkpath", "size", "hdrcharset", "mtime", "uid", "gid", "uname", "gname", "atime", "ctime"];
 
-fn check_entries(entries: &[Entry]) -> Result<(), LayoutError> {
+fn check_entries(entries: &[ArchiveEntry]) -> Result<(), LayoutError> {
     let mut tree = MemberTree::new(TreePolicy { links: LinkPolicy::All, ..TreePolicy::default() });
     for (at, entry) in entries.iter().enumerate() {
-        let refuse = |refusal| LayoutError::Entry {
+        let refuse = |refusal| LayoutError::ArchiveEntry {
             member: at,
             name: String::from_utf8_lossy(&entry.name).into_owned(),
             refusal,
@@ -257,7 +257,7 @@ fn check_entries(entries: &[Entry]) -> Result<(), LayoutError> {
     Ok(())
 }
 
-fn check_records(member: usize, entry: &Entry) -> Result<(), LayoutError> {
+fn check_records(member: usize, entry: &ArchiveEntry) -> Result<(), LayoutError> {
     let mut keys: Vec<&str> = entry.records.iter().map(|(key, _)| key.as_str()).collect();
     keys.sort_unstable();
     let repeated = keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);

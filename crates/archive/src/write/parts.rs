@@ -74,9 +74,9 @@ pub struct UploadPart {
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::write::{Entry, Layout, PartSource, UploadLimits, plan_upload};
+/// use seqferry_archive::write::{ArchiveEntry, Layout, PartSource, UploadLimits, plan_upload};
 ///
-/// let entries = [Entry::file("small", 1000), Entry::file("big", 100 << 20)];
+/// let entries = [ArchiveEntry::file("small", 1000), ArchiveEntry::file("big", 100 << 20)];
 /// let parts = plan_upload(&Layout::plan(&entries)?, |_| true, &UploadLimits::default())?;
 /// // 5 MiB pass through the process, the rest is copied, 1,024 bytes close the archive.
 /// assert_eq!(parts.len(), 3);

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::block::{BLOCK, pad};
-use crate::write::{Entry, EntryKind, LayoutError};
+use crate::write::{ArchiveEntry, EntryKind, LayoutError};
 
 /// Ranges of entries that make archives of at most `size` bytes. An entry that is larger alone gets a shard of its own.
 ///
 /// # Errors
 /// When a hard link falls into another shard than its file, which no reader could resolve.
-pub fn split(entries: &[Entry], size: u64) -> Result<Vec<Range<usize>>, LayoutError> {
+pub fn split(entries: &[ArchiveEntry], size: u64) -> Result<Vec<Range<usize>>, LayoutError> {
     let mut shards = Vec::new();
     let (mut start, mut used) = (0, 2 * BLOCK);
     let mut names: HashSet<&[u8]> = HashSet::new();
@@ -49,8 +49,8 @@ mod tests {
     #[test]
     fn shards_hold_all_entries_in_order_within_the_size() {
         let sizes = [100u64, 5000, 1, 1, 1_000_000, 300, 300, 300];
-        let entries: Vec<Entry> =
-            sizes.iter().enumerate().map(|(at, size)| Entry::file(format!("{at}"), *size)).collect();
+        let entries: Vec<ArchiveEntry> =
+            sizes.iter().enumerate().map(|(at, size)| ArchiveEntry::file(format!("{at}"), *size)).collect();
 
         let shards = split(&entries, 10_000).unwrap();
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_hard_link_stays_with_its_file() {
-        let entries = [Entry::file("a", 4000), Entry::file("b", 4000), Entry::hard_link("c", "a")];
+        let entries = [ArchiveEntry::file("a", 4000), ArchiveEntry::file("b", 4000), ArchiveEntry::hard_link("c", "a")];
 
         assert_eq!(split(&entries, 1 << 20).unwrap(), std::slice::from_ref(&(0..3)));
         assert_eq!(split(&entries, 6000), Err(LayoutError::LinkAcrossShards { member: 2 }));

@@ -151,8 +151,8 @@ pub(crate) fn cases() -> Vec<Case> {
         ("fifo with size", b'6'),
     ] {
         let head = || Head::new(b"a", flag, xlen).link(b"b");
-        // After folders and hard links all readers take what follows for the next header, whatever size is stated. After
-        // the others GNU tar skips as much.
+        // After folders and hard links all readers take what follows for the next header, whatever size is stated.
+        // After the others GNU tar skips as much.
         let verdict = |next: &'static str| match flag {
             b'1' | b'5' => Verdict::Refused(Vec::leak(vec![("a", None), (next, None)])),
             _ => fault!(ArchiveFault::SizeOfNonFile { .. }),
@@ -189,7 +189,7 @@ pub(crate) fn cases() -> Vec<Case> {
             .end(),
         fault!(ArchiveFault::SizeOfNonFile { .. }),
     );
-    // What belongs to no member, and folders of incremental archives.
+    // Entries that belong to no member, and folders of incremental archives.
     add("a label", tar().head(Head::new(b"LABEL", b'V', 0).gnu()).file("a", b"1").end(), members(vec![("a", 1)]));
     add(
         "a label of a blank size",

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use seqferry_archive::write::{Entry, EntryKind, Layout};
+use seqferry_archive::write::{ArchiveEntry, EntryKind, Layout};
 use seqferry_archive::{MemberKind, MemberPath, MemberTree, TreePolicy};
 
 use crate::support::{Folder, bsdtar, gnu_tar, python, seed, strict, succeed};
@@ -37,7 +37,7 @@ fn picture(root: &Path) -> Picture {
 }
 
 /// Entries of an odd but honest tree, with the contents of each file.
-fn tree(random: &mut fastrand::Rng) -> (Vec<Entry>, Vec<Vec<u8>>) {
+fn tree(random: &mut fastrand::Rng) -> (Vec<ArchiveEntry>, Vec<Vec<u8>>) {
     let long = format!("deep/{}", "n".repeat(120));
     let split = format!("{}/{}", ["p"; 60].join("/"), "q".repeat(90));
     let names = [
@@ -55,32 +55,32 @@ fn tree(random: &mut fastrand::Rng) -> (Vec<Entry>, Vec<Vec<u8>>) {
         "run:1",
     ];
     let (mut entries, mut contents) =
-        (vec![Entry::directory("empty"), Entry::directory("dir/with/parents")], vec![vec![]; 2]);
+        (vec![ArchiveEntry::directory("empty"), ArchiveEntry::directory("dir/with/parents")], vec![vec![]; 2]);
     for name in names {
         let sizes = [0, 1, 511, 512, 513, random.usize(0..40_000)];
         let data: Vec<u8> = (0..sizes[random.usize(0..6)]).map(|_| random.u8(..)).collect();
-        let mut entry = Entry::file(name, data.len() as u64);
+        let mut entry = ArchiveEntry::file(name, data.len() as u64);
         entry.mode = [0o644, 0o600, 0o755][random.usize(0..3)];
         entry.mtime = random.i64(1..2_000_000_000);
         entries.push(entry);
         contents.push(data);
     }
-    entries.push(Entry::symbolic_link("dir/link", "../a"));
-    entries.push(Entry::symbolic_link("dir/langer-lïnk", format!("../deep/{}", "n".repeat(120))));
+    entries.push(ArchiveEntry::symbolic_link("dir/link", "../a"));
+    entries.push(ArchiveEntry::symbolic_link("dir/langer-lïnk", format!("../deep/{}", "n".repeat(120))));
     // Python gives the file the mode and time of its last hard link.
     let file = entries.iter().find(|entry| entry.name == b"b c").unwrap();
-    let hard = Entry { mode: file.mode, mtime: file.mtime, ..Entry::hard_link("hard", "b c") };
+    let hard = ArchiveEntry { mode: file.mode, mtime: file.mtime, ..ArchiveEntry::hard_link("hard", "b c") };
     entries.push(hard);
     contents.resize(entries.len(), Vec::new());
     (entries, contents)
 }
 
-fn pack(entries: &[Entry], contents: &[Vec<u8>]) -> Vec<u8> {
+fn pack(entries: &[ArchiveEntry], contents: &[Vec<u8>]) -> Vec<u8> {
     Layout::plan(entries).unwrap().assemble(|member| contents[member].clone())
 }
 
 /// The tree that our entries should make on a disk.
-fn expected(entries: &[Entry], contents: &[Vec<u8>]) -> Picture {
+fn expected(entries: &[ArchiveEntry], contents: &[Vec<u8>]) -> Picture {
     let mut found = Picture::new();
     for (entry, data) in entries.iter().zip(contents) {
         let name = String::from_utf8(entry.name.clone()).unwrap();

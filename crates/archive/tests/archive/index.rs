@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use seqferry_archive::index::{
-    Head, Index, IndexError, IndexFault, IndexLimits, IndexMatch, IndexMember, IndexReader, IndexWriter, MemberSource,
-    TarIdentity, build_by_hops, build_from_stream, spot_checks, verify_member,
+    Index, IndexError, IndexFault, IndexHead, IndexLimits, IndexMatch, IndexMember, IndexReader, IndexWriter,
+    MemberSource, TarIdentity, build_by_hops, build_from_stream, spot_checks, verify_member,
 };
-use seqferry_archive::write::{Entry, Layout};
+use seqferry_archive::write::{ArchiveEntry, Layout};
 use seqferry_archive::{ArchiveError, ReadOptions};
 
 use crate::corpus::cases;
@@ -17,13 +17,16 @@ fn identity(tar: &[u8]) -> TarIdentity {
     TarIdentity { size: tar.len() as u64, etag: Some("\"abc-2\"".to_owned()), ..TarIdentity::default() }
 }
 
-fn head(tar: &[u8]) -> Head {
-    Head::new("seqferry test", identity(tar), None)
+fn head(tar: &[u8]) -> IndexHead {
+    IndexHead::new("seqferry test", identity(tar), None)
 }
 
 fn tar() -> Vec<u8> {
-    let entries =
-        [Entry::file("a", 3), Entry::file(format!("b{}", "ü".repeat(90)), 700), Entry::symbolic_link("c", "a")];
+    let entries = [
+        ArchiveEntry::file("a", 3),
+        ArchiveEntry::file(format!("b{}", "ü".repeat(90)), 700),
+        ArchiveEntry::symbolic_link("c", "a"),
+    ];
     Layout::plan(&entries).unwrap().assemble(|member| vec![b'x'; usize::try_from(entries[member].size()).unwrap()])
 }
 
@@ -86,7 +89,7 @@ fn reads_that_bring_more_than_asked_for_save_requests() {
 fn facts_beside_the_headers_are_kept() {
     let tar = tar();
     let members = strict(&tar).unwrap();
-    let (mut writer, mut bytes) = IndexWriter::new(&Head::new("t", identity(&tar), Some(3)));
+    let (mut writer, mut bytes) = IndexWriter::new(&IndexHead::new("t", identity(&tar), Some(3)));
     let mut written = Vec::new();
     for (member, _) in members {
         let entry = IndexMember {
@@ -139,7 +142,7 @@ fn spot_checks_take_the_ends_and_stay_few() {
 fn an_index_of_another_tar_is_noticed_at_every_member() {
     let tar = tar();
     let index = Index::read(&index(&tar), &IndexLimits::default()).unwrap();
-    let other = Layout::plan(&[Entry::file("other", 5000)]).unwrap().assemble(|_| vec![b'y'; 5000]);
+    let other = Layout::plan(&[ArchiveEntry::file("other", 5000)]).unwrap().assemble(|_| vec![b'y'; 5000]);
 
     for entry in &index.members {
         let at = |offset: u64| usize::try_from(offset).unwrap().min(other.len());
@@ -156,7 +159,7 @@ fn fault(text: &str) -> IndexFault {
 
 /// An index with these member lines and a tail that fits.
 fn lines(size: u64, members: &[&str]) -> Result<Index, IndexError> {
-    let (_, head) = IndexWriter::new(&Head::new("t", TarIdentity { size, ..TarIdentity::default() }, None));
+    let (_, head) = IndexWriter::new(&IndexHead::new("t", TarIdentity { size, ..TarIdentity::default() }, None));
     let mut text = String::from_utf8(head).unwrap();
     for line in members {
         text += line;

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use seqferry_archive::MemberRefusal;
-use seqferry_archive::write::{Entry, Layout, LayoutError, PartSource, UploadLimits, plan_upload};
+use seqferry_archive::write::{ArchiveEntry, Layout, LayoutError, PartSource, UploadLimits, plan_upload};
 
 const MIB: u64 = 1 << 20;
 
@@ -20,8 +20,8 @@ fn limits(scale: u64, parts: u64) -> UploadLimits {
     }
 }
 
-fn named(sizes: &[u64]) -> Vec<Entry> {
-    sizes.iter().enumerate().map(|(at, size)| Entry::file(format!("{at}"), *size)).collect()
+fn named(sizes: &[u64]) -> Vec<ArchiveEntry> {
+    sizes.iter().enumerate().map(|(at, size)| ArchiveEntry::file(format!("{at}"), *size)).collect()
 }
 
 proptest! {
@@ -119,11 +119,11 @@ fn names_that_no_reader_should_unpack_are_not_packed() {
         (["a", "b/"], MemberRefusal::AmbiguousName),
         (["a", ""], MemberRefusal::EmptyName),
     ] {
-        let entries = names.map(|name| Entry::file(name, 1));
+        let entries = names.map(|name| ArchiveEntry::file(name, 1));
         let error = Layout::plan(&entries).unwrap_err();
-        assert_eq!(error, LayoutError::Entry { member: 1, name: names[1].to_owned(), refusal });
+        assert_eq!(error, LayoutError::ArchiveEntry { member: 1, name: names[1].to_owned(), refusal });
     }
-    let mut entry = Entry::file("a", 1);
+    let mut entry = ArchiveEntry::file("a", 1);
     entry.records = vec![("size".to_owned(), b"7".to_vec())];
     assert_eq!(Layout::plan(&[entry]).unwrap_err(), LayoutError::Record { member: 0, key: "size".to_owned() });
 }

@@ -2,14 +2,14 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use seqferry_archive::write::{Entry, EntryKind, Layout, Piece};
+use seqferry_archive::write::{ArchiveEntry, ArchivePiece, EntryKind, Layout};
 use seqferry_archive::{MemberKind, ReadOptions};
 
 use crate::corpus::cases;
 use crate::support::{read, sha256, strict};
 
 /// An entry with contents; names are made distinct by the caller.
-fn entry() -> impl Strategy<Value = (Entry, Vec<u8>)> {
+fn entry() -> impl Strategy<Value = (ArchiveEntry, Vec<u8>)> {
     let name = prop_oneof![
         "[a-z]{1,12}",
         "[a-z]{1,20}/[a-z]{90,130}",
@@ -23,9 +23,9 @@ fn entry() -> impl Strategy<Value = (Entry, Vec<u8>)> {
     (name, kind, vec(any::<u8>(), 0..1500), 0..0o10000u32, time, nanos, records).prop_map(
         |(name, kind, data, mode, mtime, mtime_nanos, records)| {
             let (mut entry, data) = match kind {
-                0 => (Entry::file(name, data.len() as u64), data),
-                1 => (Entry::directory(name), Vec::new()),
-                _ => (Entry::symbolic_link(name, format!("t{}", "ü".repeat(data.len() % 90))), Vec::new()),
+                0 => (ArchiveEntry::file(name, data.len() as u64), data),
+                1 => (ArchiveEntry::directory(name), Vec::new()),
+                _ => (ArchiveEntry::symbolic_link(name, format!("t{}", "ü".repeat(data.len() % 90))), Vec::new()),
             };
             entry.mode = mode;
             entry.mtime = mtime;
@@ -36,7 +36,7 @@ fn entry() -> impl Strategy<Value = (Entry, Vec<u8>)> {
     )
 }
 
-fn entries() -> impl Strategy<Value = (Vec<Entry>, Vec<Vec<u8>>)> {
+fn entries() -> impl Strategy<Value = (Vec<ArchiveEntry>, Vec<Vec<u8>>)> {
     vec(entry(), 0..12).prop_map(|list| {
         let numbered = list.into_iter().enumerate().map(|(at, (mut entry, data))| {
             entry.name = [format!("{at}").as_bytes(), &entry.name].concat();
@@ -75,9 +75,9 @@ proptest! {
         while start < layout.total() {
             for piece in layout.pieces(start..start + cut) {
                 match piece {
-                    Piece::Header(bytes) => parts.extend_from_slice(&bytes),
-                    Piece::Zeros(len) => parts.resize(parts.len() + usize::try_from(len).unwrap(), 0),
-                    Piece::Contents { member, range } => {
+                    ArchivePiece::Header(bytes) => parts.extend_from_slice(&bytes),
+                    ArchivePiece::Zeros(len) => parts.resize(parts.len() + usize::try_from(len).unwrap(), 0),
+                    ArchivePiece::Contents { member, range } => {
                         let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
                         parts.extend_from_slice(&contents[member][range]);
                     }
@@ -100,12 +100,12 @@ proptest! {
 
     #[test]
     fn large_sizes_are_stated_twice_and_equal(size in any::<u32>().prop_map(|high| u64::from(high) << 20)) {
-        let entry = Entry::file("big", size);
+        let entry = ArchiveEntry::file("big", size);
         let header = entry.header_bytes();
         prop_assert_eq!(header.len() as u64, entry.header_len());
         prop_assert_eq!(header.len(), if size >> 33 == 0 { 512 } else { 1536 });
         let mut scanner = seqferry_archive::Scanner::new(None, ReadOptions::default());
-        while let seqferry_archive::Step::Need { offset, len } = scanner.step().unwrap() {
+        while let seqferry_archive::ScanStep::Need { offset, len } = scanner.step().unwrap() {
             let at = usize::try_from(offset).unwrap();
             if at >= header.len() {
                 break;
@@ -140,7 +140,7 @@ proptest! {
         }
         let options = ReadOptions { lenient_sizes: lenient, missing_end: lenient, concatenated: lenient, ..ReadOptions::default() };
 
-        // `read` asserts that no byte beyond the archive is asked for, and that all ways to read agree.
+        // `read` asserts that no byte beyond the archive is requested, and that all ways to read agree.
         let Ok(found) = read(&tar, &options) else { return Ok(()) };
 
         let mut end = 0;
@@ -172,10 +172,10 @@ fn repair_checksums(tar: &mut [u8]) {
 #[test]
 fn the_same_entries_make_the_same_bytes_in_every_version() {
     let mut entries = vec![
-        Entry::directory("run42"),
-        Entry::file("run42/sample.fastq", 10),
-        Entry::file(format!("run42/{}", "ä".repeat(80)), 3),
-        Entry::symbolic_link("run42/latest", "sample.fastq"),
+        ArchiveEntry::directory("run42"),
+        ArchiveEntry::file("run42/sample.fastq", 10),
+        ArchiveEntry::file(format!("run42/{}", "ä".repeat(80)), 3),
+        ArchiveEntry::symbolic_link("run42/latest", "sample.fastq"),
     ];
     entries[1].mtime = 1_700_000_000;
     entries[1].mtime_nanos = 5_000;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use seqferry_archive::scan::ScanSummary;
-use seqferry_archive::{ArchiveError, ArchiveEvent, Member, ReadOptions, Scanner, Step, StreamReader};
+use seqferry_archive::{ArchiveError, ArchiveEvent, Member, ReadOptions, ScanStep, Scanner, StreamReader};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) type Contents = Vec<(Member, Vec<u8>)>;
@@ -55,17 +55,17 @@ pub(crate) fn hop(tar: &[u8], options: &ReadOptions) -> Result<(Contents, ScanSu
     let mut found = Vec::new();
     loop {
         match scanner.step()? {
-            Step::Need { offset, len } => {
+            ScanStep::Need { offset, len } => {
                 let at = usize::try_from(offset).unwrap();
                 assert!(at + len <= tar.len(), "the scanner asks for bytes beyond the archive");
                 assert_eq!(scanner.supply(offset, &tar[at..at + len]), len);
             }
-            Step::Member(member) => {
+            ScanStep::Member(member) => {
                 let at = usize::try_from(member.data_offset).unwrap();
                 let data = tar[at..at + usize::try_from(member.stored_size).unwrap()].to_vec();
                 found.push((*member, data));
             }
-            Step::End(summary) => return Ok((found, summary)),
+            ScanStep::End(summary) => return Ok((found, summary)),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Names and links of hostile archives: nothing reaches outside, collisions are decided once.
 
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy, PathError};
-use seqferry_archive::write::Entry;
+use seqferry_archive::write::ArchiveEntry;
 use seqferry_archive::{Member, MemberKind, MemberRefusal, MemberTree, TreePolicy};
 
 fn file(name: &str) -> Member {
-    Entry::file(name, 1).member()
+    ArchiveEntry::file(name, 1).member()
 }
 
 fn link(name: &str, target: &str) -> Member {
-    Entry::symbolic_link(name, target).member()
+    ArchiveEntry::symbolic_link(name, target).member()
 }
 
 fn hard(name: &str, target: &str) -> Member {
-    Entry::hard_link(name, target).member()
+    ArchiveEntry::hard_link(name, target).member()
 }
 
 /// Refusals by ordinal, those of the end included.
@@ -104,7 +104,7 @@ fn the_last_of_two_counts_where_the_policy_says_so_and_earlier_hard_links_keep_t
 fn folders_list_their_children_in_order_from_any_name() {
     let mut tree = MemberTree::new(TreePolicy::default());
     for (at, name) in (0..).zip(["b/2", "a", "b/10", "b", "c"]) {
-        let member = if name == "b" { Entry::directory("b").member() } else { file(name) };
+        let member = if name == "b" { ArchiveEntry::directory("b").member() } else { file(name) };
         tree.admit(at, &member).unwrap();
     }
     let names =

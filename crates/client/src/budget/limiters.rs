@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use seqferry_store::priority::{Priority, PriorityMap};
 
-use super::control::{Control, StartDecision, reserve};
+use super::limiter_control::{LimiterControl, StartDecision, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
-use super::shares::Shares;
+use super::priority_shares::PriorityShares;
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
 use super::{AccessKind, FlowId, PermitRequest, RequestOutcome};
@@ -50,11 +50,11 @@ struct PrefixLimiter<W> {
     bucket: String,
     prefix: String,
     access: AccessKind,
-    control: Control,
+    control: LimiterControl,
     waiting: PriorityMap<FairQueue<FlowId, Waiter<W>>>,
     /// Upper bound of the waiters that gave up and are still in a queue.
     abandoned: usize,
-    in_flight: Shares,
+    in_flight: PriorityShares,
     used: Duration,
     counted: RequestCounts,
     /// True when the statistics show the limiter by its name.
@@ -65,12 +65,12 @@ struct PrefixLimiter<W> {
 #[derive(Debug)]
 pub(super) struct PrefixLimiters<W> {
     all: Vec<PrefixLimiter<W>>,
-    /// True for a waiter that has gone away.
+    /// True for a waiter that was dropped.
     gone: fn(&W) -> bool,
     /// Index of the limiter that is served first: limiters that wait for the cap are served in turn.
     turn: usize,
     ids: u64,
-    in_flight: Shares,
+    in_flight: PriorityShares,
     /// True when bulk requests leave a reserve to interactive ones.
     interactive_present: bool,
     /// Counts of limiters that have lost their names: reads and writes.
@@ -129,7 +129,7 @@ impl<W> PrefixLimiter<W> {
         }
     }
 
-    /// True when a bulk request goes before interactive ones here: bulk work is owed a start, waits and has room.
+    /// True when a bulk request goes before interactive ones here: bulk work is owed a start, waits and has space.
     fn is_turn_of_bulk(&self, now: Duration, interactive_present: bool) -> bool {
         self.in_flight.owes_bulk(1)
             && !self.waiting[Priority::Bulk].is_empty()
@@ -144,7 +144,7 @@ impl<W> PrefixLimiters<W> {
             gone,
             turn: 0,
             ids: 0,
-            in_flight: Shares::default(),
+            in_flight: PriorityShares::default(),
             interactive_present: false,
             nameless: Default::default(),
             most: most.max(1),
@@ -188,10 +188,10 @@ impl<W> PrefixLimiters<W> {
                 bucket: wanted.bucket.to_owned(),
                 prefix: wanted.prefix.to_owned(),
                 access: wanted.access,
-                control: Control::new(now, self.most),
+                control: LimiterControl::new(now, self.most),
                 waiting: PriorityMap::default(),
                 abandoned: 0,
-                in_flight: Shares::default(),
+                in_flight: PriorityShares::default(),
                 used: now,
                 counted: RequestCounts::default(),
                 is_named: false,
@@ -238,7 +238,7 @@ impl<W> PrefixLimiters<W> {
         self.nameless[limiter.access as usize].add(&counted);
     }
 
-    /// Records that a waiter at this limiter has given up.
+    /// Records that a waiter at this limiter has abandoned.
     pub(super) fn abandon(&mut self, id: u64) {
         let gone = self.gone;
         let Some(limiter) = self.find(id) else { return };

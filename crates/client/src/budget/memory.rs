@@ -11,7 +11,7 @@ use seqferry_store::priority::{BULK_SHARE, Priority, PriorityMap};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::shares::Shares;
+use super::priority_shares::PriorityShares;
 use super::stats::LatencyHistogram;
 
 /// Divisor of the reserve: bulk work leaves 1/4 to interactive work that is present ...
@@ -53,31 +53,31 @@ impl Drop for MemoryPermit {
 #[derive(Debug)]
 pub(super) struct MemoryPool {
     total: u64,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    shares: Shares,
-    waiting: PriorityMap<VecDeque<Waiter>>,
+struct MemoryState {
+    shares: PriorityShares,
+    waiting: PriorityMap<VecDeque<MemoryWaiter>>,
     interactive_present: bool,
     waits: PriorityMap<LatencyHistogram>,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct MemoryWaiter {
     bytes: u64,
     since: Instant,
     wake: oneshot::Sender<MemoryPermit>,
 }
 
 /// Serves the waiters behind one that gave up.
-struct Place<'a> {
+struct WaiterGuard<'a> {
     pool: &'a Arc<MemoryPool>,
     waits: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         if self.waits {
             let mut state = self.pool.lock();
@@ -93,7 +93,7 @@ impl MemoryPool {
         Arc::new(Self { total: total.max(1), state: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,11 +123,11 @@ impl MemoryPool {
             let (wake, woken) = oneshot::channel();
             {
                 let mut state = self.lock();
-                state.waiting[priority].push_back(Waiter { bytes, since: Instant::now(), wake });
+                state.waiting[priority].push_back(MemoryWaiter { bytes, since: Instant::now(), wake });
                 self.serve(&mut state);
             }
             // Declared before `woken` is moved into the await, so that the sender is closed when this is dropped.
-            let mut place = Place { pool: self, waits: true };
+            let mut place = WaiterGuard { pool: self, waits: true };
             let permit = woken.await;
             place.waits = false;
             // A sender leaves the queue unused only when its receiver is gone.
@@ -138,7 +138,7 @@ impl MemoryPool {
     }
 
     /// Serve every waiter that fits now.
-    fn serve(self: &Arc<Self>, state: &mut State) {
+    fn serve(self: &Arc<Self>, state: &mut MemoryState) {
         while let Some((priority, bytes)) = state.next(self.total) {
             let Some(waiter) = state.waiting[priority].pop_front() else { return };
             let permit = MemoryPermit { pool: Arc::clone(self), priority, bytes, held: true };
@@ -155,7 +155,7 @@ impl MemoryPool {
     }
 }
 
-impl State {
+impl MemoryState {
     fn forget_gone(&mut self) {
         for priority in Priority::ALL {
             self.waiting[priority].retain(|waiter| !waiter.wake.is_closed());

@@ -42,7 +42,7 @@ impl RequestPermit {
         self.budget.lock().limiters.slow_after(self.request.limiter, self.request.class)
     }
 
-    /// Returns the right to make a hedged request beside this one, if there is room for it now. Only a small share of
+    /// Returns the right to make a hedged request beside this one, if there is space for it now. Only a small share of
     /// requests is hedged, and none shortly after the service has throttled. The permit counts like any other request.
     pub fn hedge(&self) -> Option<Self> {
         let now = self.budget.now();

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Resolution of timers: starts that are late by up to this much are made up for at once.
+/// Resolution of timers: starts that are late by up to this much are made up for immediately.
 const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// See the module. Times count from any fixed start and never go back.

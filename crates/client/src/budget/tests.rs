@@ -327,7 +327,7 @@ async fn no_more_requests_start_per_second_than_the_limit_whatever_their_prefix(
         permit.end(if n % 7 == 0 { RequestOutcome::Failed } else { RequestOutcome::Worked });
     }
 
-    // The first starts at once, and each of the others a tenth of a second later.
+    // The first starts immediately, and each of the others a tenth of a second later.
     assert!(starts[99] >= Duration::from_millis(9_900 - 5), "{:?}", starts[99]);
     assert!(starts[99] <= Duration::from_secs(11), "{:?}", starts[99]);
     for pair in starts.windows(11) {

@@ -1,4 +1,4 @@
-//! The names of all metrics of the engine, with their kinds, labels and meaning, for all doors and samplers.
+//! The names of all metrics of the engine, with their kinds, labels and meaning, for all interfaces and samplers.
 //!
 //! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are
 //! those of a prefix class ([`crate::budget::stats`]), of which a bounded number exists; both are empty for
@@ -7,7 +7,7 @@
 /// Type of a metric: it says how the values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Grows, or begins anew.
+    /// Grows, or begins again.
     Counter,
     /// Goes up and down.
     Gauge,

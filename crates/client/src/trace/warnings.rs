@@ -39,16 +39,16 @@ pub(super) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
 
 /// Writes warnings once a program has asked for them.
 #[derive(Debug, Default)]
-struct Warnings(Mutex<Window>);
+struct Warnings(Mutex<WarningWindow>);
 
 /// Lines since a time.
 #[derive(Debug, Default)]
-struct Window {
+struct WarningWindow {
     since: Option<Instant>,
     lines: u32,
 }
 
-impl Window {
+impl WarningWindow {
     /// Counts a line: true when it may be written, and the number left out in the span before.
     fn admit(&mut self, now: Instant) -> (bool, u32) {
         let mut left_out = 0;
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_warnings_is_counted() {
-        let (mut window, start) = (Window::default(), Instant::now());
+        let (mut window, start) = (WarningWindow::default(), Instant::now());
         let shown = (0..25).filter(|_| window.admit(start).0).count();
         assert_eq!(shown, LINES as usize);
         assert_eq!(window.admit(start + SPAN + Duration::from_millis(1)), (true, 15));

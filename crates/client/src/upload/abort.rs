@@ -121,9 +121,10 @@ impl UploadSession {
 
     /// Aborts the open upload, if there is one, and one that was still being created.
     ///
-    /// The first abort is sent at once, so that the upload costs nothing more. The second follows when the requests in
-    /// flight have ended, since a service may keep a part that arrives after the abort. With `to_the_end` that wait
-    /// goes on after the client was cancelled; else a cancel leaves the upload open and recorded, for a later session.
+    /// The first abort is sent immediately, so that the upload costs nothing more. The second follows when the requests
+    /// in flight have ended, since a service may keep a part that arrives after the abort. With `to_the_end` that wait
+    /// continues after the client was cancelled; else a cancel leaves the upload open and recorded, for a later
+    /// session.
     pub async fn abort(&mut self, to_the_end: bool) {
         let recorded = self.open.take();
         let client = self.client.uncancelled();

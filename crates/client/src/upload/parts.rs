@@ -15,7 +15,7 @@ use crate::retry::is_unclear;
 
 /// Patience of a look at the parts of an upload.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum ListingPatience {
     /// The service fails just now, and the next attempt at the part tells when it is back.
     Once,
     /// The service answers.
@@ -60,7 +60,8 @@ impl UploadSession {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
                 answer => return answer,
             };
-            match self.find_part(number, part.bytes.len() as u64, &part.digests, Asked::UntilAnswered).await? {
+            match self.find_part(number, part.bytes.len() as u64, &part.digests, ListingPatience::UntilAnswered).await?
+            {
                 Some(found) => return Ok(found),
                 None if is_last => return Err(RequestError::Failed(unclear)),
                 None => self.retry_context.count_retry(),
@@ -87,7 +88,7 @@ impl UploadSession {
             });
             join_request(sent, "UploadPart")
         };
-        let look = || self.find_part(number, bytes.len() as u64, digests, Asked::Once);
+        let look = || self.find_part(number, bytes.len() as u64, digests, ListingPatience::Once);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
         let written = self.client.call_looking(spec, permit, &self.retry_context, send, look).await?;
         self.plain_etags.store(!written.opaque_etag, Ordering::Relaxed);
@@ -104,14 +105,14 @@ impl UploadSession {
         number: u32,
         size: u64,
         sent: &Digests,
-        asked: Asked,
+        asked: ListingPatience,
     ) -> Result<Option<WrittenPart>, RequestError> {
         let upload_id = self.upload_id();
         let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
         let before = number.checked_sub(1).filter(|before| *before > 0);
         let spec = RequestSpec::read("ListParts", &self.bucket);
         let list = async |store: Arc<dyn ObjectStore>| match (store.list_parts(upload, before).await, asked) {
-            (Err(_), Asked::Once) => Ok(None),
+            (Err(_), ListingPatience::Once) => Ok(None),
             (answer, _) => answer.map(Some),
         };
         let page = match self.client.call(spec, &self.retry_context, list).await {
@@ -152,7 +153,7 @@ impl UploadSession {
     ///
     /// # Errors
     /// Errors as of [`UploadSession::put_part`]; class [`ErrorClass::Precondition`](seqferry_store::ErrorClass) when
-    /// the source is another version by now.
+    /// the source is another version meanwhile.
     pub async fn copy_part(&self, source: &PinnedObject, reserved: ReservedCopy) -> Result<WrittenPart, RequestError> {
         let ReservedCopy { number, range, permit } = reserved;
         // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first
@@ -161,7 +162,7 @@ impl UploadSession {
         let safe = || self.plain_etags.load(Ordering::Relaxed) && !quirks.changing_part_etags();
         let spec = self.copy_spec(range).hedge_if(&safe);
         let upload_id = self.upload_id();
-        // What the first answer said of this part; a second one that says something else is a lesson.
+        // The checksum that the first answer stated of this part; a different one in a second answer reveals a quirk.
         let first_etag = Arc::new(OnceLock::new());
         let send = |store: Arc<dyn ObjectStore>| {
             let (source, upload_id) = (source.clone(), upload_id.clone());
@@ -176,12 +177,12 @@ impl UploadSession {
             });
             join_request(sent, "UploadPartCopy")
         };
-        // The pin of the source holds for a part that is found as for the one that was asked for.
+        // The pin of the source holds for a part that is found as for the one that was requested.
         let unsent = Digests::default();
-        let look = || self.find_part(number, range.len(), &unsent, Asked::Once);
+        let look = || self.find_part(number, range.len(), &unsent, ListingPatience::Once);
         let copied = match self.client.call_looking(spec, permit, &self.retry_context, send, look).await {
             Err(RequestError::Failed(error)) if is_unclear(&error) => {
-                let found = self.find_part(number, range.len(), &unsent, Asked::UntilAnswered).await?;
+                let found = self.find_part(number, range.len(), &unsent, ListingPatience::UntilAnswered).await?;
                 found.ok_or(RequestError::Failed(error))?
             }
             answer => answer?,

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use seqferry_client::budget::{AccessKind, FlowId, PermitRequest, Priority, RequestOutcome};
 use seqferry_client::{Budget, BudgetLimits};
-use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
+use seqferry_testkit::sim::model::{Load, Model, ModelOptions, ModelVerdict, ModelWork};
 use tokio::time::Instant;
 
 pub const MIB: u64 = 1 << 20;
 
-/// Work of a test's requests: copies of parts of `bytes`.
-pub fn part_copy(bytes: u64) -> Work {
-    Work::PartCopy { bytes }
+/// ModelWork of a test's requests: copies of parts of `bytes`.
+pub fn part_copy(bytes: u64) -> ModelWork {
+    ModelWork::PartCopy { bytes }
 }
 
 /// A service, and statistics of its requests.
@@ -97,7 +97,7 @@ impl Service {
     }
 
     /// Makes one request and waits for its answer.
-    pub async fn request(&self, worker: usize, load: Load, key: &str, work: Work) -> RequestOutcome {
+    pub async fn request(&self, worker: usize, load: Load, key: &str, work: ModelWork) -> RequestOutcome {
         // The delay of the network. Without it the workers' timers would always serve the same worker first.
         tokio::time::sleep(Duration::from_micros(self.random())).await;
         let now = self.now();
@@ -163,12 +163,12 @@ impl State {
         worker: usize,
         load: Load,
         key: &str,
-        work: Work,
+        work: ModelWork,
     ) -> (Duration, RequestOutcome) {
         let (after, ended) = match self.phase(now) {
             Phase::Model(model) => match model.arrive(now, load, "bucket", key, work) {
-                Verdict::Serve { after, .. } => (after, RequestOutcome::Worked),
-                Verdict::SlowDown { after } => (after, RequestOutcome::Throttled),
+                ModelVerdict::Serve { after, .. } => (after, RequestOutcome::Worked),
+                ModelVerdict::SlowDown { after } => (after, RequestOutcome::Throttled),
             },
             Phase::Queue(queue) => {
                 let begin = queue.free_at.pop().map_or(now, |Reverse(free)| free.max(now));
@@ -220,13 +220,13 @@ impl Worker {
     }
 
     /// Makes request after request until this time; `work` returns the work for a time.
-    pub async fn work(self, until: Duration, work: impl Fn(Duration) -> Work) {
+    pub async fn work(self, until: Duration, work: impl Fn(Duration) -> ModelWork) {
         let job = self.budget.job();
         self.work_as(job, until, work).await;
     }
 
     /// Works like [`Self::work`] for a job that other workers may share.
-    pub async fn work_as(self, job: FlowId, until: Duration, work: impl Fn(Duration) -> Work) {
+    pub async fn work_as(self, job: FlowId, until: Duration, work: impl Fn(Duration) -> ModelWork) {
         let mut number = 0_u64;
         loop {
             let now = self.service.now();
@@ -239,7 +239,7 @@ impl Worker {
     }
 
     /// Waits until a request may start; the request continues in a task.
-    pub async fn start(&self, job: FlowId, number: u64, work: Work) {
+    pub async fn start(&self, job: FlowId, number: u64, work: ModelWork) {
         let (load, key) = (load_of(work), key(number));
         let permit = self.budget.request(self.wanted(job, work)).await;
         let worker = self.clone();
@@ -262,14 +262,14 @@ impl Worker {
         });
     }
 
-    fn wanted(&self, job: FlowId, work: Work) -> PermitRequest<'static> {
+    fn wanted(&self, job: FlowId, work: ModelWork) -> PermitRequest<'static> {
         let (operation, bytes) = match work {
-            Work::Small => ("DeleteObject", 0),
-            Work::List => ("ListObjectsV2", 0),
-            Work::Get { bytes } => ("GetObject", bytes),
-            Work::Put { bytes } => ("PutObject", bytes),
-            Work::Copy { bytes } => ("CopyObject", bytes),
-            Work::PartCopy { bytes } => ("UploadPartCopy", bytes),
+            ModelWork::Small => ("DeleteObject", 0),
+            ModelWork::List => ("ListObjectsV2", 0),
+            ModelWork::Get { bytes } => ("GetObject", bytes),
+            ModelWork::Put { bytes } => ("PutObject", bytes),
+            ModelWork::Copy { bytes } => ("CopyObject", bytes),
+            ModelWork::PartCopy { bytes } => ("UploadPartCopy", bytes),
         };
         let access = if load_of(work) == Load::Read { AccessKind::Read } else { AccessKind::Write };
         PermitRequest {
@@ -286,7 +286,7 @@ impl Worker {
     }
 
     /// Makes one request from the reservation of its memory to its end, again while the service refuses it.
-    pub async fn whole(&self, job: FlowId, number: u64, work: Work) {
+    pub async fn whole(&self, job: FlowId, number: u64, work: ModelWork) {
         let wanted = self.wanted(job, work);
         let _memory = self.budget.memory(self.priority, wanted.bytes).await;
         self.budget.bandwidth(self.priority, wanted.bytes).await;
@@ -301,8 +301,8 @@ impl Worker {
     }
 }
 
-fn load_of(work: Work) -> Load {
-    if matches!(work, Work::Get { .. } | Work::List) { Load::Read } else { Load::Write }
+fn load_of(work: ModelWork) -> Load {
+    if matches!(work, ModelWork::Get { .. } | ModelWork::List) { Load::Read } else { Load::Write }
 }
 
 /// A key; numbers are spread over all partitions.

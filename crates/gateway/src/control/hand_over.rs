@@ -1,6 +1,7 @@
-//! The cache of a mount that was unmounted, and whose process still uploads from it: a new mount asks for it.
+//! Handover of the cache of an unmounted folder whose process still uploads: a new mount of the same source asks that
+//! process to exit.
 //!
-//! The journal keeps everything, so that the process may end at any time. A gateway that serves gives nothing up.
+//! The process may exit at any time, since the journal holds everything. A gateway that serves a share refuses.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,20 +13,20 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::socket::NAME;
+use crate::claimed_cache::ClaimedCache;
 use crate::error::GatewayError;
-use crate::writes::ClaimedCache;
 
 /// Longest wait for the answer.
-const ANSWER: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the end of a process that has agreed: it gives its uploads up.
-const END: Duration = Duration::from_secs(30);
-/// Time between two looks at whether it has ended.
-const LOOK: Duration = Duration::from_millis(50);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval between checks whether it has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of an answer.
-const LINE: u64 = 8 << 10;
+const MAX_REPLY_BYTES: u64 = 8 << 10;
 
-/// Have the process leave that uses this cache for a mount of the same source that was unmounted. Blocks. Nothing is done
-/// where no process uses it, or none answers.
+/// Have the process leave that uses this cache for a mount of the same source that was unmounted. Blocks. Nothing is
+/// done where no process uses it, or none answers.
 ///
 /// # Errors
 /// When the process serves, has another source, or does not end in time.
@@ -38,7 +39,7 @@ pub(crate) fn take_from_unmounted(cache: &Path, source: &str) -> Result<(), Gate
     if let Some(text) = answer.get("error").and_then(Value::as_str) {
         return Err(GatewayError(format!("another gateway uses the cache {}: {text}", cache.display())));
     }
-    let end = Instant::now() + END;
+    let end = Instant::now() + EXIT_TIMEOUT;
     while !ClaimedCache::is_free(cache) {
         if Instant::now() >= end {
             return Err(GatewayError(format!(
@@ -46,7 +47,7 @@ pub(crate) fn take_from_unmounted(cache: &Path, source: &str) -> Result<(), Gate
                 cache.display()
             )));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -55,11 +56,11 @@ fn ask(cache: &Path, source: &str) -> io::Result<Value> {
     // Paths of sockets have 107 bytes at most: that of the folder is the short one of its descriptor.
     let folder = File::open(cache)?;
     let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     let request = json!({"command": "hand_over", "source": source});
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut line = String::new();
-    stream.take(LINE).read_to_string(&mut line)?;
+    stream.take(MAX_REPLY_BYTES).read_to_string(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }

@@ -1,4 +1,4 @@
-//! Requests of commands, and their answers.
+//! Control requests and their replies.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use seqferry_client::RequestError;
-use seqferry_nfs::{Attributes, Caller, EntryFacts, FileError, FileKind};
+use seqferry_nfs::{Attributes, Caller, EntryDetail, FileError, FileKind};
 use seqferry_store::ListRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Controlled, ControlledShare, LOOK};
-use crate::writable_share::{CONFLICTS, Left, NameState};
+use super::{GatewayControl, POLL_INTERVAL, ShareControl};
+use crate::writable_share::{CONFLICTS, FlushCounts, NameState};
 
 /// Names and conflicts of one answer at most.
-const NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 /// Entries that are read at a time.
-const PAGE: usize = 1000;
+const PAGE_ENTRIES: usize = 1000;
 /// Folders that a refresh has still to list at most: paths of about 100 bytes.
-const FOLDERS: usize = 1_000_000;
+const MAX_QUEUED_FOLDERS: usize = 1_000_000;
 /// Longest wait for the bucket in one answer about names.
-const PATIENCE: Duration = Duration::from_mins(1);
+const BUCKET_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A request. Paths begin with the name of a share.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Request {
+pub(super) enum ControlRequest {
     Status,
     Ls {
         path: String,
@@ -43,21 +43,25 @@ pub(super) enum Request {
     },
     Conflicts,
     Drain,
-    /// Epochs that the record has not taken.
-    Epochs,
-    /// Put all outcomes into epochs now.
+    /// Upload batches that the record has not taken.
+    #[serde(rename = "epochs")]
+    UploadBatches,
+    /// Put all outcomes into batches now.
     Freeze,
-    /// Outcomes of an epoch from an offset on.
-    Epoch {
+    /// Outcomes of a batch from an offset on.
+    #[serde(rename = "epoch")]
+    UploadBatch {
         share: String,
-        epoch: u64,
+        #[serde(rename = "epoch")]
+        batch: u64,
         #[serde(default)]
         offset: u64,
     },
-    /// The record has an epoch.
+    /// The record has a batch.
     Forget {
         share: String,
-        epoch: u64,
+        #[serde(rename = "epoch")]
+        batch: u64,
     },
     HandOver {
         source: String,
@@ -65,10 +69,10 @@ pub(super) enum Request {
 }
 
 /// An answer, or a sentence with the cause and the next step.
-pub(super) type Answer = Result<Value, String>;
+pub(super) type ControlReply = Result<Value, String>;
 
 /// An answer as a line of JSON.
-pub(super) fn line_of(answer: Answer) -> String {
+pub(super) fn encode_reply(answer: ControlReply) -> String {
     let line = match answer {
         Ok(value) => json!({"ok": value}),
         Err(text) => json!({"error": text}),
@@ -77,21 +81,21 @@ pub(super) fn line_of(answer: Answer) -> String {
 }
 
 /// The text about a request that cannot be read.
-pub(super) fn not_understood(error: &serde_json::Error) -> String {
+pub(super) fn invalid_request_text(error: &serde_json::Error) -> String {
     format!("the gateway does not understand the request ({error}): its version is another one")
 }
 
-fn failed(what: &str, path: &str, error: FileError) -> String {
+fn failure_text(what: &str, path: &str, error: FileError) -> String {
     let next = match error {
         FileError::TryLater => return format!("{what} of {path} failed: the bucket does not answer; try again later"),
-        FileError::NotFound | FileError::Stale => "look at the names with seqferry gateway ls",
+        FileError::NotFound | FileError::Stale => "list the names with seqferry gateway ls",
         _ => "the gateway has written the cause to stderr",
     };
     format!("{what} of {path} failed: {error}; {next}")
 }
 
 /// The user of this machine that may see everything.
-fn owner() -> Caller {
+fn superuser() -> Caller {
     Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), uid: 0, gid: 0, groups: Vec::new() }
 }
 
@@ -105,15 +109,15 @@ fn state_of(state: NameState) -> &'static str {
     }
 }
 
-impl ControlledShare {
+impl ShareControl {
     /// The file or folder at a path of the share.
     async fn find(&self, path: &str) -> Result<Attributes, FileError> {
-        let mut found = self.share.attributes(&owner(), self.share.root()).await?;
+        let mut found = self.share.attributes(&superuser(), self.share.root()).await?;
         for name in path.split('/').filter(|name| !name.is_empty()) {
             if found.kind != FileKind::Directory {
                 return Err(FileError::NotFound);
             }
-            found = self.share.lookup(&owner(), found.file, name.as_bytes()).await?;
+            found = self.share.lookup(&superuser(), found.file, name.as_bytes()).await?;
         }
         Ok(found)
     }
@@ -133,9 +137,10 @@ impl ControlledShare {
         let states = self.states_in(found.file.number);
         let (mut names, mut cookie) = (Vec::new(), 2);
         loop {
-            let page = self.share.read_directory(&owner(), found.file, cookie, PAGE, EntryFacts::All).await?;
+            let page =
+                self.share.read_directory(&superuser(), found.file, cookie, PAGE_ENTRIES, EntryDetail::All).await?;
             for entry in &page.entries {
-                if names.len() >= NAMES {
+                if names.len() >= MAX_NAMES {
                     return Ok(json!({"names": names, "is_cut": true}));
                 }
                 cookie = entry.cookie;
@@ -154,10 +159,10 @@ impl ControlledShare {
         let top = if path.is_empty() {
             seqferry_vfs::ROOT
         } else {
-            let found = tree.look_again(path).await.map_err(crate::share::status)?;
+            let found = tree.check_path(path).await.map_err(crate::share::status)?;
             match found {
                 Some(found) if found.kind == seqferry_vfs::FileKind::Directory => found.inode,
-                // It was looked at, which is all there is to refresh.
+                // It was checked, which is all there is to refresh.
                 Some(_) => return Ok(0),
                 None => return Err(FileError::NotFound),
             }
@@ -175,9 +180,10 @@ impl ControlledShare {
             }
             let mut after: Option<String> = None;
             loop {
-                let page = tree.read_names(folder, after.as_deref(), PAGE).await.map_err(crate::share::status)?;
+                let page =
+                    tree.read_names(folder, after.as_deref(), PAGE_ENTRIES).await.map_err(crate::share::status)?;
                 let folders = page.entries.iter().filter(|(_, found)| found.kind == seqferry_vfs::FileKind::Directory);
-                todo.extend(folders.map(|(_, found)| found.inode).take(FOLDERS.saturating_sub(todo.len())));
+                todo.extend(folders.map(|(_, found)| found.inode).take(MAX_QUEUED_FOLDERS.saturating_sub(todo.len())));
                 after = page.entries.into_iter().last().map(|(name, _)| name);
                 if page.is_end || after.is_none() {
                     break;
@@ -185,7 +191,7 @@ impl ControlledShare {
             }
         }
         if let Some(writable) = &self.writable {
-            writable.forget_looks();
+            writable.forget_checks();
         }
         Ok(listed)
     }
@@ -203,7 +209,7 @@ impl ControlledShare {
                 let Some(kept) = object.key.strip_prefix(&folder).filter(|kept| !kept.ends_with('/')) else { continue };
                 let (path, changed) = kept.rsplit_once('.').unwrap_or((kept, ""));
                 let changed = changed.parse::<u64>().ok().map(|nanoseconds| nanoseconds as f64 / 1e9);
-                if found.len() >= NAMES {
+                if found.len() >= MAX_NAMES {
                     return Ok((found, true));
                 }
                 found.push(json!({
@@ -217,7 +223,7 @@ impl ControlledShare {
     }
 
     /// Count the conflicts that the bucket holds.
-    pub(crate) async fn count_conflicts(&self) {
+    pub(crate) async fn load_conflict_count(&self) {
         if let Some(writable) = &self.writable
             && let Ok((found, _)) = self.conflicts().await
         {
@@ -241,7 +247,7 @@ fn name_row(name: &str, found: &Attributes, states: &HashMap<u64, NameState>) ->
 }
 
 /// The state of a flush or a drain, by share. None: some of it may still go by itself.
-fn ended(left: &[(&str, Left)]) -> Option<Value> {
+fn flush_result(left: &[(&str, FlushCounts)]) -> Option<Value> {
     let waiting: usize = left.iter().map(|(_, left)| left.waiting).sum();
     let stuck: usize = left.iter().map(|(_, left)| left.stuck).sum();
     if waiting > stuck {
@@ -256,35 +262,37 @@ fn ended(left: &[(&str, Left)]) -> Option<Value> {
     Some(json!({"is_done": waiting == 0, "waiting": waiting, "failing": failing}))
 }
 
-impl Controlled {
+impl GatewayControl {
     /// The answer to a request. Dropped when its client has gone.
-    pub(super) async fn answer(self: &Arc<Self>, request: Request) -> Answer {
+    pub(super) async fn answer(self: &Arc<Self>, request: ControlRequest) -> ControlReply {
         match request {
-            Request::Status => serde_json::to_value(self.look().await).map_err(|error| error.to_string()),
-            Request::Ls { path } => {
-                let (share, below) = self.place(&path)?;
-                let names = tokio::time::timeout(PATIENCE, share.names(below)).await;
-                names.unwrap_or(Err(FileError::TryLater)).map_err(|error| failed("the listing", &path, error))
+            ControlRequest::Status => {
+                serde_json::to_value(self.collect_status().await).map_err(|error| error.to_string())
             }
-            Request::Flush { path, wait } => self.flush(path.as_deref(), wait).await,
-            Request::Refresh { path, recursive } => {
-                let (share, below) = self.place(&path)?;
+            ControlRequest::Ls { path } => {
+                let (share, below) = self.split_share_path(&path)?;
+                let names = tokio::time::timeout(BUCKET_TIMEOUT, share.names(below)).await;
+                names.unwrap_or(Err(FileError::TryLater)).map_err(|error| failure_text("the listing", &path, error))
+            }
+            ControlRequest::Flush { path, wait } => self.flush(path.as_deref(), wait).await,
+            ControlRequest::Refresh { path, recursive } => {
+                let (share, below) = self.split_share_path(&path)?;
                 let listed = share.refresh(below, recursive).await;
-                let folders = listed.map_err(|error| failed("the refresh", &path, error))?;
+                let folders = listed.map_err(|error| failure_text("the refresh", &path, error))?;
                 Ok(json!({"folders": folders}))
             }
-            Request::Conflicts => self.conflicts().await,
-            Request::Drain => Ok(self.drain().await),
-            Request::Epochs => Ok(self.epochs()),
-            Request::Freeze => self.freeze().await.map(|()| json!({})),
-            Request::Epoch { share, epoch, offset } => self.epoch_page(&share, epoch, offset).await,
-            Request::Forget { share, epoch } => self.forget_epoch(&share, epoch).await,
-            Request::HandOver { source } => self.hand_over(&source).map(|()| json!({})),
+            ControlRequest::Conflicts => self.conflicts().await,
+            ControlRequest::Drain => Ok(self.drain().await),
+            ControlRequest::UploadBatches => Ok(self.upload_batches()),
+            ControlRequest::Freeze => self.freeze().await.map(|()| json!({})),
+            ControlRequest::UploadBatch { share, batch, offset } => self.upload_batch_page(&share, batch, offset).await,
+            ControlRequest::Forget { share, batch } => self.forget_upload_batch(&share, batch).await,
+            ControlRequest::HandOver { source } => self.hand_over(&source).map(|()| json!({})),
         }
     }
 
     /// The share of a path, and the path below it.
-    fn place<'a>(&self, path: &'a str) -> Result<(&ControlledShare, &'a str), String> {
+    fn split_share_path<'a>(&self, path: &'a str) -> Result<(&ShareControl, &'a str), String> {
         let (name, below) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
         let found = self.shares.iter().find(|share| share.name == name);
         found.map(|share| (share, below.trim_matches('/'))).ok_or_else(|| {
@@ -293,27 +301,27 @@ impl Controlled {
         })
     }
 
-    async fn flush(&self, path: Option<&str>, wait: bool) -> Answer {
+    async fn flush(&self, path: Option<&str>, wait: bool) -> ControlReply {
         let mut flushed = Vec::new();
         match path {
             None => flushed.extend(self.writable().map(|(one, writable)| (one, writable, ""))),
             Some(path) => {
-                let (share, below) = self.place(path)?;
+                let (share, below) = self.split_share_path(path)?;
                 let Some(writable) = &share.writable else {
                     return Err(format!("the share /{} is read-only: nothing of it waits", share.name));
                 };
-                // Where the bucket does not answer, what waits is known all the same.
+                // Where the bucket does not answer, the waiting files are still known.
                 if let Ok(Err(error @ (FileError::NotFound | FileError::Stale))) =
-                    tokio::time::timeout(PATIENCE, share.find(below)).await
+                    tokio::time::timeout(BUCKET_TIMEOUT, share.find(below)).await
                 {
-                    return Err(failed("the flush", path, error));
+                    return Err(failure_text("the flush", path, error));
                 }
                 flushed.push((share, writable, below));
             }
         }
         let begun: Vec<_> =
             flushed.iter().map(|(share, writable, below)| (share, writable, writable.flush(below))).collect();
-        let look = || -> Vec<(&str, Left)> {
+        let look = || -> Vec<(&str, FlushCounts)> {
             begun.iter().map(|(share, writable, scope)| (share.name.as_str(), writable.left(scope))).collect()
         };
         if !wait {
@@ -321,16 +329,16 @@ impl Controlled {
             return Ok(json!({"is_done": waiting == 0, "waiting": waiting, "failing": []}));
         }
         loop {
-            if let Some(end) = ended(&look()) {
-                // What has gone is put on record at once. What could not be kept for it is tried again in its time.
+            if let Some(end) = flush_result(&look()) {
+                // Outcomes of finished uploads are batched immediately. A failed batch is repeated later.
                 let _frozen = self.freeze().await;
                 return Ok(end);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn conflicts(&self) -> Answer {
+    async fn conflicts(&self) -> ControlReply {
         let (mut conflicts, mut is_cut) = (Vec::new(), false);
         for (share, writable) in self.writable() {
             let (found, is_more) = share.conflicts().await.map_err(|error| match error {
@@ -351,7 +359,7 @@ impl Controlled {
         let ignored = || async {
             let mut ignored = 0;
             for (_, writable) in self.writable() {
-                ignored += writable.writing_status().await.ignored_files;
+                ignored += writable.write_status().await.ignored_files;
             }
             ignored
         };
@@ -359,13 +367,13 @@ impl Controlled {
             if self.is_drained() {
                 return json!({"is_done": true, "waiting": 0, "failing": [], "ignored": ignored().await});
             }
-            if self.changes.have_ended()
-                && let Some(mut end) = ended(&self.left_to_drain()).filter(|end| end["waiting"] != 0)
+            if self.changes.is_idle()
+                && let Some(mut end) = flush_result(&self.drain_remainder()).filter(|end| end["waiting"] != 0)
             {
                 end["ignored"] = json!(ignored().await);
                 return end;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -12,18 +12,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::Controlled;
-use super::requests::{Request, line_of, not_understood};
+use super::GatewayControl;
+use super::requests::{ControlRequest, encode_reply, invalid_request_text};
 use crate::error::GatewayError;
 
 /// Name of the socket in the cache.
 pub(super) const NAME: &str = "gateway.sock";
 /// Bytes of a request: a path of 1,024 bytes, each written with six characters, and the words around it.
-const LINE: u64 = 8 << 10;
+const MAX_REQUEST_BYTES: u64 = 8 << 10;
 /// Longest wait for a request, and for a client to take its answer.
-const SLOWEST: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Wait after a client could not be accepted: too many files are open.
-const BREATH: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A socket that listens. Its file is removed at the end.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl ControlSocket {
     }
 
     /// Answer clients until the end.
-    pub(crate) async fn serve(self, controlled: Arc<Controlled>, stop: CancellationToken) {
+    pub(crate) async fn serve(self, controlled: Arc<GatewayControl>, stop: CancellationToken) {
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -53,14 +53,14 @@ impl ControlSocket {
                 accepted = self.listener.accept() => accepted,
             };
             let Ok((stream, _)) = accepted else {
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 continue;
             };
             let (controlled, stop) = (Arc::clone(&controlled), stop.clone());
             tokio::spawn(async move {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    _ended = converse(&controlled, stream) => {}
+                    _ended = serve_client(&controlled, stream) => {}
                 }
             });
         }
@@ -82,47 +82,47 @@ fn bind(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     }
     let opened = File::open(folder)?;
     let listener = UnixListener::bind(format!("/proc/self/fd/{}/{NAME}", opened.as_raw_fd()))?;
-    // The folder is this user's alone, so that nobody has connected in between.
+    // The folder is this user's alone, so no other user has connected in between.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-async fn send(stream: &mut (impl tokio::io::AsyncWrite + Unpin), line: &str) -> io::Result<()> {
+async fn send_line(stream: &mut (impl tokio::io::AsyncWrite + Unpin), line: &str) -> io::Result<()> {
     let line = format!("{line}\n");
-    tokio::time::timeout(SLOWEST, stream.write_all(line.as_bytes())).await?
+    tokio::time::timeout(CLIENT_TIMEOUT, stream.write_all(line.as_bytes())).await?
 }
 
 /// One request and its answer.
-async fn converse(controlled: &Arc<Controlled>, stream: UnixStream) -> io::Result<()> {
+async fn serve_client(controlled: &Arc<GatewayControl>, stream: UnixStream) -> io::Result<()> {
     let (reading, mut writing) = stream.into_split();
-    let mut reading = BufReader::new(reading.take(LINE));
+    let mut reading = BufReader::new(reading.take(MAX_REQUEST_BYTES));
     let mut line = String::new();
     {
-        let place = controlled.places.read();
+        let place = controlled.client_limits.begin_read();
         tokio::select! {
             () = place.close.cancelled() => return Ok(()),
-            read = tokio::time::timeout(SLOWEST, reading.read_line(&mut line)) => drop(read??),
+            read = tokio::time::timeout(CLIENT_TIMEOUT, reading.read_line(&mut line)) => drop(read??),
         }
     }
-    let request = match serde_json::from_str::<Request>(&line) {
-        _ if !line.ends_with('\n') => Err(format!("a request is one line of less than {LINE} bytes")),
-        request => request.map_err(|error| not_understood(&error)),
+    let request = match serde_json::from_str::<ControlRequest>(&line) {
+        _ if !line.ends_with('\n') => Err(format!("a request is one line of less than {MAX_REQUEST_BYTES} bytes")),
+        request => request.map_err(|error| invalid_request_text(&error)),
     };
-    let place = request.and_then(|request| Ok((controlled.places.take(&request)?, request)));
+    let place = request.and_then(|request| Ok((controlled.client_limits.admit(&request)?, request)));
     let (_place, request) = match place {
         Ok(found) => found,
-        Err(text) => return send(&mut writing, &line_of(Err(text))).await,
+        Err(text) => return send_line(&mut writing, &encode_reply(Err(text))).await,
     };
     let mut rest = reading.into_inner().into_inner();
     let answer = tokio::select! {
         answer = controlled.answer(request) => answer,
-        () = gone(&mut rest) => return Ok(()),
+        () = wait_for_disconnect(&mut rest) => return Ok(()),
     };
-    send(&mut writing, &line_of(answer)).await
+    send_line(&mut writing, &encode_reply(answer)).await
 }
 
 /// Returns when the client has closed its end.
-async fn gone(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
+async fn wait_for_disconnect(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
     let mut byte = [0; 1];
     while matches!(stream.read(&mut byte).await, Ok(1..)) {}
 }

@@ -41,7 +41,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// Bytes and length of the file are the same after a loss of power.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
 
-    /// Do work on this disk that blocks, away from the threads of the runtime.
+    /// Run blocking work on this disk on a thread for it, and not on a thread of the runtime.
     fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -61,7 +61,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     }
 }
 
-/// True for an error of a disk that has no room, or may not be written now.
+/// True for an error of a disk that has no space, or may not be written now.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)

@@ -26,7 +26,7 @@ pub(super) const RECORD: usize = 4;
 
 /// Contents of a file of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JournalFileKind {
     /// Records in the order in which they came.
     Log,
     /// Records that stand for all those before a segment.
@@ -35,8 +35,8 @@ pub(super) enum Kind {
 
 /// Facts at the beginning of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) kind: Kind,
+pub(super) struct JournalFileHeader {
+    pub(super) kind: JournalFileKind,
     pub(super) segment: u64,
     /// Number of the first record of the segment.
     pub(super) first: u64,
@@ -68,9 +68,9 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at + 4)) << 32 | u64::from(word(bytes, at))
 }
 
-impl Header {
+impl JournalFileHeader {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let kind = u32::from(self.kind == Kind::Checkpoint);
+        let kind = u32::from(self.kind == JournalFileKind::Checkpoint);
         let mut bytes = [&NAME[..], &VERSION.to_le_bytes(), &kind.to_le_bytes()].concat();
         for number in [self.segment, self.first, self.salt] {
             bytes.extend(number.to_le_bytes());
@@ -92,23 +92,23 @@ impl Header {
             return Err(BadHeader::Damaged);
         }
         let kind = match word(bytes, 20) {
-            0 => Kind::Log,
-            1 => Kind::Checkpoint,
+            0 => JournalFileKind::Log,
+            1 => JournalFileKind::Checkpoint,
             _ => return Err(BadHeader::Damaged),
         };
         Ok(Self { kind, segment: long(bytes, 24), first: long(bytes, 32), salt: long(bytes, 40) })
     }
 }
 
-/// Records that are written and synced together, with room for the head before them.
+/// Records that are written and synced together, with space for the head before them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct RecordGroup {
     bytes: Vec<u8>,
     pub(super) first: u64,
     pub(super) count: u32,
 }
 
-impl Group {
+impl RecordGroup {
     pub(super) fn new(first: u64) -> Self {
         Self { bytes: vec![0; FRAME], first, count: 0 }
     }
@@ -192,7 +192,7 @@ pub(super) fn read_frame<D: Disk>(
 
 /// Looks for a sound frame behind an offset. Where there is one, the damaged bytes before it had been acknowledged.
 pub(super) fn is_followed<D: Disk>(disk: &D, file: &D::File, offset: u64, length: u64, salt: u64) -> io::Result<bool> {
-    /// Bytes that are looked through at a time.
+    /// Bytes that are searched at a time.
     const WINDOW: u64 = 1 << 20;
     let mut start = offset + 1;
     while start + FRAME as u64 <= length {

@@ -1,7 +1,7 @@
 //! Segments and checkpoints of a journal on a disk: reading them at the start, writing frames, and ending old ones.
 //!
-//! `NUMBER.log` holds the records of a segment, `NUMBER.checkpoint` stands for all records before it. Both are made under
-//! another name, synced, and renamed. The state is the newest checkpoint and all segments from its number on.
+//! `NUMBER.log` holds the records of a segment, `NUMBER.checkpoint` stands for all records before it. Both are made
+//! under another name, synced, and renamed. The state is the newest checkpoint and all segments from its number on.
 
 use std::io;
 
@@ -9,7 +9,9 @@ use seqferry_store::crash_point::{self, When};
 
 use super::JournalError;
 use super::disk::{Disk, is_full};
-use super::frame::{BadHeader, FRAME, Frame, Group, HEADER, Header, Kind, VERSION, is_followed, read_frame};
+use super::frame::{
+    BadHeader, FRAME, Frame, HEADER, JournalFileHeader, JournalFileKind, RecordGroup, VERSION, is_followed, read_frame,
+};
 
 const LOG: &str = ".log";
 const CHECKPOINT: &str = ".checkpoint";
@@ -18,7 +20,7 @@ const NEW: &str = ".new";
 
 /// Result of reading a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Replay {
+pub struct ReplaySummary {
     /// Records of the checkpoint and of the segments.
     pub records: u64,
     /// Bytes at the end that no call had been acknowledged for: a loss of power or a kill cut them off.
@@ -27,10 +29,10 @@ pub struct Replay {
 
 /// The segment that is written.
 #[derive(Debug)]
-pub(super) struct Log<D: Disk> {
+pub(super) struct SegmentLog<D: Disk> {
     disk: D,
     file: D::File,
-    header: Header,
+    header: JournalFileHeader,
     /// Number of the next record.
     next: u64,
     /// Bytes in this segment.
@@ -41,16 +43,16 @@ pub(super) struct Log<D: Disk> {
     syncs: u64,
 }
 
-fn name_of(kind: Kind, segment: u64) -> String {
-    let ending = if kind == Kind::Log { LOG } else { CHECKPOINT };
+fn name_of(kind: JournalFileKind, segment: u64) -> String {
+    let ending = if kind == JournalFileKind::Log { LOG } else { CHECKPOINT };
     format!("{segment:020}{ending}")
 }
 
 /// Kind and number of a file of a journal.
-fn parse(name: &str) -> Option<(Kind, u64)> {
+fn parse(name: &str) -> Option<(JournalFileKind, u64)> {
     let (kind, number) = match (name.strip_suffix(LOG), name.strip_suffix(CHECKPOINT)) {
-        (Some(number), _) => (Kind::Log, number),
-        (_, Some(number)) => (Kind::Checkpoint, number),
+        (Some(number), _) => (JournalFileKind::Log, number),
+        (_, Some(number)) => (JournalFileKind::Checkpoint, number),
         _ => return None,
     };
     let digits = number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -59,7 +61,7 @@ fn parse(name: &str) -> Option<(Kind, u64)> {
 
 fn failed(what: &str, name: &str) -> impl FnOnce(io::Error) -> JournalError {
     let text = format!("{what} {name} of the journal failed");
-    move |error| JournalError(format!("{text}: {error}. Look at the disk, then start the gateway again"))
+    move |error| JournalError(format!("{text}: {error}. Check the disk, then start the gateway again"))
 }
 
 fn broken() -> JournalError {
@@ -74,7 +76,7 @@ fn damaged(name: &str, how: &str) -> JournalError {
 }
 
 /// Make a file with its header under its name.
-fn make<D: Disk>(disk: &D, header: &Header) -> io::Result<(D::File, String)> {
+fn make<D: Disk>(disk: &D, header: &JournalFileHeader) -> io::Result<(D::File, String)> {
     let name = name_of(header.kind, header.segment) + NEW;
     let mut file = disk.create(&name)?;
     if let Err(error) = disk.append(&mut file, &header.encode()) {
@@ -92,7 +94,7 @@ fn publish<D: Disk>(disk: &D, file: &D::File, new: &str) -> io::Result<()> {
 }
 
 /// Result of reading a file behind its header.
-struct Reading {
+struct SegmentScan {
     next: u64,
     records: u64,
     /// Offset behind the last sound frame, and the length of the file.
@@ -101,7 +103,7 @@ struct Reading {
     is_ended: bool,
 }
 
-fn header<D: Disk>(disk: &D, file: &D::File, name: &str) -> Result<Header, JournalError> {
+fn header<D: Disk>(disk: &D, file: &D::File, name: &str) -> Result<JournalFileHeader, JournalError> {
     let mut bytes = [0; HEADER];
     let length = disk.length(file).map_err(failed("reading", name))?;
     if length < HEADER as u64 {
@@ -109,7 +111,7 @@ fn header<D: Disk>(disk: &D, file: &D::File, name: &str) -> Result<Header, Journ
     }
     disk.read_at(file, 0, &mut bytes).map_err(failed("reading", name))?;
     let (kind, segment) = parse(name).ok_or_else(|| damaged(name, "has no name of a journal's file"))?;
-    match Header::decode(&bytes) {
+    match JournalFileHeader::decode(&bytes) {
         Ok(header) if (header.kind, header.segment) == (kind, segment) => Ok(header),
         Ok(_) => Err(damaged(name, "is another file")),
         Err(BadHeader::Damaged) => Err(damaged(name, "has no sound header")),
@@ -124,13 +126,13 @@ fn header<D: Disk>(disk: &D, file: &D::File, name: &str) -> Result<Header, Journ
 fn read<D: Disk>(
     disk: &D,
     file: &D::File,
-    (name, header): (&str, &Header),
+    (name, header): (&str, &JournalFileHeader),
     replay: &mut impl FnMut(&[u8]) -> Result<(), String>,
-) -> Result<Reading, JournalError> {
+) -> Result<SegmentScan, JournalError> {
     let length = disk.length(file).map_err(failed("reading", name))?;
-    let mut reading = Reading { next: header.first, records: 0, sound: HEADER as u64, length, is_ended: false };
+    let mut reading = SegmentScan { next: header.first, records: 0, sound: HEADER as u64, length, is_ended: false };
     // A checkpoint counts its own records.
-    let mut expected = if header.kind == Kind::Log { header.first } else { 0 };
+    let mut expected = if header.kind == JournalFileKind::Log { header.first } else { 0 };
     while let Some(frame) =
         read_frame(disk, file, reading.sound, length, header.salt).map_err(failed("reading", name))?
     {
@@ -144,7 +146,7 @@ fn read<D: Disk>(
         reading.records += u64::from(frame.count);
         reading.sound += (FRAME + frame.records.len()) as u64;
     }
-    if header.kind == Kind::Log {
+    if header.kind == JournalFileKind::Log {
         reading.next = expected;
     }
     Ok(reading)
@@ -161,28 +163,29 @@ fn deliver(
     })
 }
 
-impl<D: Disk> Log<D> {
-    /// Read the journal of a folder, or begin one in an empty folder. What a crash left behind is removed.
+impl<D: Disk> SegmentLog<D> {
+    /// Read the journal of a folder, or begin one in an empty folder. Leftovers of a crash are removed.
     pub(super) fn open(
         disk: D,
         mut replay: impl FnMut(&[u8]) -> Result<(), String>,
-    ) -> Result<(Self, Replay), JournalError> {
+    ) -> Result<(Self, ReplaySummary), JournalError> {
         let names = disk.names().map_err(failed("listing", "the files"))?;
-        let mut found: Vec<(Kind, u64)> = names.iter().filter_map(|name| parse(name)).collect();
+        let mut found: Vec<(JournalFileKind, u64)> = names.iter().filter_map(|name| parse(name)).collect();
         found.sort_by_key(|(_, segment)| *segment);
-        let checkpoint = found.iter().filter(|(kind, _)| *kind == Kind::Checkpoint).map(|(_, number)| *number).max();
+        let checkpoint =
+            found.iter().filter(|(kind, _)| *kind == JournalFileKind::Checkpoint).map(|(_, number)| *number).max();
         let segments: Vec<u64> = found
             .iter()
-            .filter(|(kind, number)| *kind == Kind::Log && Some(*number) >= checkpoint)
+            .filter(|(kind, number)| *kind == JournalFileKind::Log && Some(*number) >= checkpoint)
             .map(|(_, number)| *number)
             .collect();
         if found.is_empty() {
-            return Ok((Self::begin(disk, 1, 0, &names)?, Replay::default()));
+            return Ok((Self::begin(disk, 1, 0, &names)?, ReplaySummary::default()));
         }
-        let mut total = Replay::default();
+        let mut total = ReplaySummary::default();
         let mut next = 0;
         if let Some(number) = checkpoint {
-            let name = name_of(Kind::Checkpoint, number);
+            let name = name_of(JournalFileKind::Checkpoint, number);
             let file = disk.open(&name).map_err(failed("opening", &name))?;
             let header = header(&disk, &file, &name)?;
             let reading = read(&disk, &file, (&name, &header), &mut replay)?;
@@ -193,7 +196,7 @@ impl<D: Disk> Log<D> {
         }
         let mut log = None;
         for (expected, number) in (checkpoint.unwrap_or(1)..).zip(&segments) {
-            let name = name_of(Kind::Log, expected);
+            let name = name_of(JournalFileKind::Log, expected);
             if expected != *number {
                 return Err(damaged(&name, "is missing"));
             }
@@ -204,7 +207,8 @@ impl<D: Disk> Log<D> {
             next = opened.next;
             log = Some(opened);
         }
-        let mut log = log.ok_or_else(|| damaged(&name_of(Kind::Log, checkpoint.unwrap_or(1)), "is missing"))?;
+        let mut log =
+            log.ok_or_else(|| damaged(&name_of(JournalFileKind::Log, checkpoint.unwrap_or(1)), "is missing"))?;
         // A killed process may have renamed what it did not sync.
         log.disk.sync_names().map_err(failed("syncing", "the folder"))?;
         log.syncs += 1;
@@ -214,7 +218,7 @@ impl<D: Disk> Log<D> {
         Ok((log, total))
     }
 
-    /// Read a segment that there is. The last one is written anew up to its torn end.
+    /// Read a segment that there is. The last one is written again up to its torn end.
     fn continued(
         disk: &D,
         name: &str,
@@ -241,7 +245,7 @@ impl<D: Disk> Log<D> {
         Ok((log, torn))
     }
 
-    /// Write the segment anew. A killed process may have written what it did not sync, and after a failed sync the
+    /// Write the segment again. A killed process may have written what it did not sync, and after a failed sync the
     /// system shows bytes that it never brings to the disk: what was read counts from now on.
     fn rewrite(&mut self, name: &str) -> io::Result<()> {
         let new = name.to_owned() + NEW;
@@ -270,8 +274,8 @@ impl<D: Disk> Log<D> {
         Ok(file)
     }
 
-    /// Write the same bytes in the place of those that were read, which needs no room. All groups but the last one were
-    /// synced before, so that a loss of power meanwhile leaves what a torn end is.
+    /// Write the same bytes in the place of those that were read, which needs no space. All groups but the last one
+    /// were synced before, so that a loss of power meanwhile leaves what a torn end is.
     fn rewrite_in_place(&mut self) -> io::Result<()> {
         self.disk.set_length(&self.file, self.length)?;
         self.pieces(|at, piece| self.disk.write_at(&self.file, at, piece))?;
@@ -294,9 +298,9 @@ impl<D: Disk> Log<D> {
 
     /// Begin a segment.
     fn begin(disk: D, segment: u64, first: u64, names: &[String]) -> Result<Self, JournalError> {
-        let header = Header { kind: Kind::Log, segment, first, salt: fastrand::u64(..) };
+        let header = JournalFileHeader { kind: JournalFileKind::Log, segment, first, salt: fastrand::u64(..) };
         let made = make(&disk, &header).and_then(|(file, new)| publish(&disk, &file, &new).map(|()| file));
-        let file = made.map_err(failed("making", &name_of(Kind::Log, segment)))?;
+        let file = made.map_err(failed("making", &name_of(JournalFileKind::Log, segment)))?;
         let log = Self { disk, file, header, next: first, length: HEADER as u64, is_broken: false, syncs: 2 };
         log.clear(names, std::iter::empty())?;
         Ok(log)
@@ -338,9 +342,9 @@ impl<D: Disk> Log<D> {
 
     /// Write these records and sync them. They are on the disk when this returns. After an error nothing is written any
     /// more: a second sync of pages that could not be written would report success.
-    pub(super) fn write(&mut self, group: Group) -> Result<(), JournalError> {
+    pub(super) fn write(&mut self, group: RecordGroup) -> Result<(), JournalError> {
         self.guarded(|log| {
-            let name = name_of(Kind::Log, log.header.segment);
+            let name = name_of(JournalFileKind::Log, log.header.segment);
             let next = log.next + u64::from(group.count);
             let frame = group.frame(log.header.salt);
             crash_point::reach(When::Before, "journal-written");
@@ -356,14 +360,14 @@ impl<D: Disk> Log<D> {
     }
 
     /// Go on in a new segment. The result writes the checkpoint that stands for all records before it. Where a file
-    /// cannot be made, as on a full disk, the log goes on in its segment.
+    /// cannot be made, as on a full disk, the log continues in its segment.
     pub(super) fn rotate(&mut self) -> Result<CheckpointWriter<D>, JournalError> {
         if self.is_broken {
             return Err(broken());
         }
         let (segment, first) = (self.header.segment + 1, self.next);
-        let header = |kind| Header { kind, segment, first, salt: fastrand::u64(..) };
-        let header_of_checkpoint = header(Kind::Checkpoint);
+        let header = |kind| JournalFileHeader { kind, segment, first, salt: fastrand::u64(..) };
+        let header_of_checkpoint = header(JournalFileKind::Checkpoint);
         let made = make(&self.disk, &header_of_checkpoint);
         let (file, name) = made.map_err(|error| self.not_rotated(segment, error))?;
         let writer = CheckpointWriter {
@@ -371,14 +375,14 @@ impl<D: Disk> Log<D> {
             file,
             name,
             header: header_of_checkpoint,
-            group: Group::new(0),
+            group: RecordGroup::new(0),
             is_finished: false,
         };
-        let header = header(Kind::Log);
+        let header = header(JournalFileKind::Log);
         let (file, new) = make(&self.disk, &header).map_err(|error| self.not_rotated(segment, error))?;
         self.disk.sync(&file).map_err(|error| self.not_rotated(segment, error))?;
         self.disk.rename(&new, new.trim_end_matches(NEW)).map_err(|error| self.not_rotated(segment, error))?;
-        // From here on the new segment may be on the disk: the old one must not go on.
+        // From here on the new segment may be on the disk: the old one must not continue.
         self.guarded(|log| {
             log.disk.sync_names().map_err(failed("syncing", "the folder"))?;
             (log.file, log.header, log.length) = (file, header, HEADER as u64);
@@ -387,9 +391,9 @@ impl<D: Disk> Log<D> {
         })
     }
 
-    /// Remove what a rotation has made that cannot go on.
+    /// Remove what a rotation has made that cannot continue.
     fn not_rotated(&self, segment: u64, error: io::Error) -> JournalError {
-        let name = name_of(Kind::Log, segment);
+        let name = name_of(JournalFileKind::Log, segment);
         // Made again by the next rotation, and removed at the next start.
         let _left = self.disk.remove(&(name.clone() + NEW));
         failed("making", &name)(error)
@@ -407,8 +411,8 @@ pub struct CheckpointWriter<D: Disk> {
     disk: D,
     file: D::File,
     name: String,
-    header: Header,
-    group: Group,
+    header: JournalFileHeader,
+    group: RecordGroup,
     is_finished: bool,
 }
 
@@ -419,18 +423,18 @@ impl<D: Disk> CheckpointWriter<D> {
     /// Add a record.
     ///
     /// # Errors
-    /// When it cannot be written. The journal goes on without the checkpoint.
+    /// When it cannot be written. The journal continues without the checkpoint.
     pub fn add(&mut self, record: &[u8]) -> Result<(), JournalError> {
         super::check_size(record)?;
         if self.group.len() > 0 && self.group.len() + record.len() > PIECE {
             let next = self.group.first + u64::from(self.group.count);
-            self.flush(Group::new(next))?;
+            self.flush(RecordGroup::new(next))?;
         }
         self.group.push(record);
         Ok(())
     }
 
-    fn flush(&mut self, next: Group) -> Result<(), JournalError> {
+    fn flush(&mut self, next: RecordGroup) -> Result<(), JournalError> {
         let frame = std::mem::replace(&mut self.group, next).frame(self.header.salt);
         self.disk.append(&mut self.file, &frame).map_err(failed("writing", &self.name))
     }
@@ -442,10 +446,10 @@ impl<D: Disk> CheckpointWriter<D> {
     pub fn finish(mut self) -> Result<(), JournalError> {
         let next = self.group.first + u64::from(self.group.count);
         if self.group.count > 0 {
-            self.flush(Group::new(next))?;
+            self.flush(RecordGroup::new(next))?;
         }
         // A frame without records is the end.
-        self.flush(Group::new(next))?;
+        self.flush(RecordGroup::new(next))?;
         publish(&self.disk, &self.file, &self.name).map_err(failed("writing", &self.name))?;
         self.is_finished = true;
         let names = self.disk.names().map_err(failed("listing", "the files"))?;
@@ -455,7 +459,7 @@ impl<D: Disk> CheckpointWriter<D> {
 }
 
 impl<D: Disk> Drop for CheckpointWriter<D> {
-    /// Removes the file of a checkpoint that was not finished: it takes up no room.
+    /// Removes the file of a checkpoint that was not finished: it takes up no space.
     fn drop(&mut self) {
         if !self.is_finished {
             // Removed at the next start.

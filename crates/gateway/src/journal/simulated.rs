@@ -17,7 +17,7 @@ pub(crate) const SPACE: u64 = 100 << 30;
 
 /// Kinds of steps, which the crash tests name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Step {
+pub(crate) enum DiskStep {
     Create,
     Append,
     Sync,
@@ -30,13 +30,13 @@ pub(crate) enum Step {
 
 /// A file: its bytes as they are, as they are on the disk, and the sectors that the next sync brings there.
 #[derive(Debug, Clone, Default)]
-struct Bytes {
+struct SimulatedFile {
     now: Vec<u8>,
     synced: Vec<u8>,
     dirty: BTreeSet<usize>,
 }
 
-impl Bytes {
+impl SimulatedFile {
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         let start = offset.min(self.now.len()) / SECTOR;
         let end = offset + bytes.len();
@@ -56,7 +56,7 @@ impl Bytes {
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum NameChange {
     Create(String, usize),
     Rename(String, String),
     Remove(String),
@@ -64,40 +64,40 @@ enum Change {
 
 #[derive(Debug, Default)]
 struct State {
-    files: Vec<Bytes>,
+    files: Vec<SimulatedFile>,
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
-    changes: Vec<Change>,
-    steps: Vec<Step>,
+    changes: Vec<NameChange>,
+    steps: Vec<DiskStep>,
     /// Steps until the disk does nothing any more.
-    left: Option<usize>,
+    steps_left: Option<usize>,
     is_dead: bool,
     /// Hundredths that are free; None: all.
     free: Option<u64>,
     /// Kinds of steps that fail, and have no effect.
-    failing: BTreeSet<Step>,
+    failing_steps: BTreeSet<DiskStep>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Simulated {
+pub(crate) struct SimulatedDisk {
     state: Arc<Mutex<State>>,
     /// An operation of the disk takes a random time of the clock of the runtime, and no thread of its own.
     is_timed: bool,
 }
 
-fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
+fn apply(names: &mut BTreeMap<String, usize>, change: &NameChange) {
     match change {
-        Change::Create(name, file) => drop(names.insert(name.clone(), *file)),
-        Change::Rename(from, to) => {
+        NameChange::Create(name, file) => drop(names.insert(name.clone(), *file)),
+        NameChange::Rename(from, to) => {
             if let Some(file) = names.remove(from) {
                 names.insert(to.clone(), file);
             }
         }
-        Change::Remove(name) => drop(names.remove(name)),
+        NameChange::Remove(name) => drop(names.remove(name)),
     }
 }
 
-impl Simulated {
+impl SimulatedDisk {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,17 +118,17 @@ impl Simulated {
 
     /// Fail from the step after this many on.
     pub(crate) fn die_after(&self, steps: usize) {
-        self.lock().left = Some(steps);
+        self.lock().steps_left = Some(steps);
     }
 
     /// Fail each step of these kinds from now on, as a full or a bad disk does.
-    pub(crate) fn fail(&self, kinds: &[Step]) {
-        self.lock().failing = kinds.iter().copied().collect();
+    pub(crate) fn fail(&self, kinds: &[DiskStep]) {
+        self.lock().failing_steps = kinds.iter().copied().collect();
     }
 
-    /// True from [`Simulated::die_after`] on.
+    /// True from [`SimulatedDisk::die_after`] on.
     pub(crate) fn will_die(&self) -> bool {
-        self.lock().left.is_some()
+        self.lock().steps_left.is_some()
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -141,7 +141,7 @@ impl Simulated {
     }
 
     /// Steps so far.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<DiskStep> {
         self.lock().steps.clone()
     }
 
@@ -163,7 +163,7 @@ impl Simulated {
         self.with(next)
     }
 
-    /// Change a byte of a file for good.
+    /// Change a byte of a file permanently.
     pub(crate) fn damage(&self, name: &str, at: usize) {
         let mut state = self.lock();
         let file = state.names[name];
@@ -178,26 +178,26 @@ impl Simulated {
     pub(crate) fn set(&self, name: &str, bytes: &[u8]) {
         let mut state = self.lock();
         let file = state.names[name];
-        state.files[file] = Bytes { now: bytes.to_vec(), synced: bytes.to_vec(), dirty: BTreeSet::new() };
+        state.files[file] = SimulatedFile { now: bytes.to_vec(), synced: bytes.to_vec(), dirty: BTreeSet::new() };
     }
 
     /// One step. Err: the disk is dead; a flag tells that it dies within this step, which may be done in part.
-    fn step(&self, step: Step) -> io::Result<(MutexGuard<'_, State>, bool)> {
+    fn step(&self, step: DiskStep) -> io::Result<(MutexGuard<'_, State>, bool)> {
         let mut state = self.lock();
         if state.is_dead {
             return Err(io::Error::other("the disk is gone"));
         }
-        if state.failing.contains(&step) {
+        if state.failing_steps.contains(&step) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         state.steps.push(step);
-        let dies = state.left == Some(0);
+        let dies = state.steps_left == Some(0);
         state.is_dead = dies;
-        state.left = state.left.map(|left| left.saturating_sub(1));
+        state.steps_left = state.steps_left.map(|steps_left| steps_left.saturating_sub(1));
         Ok((state, dies))
     }
 
-    fn change(&self, step: Step, change: Change) -> io::Result<()> {
+    fn change(&self, step: DiskStep, change: NameChange) -> io::Result<()> {
         let (mut state, dies) = self.step(step)?;
         if dies && fastrand::bool() {
             return Err(io::Error::other("the disk is gone"));
@@ -208,7 +208,7 @@ impl Simulated {
     }
 }
 
-fn after_power_loss(file: &Bytes, random: &mut fastrand::Rng) -> Bytes {
+fn after_power_loss(file: &SimulatedFile, random: &mut fastrand::Rng) -> SimulatedFile {
     let (short, long) = (file.synced.len().min(file.now.len()), file.synced.len().max(file.now.len()));
     let length = random.usize(short..=long);
     let mut bytes = file.synced.clone();
@@ -219,10 +219,10 @@ fn after_power_loss(file: &Bytes, random: &mut fastrand::Rng) -> Bytes {
             bytes[start..end].copy_from_slice(&file.now[start..end]);
         }
     }
-    Bytes { now: bytes.clone(), synced: bytes, dirty: BTreeSet::new() }
+    SimulatedFile { now: bytes.clone(), synced: bytes, dirty: BTreeSet::new() }
 }
 
-impl Disk for Simulated {
+impl Disk for SimulatedDisk {
     type File = usize;
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -232,10 +232,10 @@ impl Disk for Simulated {
     fn create(&self, name: &str) -> io::Result<usize> {
         let number = {
             let mut state = self.lock();
-            state.files.push(Bytes::default());
+            state.files.push(SimulatedFile::default());
             state.files.len() - 1
         };
-        self.change(Step::Create, Change::Create(name.to_owned(), number)).map(|()| number)
+        self.change(DiskStep::Create, NameChange::Create(name.to_owned(), number)).map(|()| number)
     }
 
     fn open(&self, name: &str) -> io::Result<usize> {
@@ -243,15 +243,15 @@ impl Disk for Simulated {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.change(Step::Rename, Change::Rename(from.to_owned(), to.to_owned()))
+        self.change(DiskStep::Rename, NameChange::Rename(from.to_owned(), to.to_owned()))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.change(Step::Remove, Change::Remove(name.to_owned()))
+        self.change(DiskStep::Remove, NameChange::Remove(name.to_owned()))
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        let (mut state, dies) = self.step(Step::SyncNames)?;
+        let (mut state, dies) = self.step(DiskStep::SyncNames)?;
         if dies {
             return Err(io::Error::other("the disk is gone"));
         }
@@ -273,7 +273,7 @@ impl Disk for Simulated {
     }
 
     fn append(&self, file: &mut usize, bytes: &[u8]) -> io::Result<()> {
-        let (mut state, dies) = self.step(Step::Append)?;
+        let (mut state, dies) = self.step(DiskStep::Append)?;
         let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
         let file = &mut state.files[*file];
         file.write(file.now.len(), &bytes[..written]);
@@ -281,14 +281,14 @@ impl Disk for Simulated {
     }
 
     fn write_at(&self, file: &usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let (mut state, dies) = self.step(Step::Write)?;
+        let (mut state, dies) = self.step(DiskStep::Write)?;
         let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
         state.files[*file].write(usize::try_from(offset).unwrap(), &bytes[..written]);
         if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
     }
 
     fn set_length(&self, file: &usize, length: u64) -> io::Result<()> {
-        let (mut state, _) = self.step(Step::SetLength)?;
+        let (mut state, _) = self.step(DiskStep::SetLength)?;
         let file = &mut state.files[*file];
         file.now.resize(usize::try_from(length).unwrap(), 0);
         Ok(())
@@ -300,11 +300,11 @@ impl Disk for Simulated {
     }
 
     fn sync(&self, file: &usize) -> io::Result<()> {
-        if self.lock().failing.contains(&Step::Sync) {
+        if self.lock().failing_steps.contains(&DiskStep::Sync) {
             // The system forgets that these bytes are not on the disk, as Linux does.
             self.lock().files[*file].dirty.clear();
         }
-        let (mut state, dies) = self.step(Step::Sync)?;
+        let (mut state, dies) = self.step(DiskStep::Sync)?;
         let is_done = !dies || fastrand::bool();
         if is_done {
             state.files[*file].sync();

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The shortest time that is told from others; each further step is twice as long.
+/// Shortest time that is distinguished; each further step is twice as long.
 const SHORTEST: Duration = Duration::from_micros(125);
 /// Steps: the last one holds all that took a minute or more.
 const STEPS: usize = 20;
@@ -14,10 +14,10 @@ type Counts = [u64; STEPS];
 
 /// Counts of syncs by the time that they took.
 #[derive(Debug)]
-pub struct SyncTimes(Mutex<Windows>);
+pub struct SyncTimes(Mutex<CountWindows>);
 
 #[derive(Debug)]
-struct Windows {
+struct CountWindows {
     began: Instant,
     now: Counts,
     before: Counts,
@@ -25,12 +25,12 @@ struct Windows {
 
 impl Default for SyncTimes {
     fn default() -> Self {
-        Self(Mutex::new(Windows { began: Instant::now(), now: Counts::default(), before: Counts::default() }))
+        Self(Mutex::new(CountWindows { began: Instant::now(), now: Counts::default(), before: Counts::default() }))
     }
 }
 
 impl SyncTimes {
-    fn lock(&self, at: Instant) -> MutexGuard<'_, Windows> {
+    fn lock(&self, at: Instant) -> MutexGuard<'_, CountWindows> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = at.saturating_duration_since(windows.began);
         if age >= WINDOW {
@@ -55,8 +55,8 @@ impl SyncTimes {
         self.lock(at).now[steps] += 1;
     }
 
-    /// Time within which 99 of 100 syncs of some disks were done in the last one or two minutes, to a factor of two. None:
-    /// there was none.
+    /// Time within which 99 of 100 syncs of some disks were done in the last one or two minutes, to a factor of two.
+    /// None: there was none.
     pub(crate) fn p99<'a>(disks: impl IntoIterator<Item = &'a Self>) -> Option<Duration> {
         Self::p99_at(disks, Instant::now())
     }

@@ -5,26 +5,26 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::frame::{FRAME, HEADER};
-use super::simulated::{SECTOR, Simulated, Step};
+use super::simulated::{DiskStep, SECTOR, SimulatedDisk};
 use super::*;
 
 const FIRST: &str = "00000000000000000001.log";
 
 /// A log that was opened, with the records that it gave.
-type Opened = (Log<Simulated>, Vec<Vec<u8>>, Replay);
+type Opened = (SegmentLog<SimulatedDisk>, Vec<Vec<u8>>, ReplaySummary);
 
 /// Open the journal of a disk; its records.
-fn open(disk: &Simulated) -> Result<Opened, JournalError> {
+fn open(disk: &SimulatedDisk) -> Result<Opened, JournalError> {
     let mut records = Vec::new();
-    let (log, replay) = Log::open(disk.clone(), |record| {
+    let (log, replay) = SegmentLog::open(disk.clone(), |record| {
         records.push(record.to_vec());
         Ok(())
     })?;
     Ok((log, records, replay))
 }
 
-fn group(first: u64, records: &[Vec<u8>]) -> Group {
-    let mut group = Group::new(first);
+fn group(first: u64, records: &[Vec<u8>]) -> RecordGroup {
+    let mut group = RecordGroup::new(first);
     for record in records {
         group.push(record);
     }
@@ -41,7 +41,12 @@ fn record(random: &mut fastrand::Rng) -> Vec<u8> {
 
 /// Write groups, and now and then a checkpoint of all records so far, until the disk dies or the work is done. Returns
 /// how many records were acknowledged.
-fn work(log: &mut Log<Simulated>, records: &mut Vec<Vec<u8>>, random: &mut fastrand::Rng, rounds: usize) -> usize {
+fn work(
+    log: &mut SegmentLog<SimulatedDisk>,
+    records: &mut Vec<Vec<u8>>,
+    random: &mut fastrand::Rng,
+    rounds: usize,
+) -> usize {
     let mut acknowledged = records.len();
     for round in 0..rounds {
         if round % 4 == 3 {
@@ -71,9 +76,9 @@ fn work(log: &mut Log<Simulated>, records: &mut Vec<Vec<u8>>, random: &mut fastr
 }
 
 /// A crash at a step: what is there is a first part of what was written, and has all that was acknowledged.
-fn crash_at(step: usize, seed: u64) -> Option<Step> {
+fn crash_at(step: usize, seed: u64) -> Option<DiskStep> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut disk = Simulated::default();
+    let mut disk = SimulatedDisk::default();
     let mut records = Vec::new();
     let mut at = None;
     // The second crash comes while the journal is opened, or soon after.
@@ -120,7 +125,8 @@ fn what_was_acknowledged_is_there_after_a_crash_at_each_step() {
             break;
         }
     }
-    let all = [Step::Create, Step::Append, Step::Sync, Step::Rename, Step::Remove, Step::SyncNames];
+    let all =
+        [DiskStep::Create, DiskStep::Append, DiskStep::Sync, DiskStep::Rename, DiskStep::Remove, DiskStep::SyncNames];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
 }
 
@@ -134,8 +140,8 @@ proptest! {
 }
 
 /// Three groups of a record each.
-fn filled() -> (Simulated, Vec<Vec<u8>>) {
-    let disk = Simulated::default();
+fn filled() -> (SimulatedDisk, Vec<Vec<u8>>) {
+    let disk = SimulatedDisk::default();
     let (mut log, _, _) = open(&disk).unwrap();
     let records: Vec<_> = ["first", "second", "third"].map(|text| text.as_bytes().to_vec()).into();
     for record in &records {
@@ -159,7 +165,7 @@ fn a_torn_end_is_cut_off_at_each_byte() {
         assert_eq!(found, records[..count], "{length} bytes");
         assert_eq!(
             replay,
-            Replay { records: count as u64, torn_bytes: (length - ends[count]) as u64 },
+            ReplaySummary { records: count as u64, torn_bytes: (length - ends[count]) as u64 },
             "{length} bytes"
         );
         log.write(group(log.next(), &[b"more".to_vec()])).unwrap();
@@ -171,7 +177,7 @@ fn a_torn_end_is_cut_off_at_each_byte() {
 
 #[test]
 fn a_journal_opens_on_a_full_disk_and_a_loss_of_power_meanwhile_leaves_it_whole() {
-    let kinds = [Step::Create, Step::Append, Step::Rename];
+    let kinds = [DiskStep::Create, DiskStep::Append, DiskStep::Rename];
     let cases =
         kinds.into_iter().flat_map(|kind| (0..8).flat_map(move |steps| (0..20).map(move |seed| (kind, steps, seed))));
     let mut dead = 0;
@@ -251,7 +257,7 @@ fn a_missing_or_foreign_file_is_refused() {
 async fn calls_at_the_same_time_share_syncs_and_their_records_come_back() {
     let path = std::env::temp_dir().join(format!("seqferry-journal-{:016x}", fastrand::u64(..)));
     let (journal, replay) = Journal::open(&path, |_| Ok(())).unwrap();
-    assert_eq!(replay, Replay::default());
+    assert_eq!(replay, ReplaySummary::default());
     assert!(Journal::open(&path, |_| Ok(())).unwrap_err().0.contains("another gateway uses the journal"));
     let journal = Arc::new(journal);
     let before = journal.stats().syncs;
@@ -289,7 +295,7 @@ async fn calls_at_the_same_time_share_syncs_and_their_records_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_fails_ends_all_acknowledgements() {
-    let disk = Simulated::default();
+    let disk = SimulatedDisk::default();
     let (journal, _) = Journal::over(disk.clone(), |_| Ok(())).unwrap();
     let mut room = journal.reserve(3, 30).await.unwrap();
     let first = journal.append(&mut room, b"first").unwrap();
@@ -303,14 +309,14 @@ async fn a_disk_that_fails_ends_all_acknowledgements() {
     journal.durable(first).await.unwrap();
     assert_eq!(journal.failure(), Some(error));
     drop(room);
-    let all = tokio::time::timeout(std::time::Duration::from_secs(20), journal.reserve(1, WAITING - RECORD));
+    let all = tokio::time::timeout(std::time::Duration::from_secs(20), journal.reserve(1, MAX_PENDING_BYTES - RECORD));
     all.await.expect("no room is lost").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_checkpoint_that_a_full_disk_has_no_room_for_changes_nothing() {
-    for kind in [Step::Create, Step::Append, Step::Sync, Step::Rename] {
-        let disk = Simulated::default();
+    for kind in [DiskStep::Create, DiskStep::Append, DiskStep::Sync, DiskStep::Rename] {
+        let disk = SimulatedDisk::default();
         let (journal, _) = Journal::over(disk.clone(), |_| Ok(())).unwrap();
         let mut room = journal.reserve(3, 30).await.unwrap();
         let first = journal.append(&mut room, b"first").unwrap();
@@ -340,7 +346,7 @@ fn a_checkpoint_that_is_given_up_leaves_no_file() {
     let (mut log, _, _) = open(&disk).unwrap();
     let mut writer = log.rotate().unwrap();
     writer.add(b"state").unwrap();
-    disk.fail(&[Step::Append]);
+    disk.fail(&[DiskStep::Append]);
     writer.finish().unwrap_err();
     disk.fail(&[]);
     assert_eq!(disk.names().unwrap(), [FIRST, "00000000000000000002.log"]);
@@ -351,13 +357,13 @@ fn a_checkpoint_that_is_given_up_leaves_no_file() {
 #[test]
 fn records_that_a_failed_sync_left_in_memory_are_written_again_before_they_count() {
     for first_length in [1, SECTOR, 5 * SECTOR] {
-        let disk = Simulated::default();
+        let disk = SimulatedDisk::default();
         let (mut log, _, _) = open(&disk).unwrap();
         log.write(group(log.next(), &[vec![b'a'; first_length]])).unwrap();
-        disk.fail(&[Step::Sync]);
+        disk.fail(&[DiskStep::Sync]);
         log.write(group(log.next(), &[vec![b'b'; 3 * SECTOR]])).unwrap_err();
         disk.fail(&[]);
-        // The next process reads what the system shows, and goes on behind it.
+        // The next process reads what the system shows, and continues behind it.
         let mut random = fastrand::Rng::with_seed(7);
         let disk = disk.restarted(&mut random, false);
         let (mut log, found, _) = open(&disk).unwrap();
@@ -371,8 +377,8 @@ fn records_that_a_failed_sync_left_in_memory_are_written_again_before_they_count
 
 #[tokio::test]
 async fn what_waits_is_bounded() {
-    let (journal, _) = Journal::over(Simulated::default(), |_| Ok(())).unwrap();
-    let room = journal.reserve(1, WAITING - RECORD).await.unwrap();
+    let (journal, _) = Journal::over(SimulatedDisk::default(), |_| Ok(())).unwrap();
+    let room = journal.reserve(1, MAX_PENDING_BYTES - RECORD).await.unwrap();
     let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), journal.reserve(1, 1));
     assert!(waiting.await.is_err(), "no room");
     drop(room);
@@ -381,5 +387,5 @@ async fn what_waits_is_bounded() {
     let mut room_of_largest = journal.reserve(1, LARGEST_RECORD).await.unwrap();
     journal.append(&mut room_of_largest, &vec![0; LARGEST_RECORD]).unwrap();
     assert!(journal.append(&mut room, &vec![0; LARGEST_RECORD + 1]).unwrap_err().0.contains("larger than 1048576"));
-    assert!(journal.reserve(1, WAITING).await.unwrap_err().0.contains("too many"));
+    assert!(journal.reserve(1, MAX_PENDING_BYTES).await.unwrap_err().0.contains("too many"));
 }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use seqferry_nfs::{Attributes, FileId, FileKind};
 
 use super::extents::Extents;
-use super::outcome::Writer;
+use super::upload_outcome::FileWriter;
 
 /// The object that a file was before it was changed here, or the prefix that a folder was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Base {
+pub(crate) struct BaseObject {
     /// Path below the share, without a slash at its end.
     pub(crate) path: Box<str>,
     /// The version, and its bytes. Empty for a folder.
@@ -20,9 +20,9 @@ pub(crate) struct Base {
     pub(crate) visible: u64,
 }
 
-/// Bytes of a file. What is durable survives a loss of power.
+/// Bytes of a file. Durable ranges survive a loss of power.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Data {
+pub(crate) struct FileData {
     pub(crate) size: u64,
     /// Ranges whose bytes are in the data file.
     pub(crate) written: Extents,
@@ -32,7 +32,7 @@ pub(crate) struct Data {
     pub(crate) unsynced: Extents,
 }
 
-impl Data {
+impl FileData {
     /// Cut off or extend; bytes that were not written are zeros.
     pub(crate) fn resize(&mut self, size: u64) {
         (self.size, self.durable_size) = (size, size);
@@ -43,8 +43,8 @@ impl Data {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Content {
-    File(Data),
+pub(crate) enum NodeContent {
+    File(FileData),
     Directory,
     Link(Bytes),
 }
@@ -75,26 +75,27 @@ pub(crate) struct Node {
     pub(crate) stated: u8,
     /// Number of the call that made the file exclusively.
     pub(crate) exclusive: Option<[u8; 8]>,
-    /// The caller who changed it last. None: the bucket had it as it is, or an earlier version of this program wrote it.
-    pub(crate) writer: Option<Writer>,
-    pub(crate) base: Option<Base>,
-    pub(crate) content: Content,
+    /// The caller who changed it last. None: the bucket had it as it is, or an earlier version of this program wrote
+    /// it.
+    pub(crate) writer: Option<FileWriter>,
+    pub(crate) base: Option<BaseObject>,
+    pub(crate) content: NodeContent,
 }
 
 impl Node {
     pub(crate) fn kind(&self) -> FileKind {
         match self.content {
-            Content::File(_) => FileKind::File,
-            Content::Directory => FileKind::Directory,
-            Content::Link(_) => FileKind::Symlink,
+            NodeContent::File(_) => FileKind::File,
+            NodeContent::Directory => FileKind::Directory,
+            NodeContent::Link(_) => FileKind::Symlink,
         }
     }
 
     /// True when the bucket does not have the file as it is. Of a folder: when it was made here.
     pub(crate) fn is_changed(&self) -> bool {
         match self.content {
-            Content::File(_) | Content::Link(_) => self.base.is_none() || self.uploaded != self.changed,
-            Content::Directory => self.base.is_none(),
+            NodeContent::File(_) | NodeContent::Link(_) => self.base.is_none() || self.uploaded != self.changed,
+            NodeContent::Directory => self.base.is_none(),
         }
     }
 
@@ -102,15 +103,15 @@ impl Node {
     pub(crate) fn is_as_base(&self) -> bool {
         let Some(base) = &self.base else { return false };
         match &self.content {
-            Content::File(data) => data.written.is_empty() && data.size == base.size && base.visible == base.size,
+            NodeContent::File(data) => data.written.is_empty() && data.size == base.size && base.visible == base.size,
             // A link never changes its target.
-            Content::Link(_) => true,
-            Content::Directory => false,
+            NodeContent::Link(_) => true,
+            NodeContent::Directory => false,
         }
     }
 
-    /// Ranges of a file in part rewritten here whose bytes are those of the object below. None of a file that is as that
-    /// object.
+    /// Ranges of a file in part rewritten here whose bytes are those of the object below. None of a file that is as
+    /// that object.
     pub(crate) fn gaps(&self) -> Vec<(u64, u64)> {
         let (Some(base), Some(data)) = (&self.base, self.data()) else { return Vec::new() };
         if self.is_as_base() {
@@ -121,25 +122,25 @@ impl Node {
     }
 
     /// The bytes of a file.
-    pub(crate) fn data(&self) -> Option<&Data> {
+    pub(crate) fn data(&self) -> Option<&FileData> {
         match &self.content {
-            Content::File(data) => Some(data),
-            Content::Directory | Content::Link(_) => None,
+            NodeContent::File(data) => Some(data),
+            NodeContent::Directory | NodeContent::Link(_) => None,
         }
     }
 
-    pub(crate) fn data_mut(&mut self) -> Option<&mut Data> {
+    pub(crate) fn data_mut(&mut self) -> Option<&mut FileData> {
         match &mut self.content {
-            Content::File(data) => Some(data),
-            Content::Directory | Content::Link(_) => None,
+            NodeContent::File(data) => Some(data),
+            NodeContent::Directory | NodeContent::Link(_) => None,
         }
     }
 
     pub(crate) fn attributes(&self) -> Attributes {
         let (size, links) = match &self.content {
-            Content::File(data) => (data.size, 1),
-            Content::Directory => (0, 2),
-            Content::Link(target) => (target.len() as u64, 1),
+            NodeContent::File(data) => (data.size, 1),
+            NodeContent::Directory => (0, 2),
+            NodeContent::Link(target) => (target.len() as u64, 1),
         };
         Attributes {
             file: self.file,

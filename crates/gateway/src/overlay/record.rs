@@ -6,14 +6,14 @@ use bytes::Bytes;
 use seqferry_nfs::FileId;
 
 use super::extents::Extents;
-use super::node::{Base, Content, Data, Node};
-use super::outcome::Writer;
+use super::node::{BaseObject, FileData, Node, NodeContent};
+use super::upload_outcome::FileWriter;
 
 /// Form of records that this program writes.
-const FORM: u8 = 5;
+const FORMAT: u8 = 5;
 /// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files; 4: writes
 /// without a token.
-const EARLIEST: u8 = 2;
+const EARLIEST_FORMAT: u8 = 2;
 
 /// One change of the overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,28 +22,28 @@ pub(crate) enum Change {
     Share(String),
     /// Number of the next file that is made.
     Next(u64),
-    /// A file at its place, with all its facts.
+    /// A file at its place, with all its attributes.
     Put(Box<Node>),
     /// A file that is no more.
-    Drop(u64),
+    Remove(u64),
     /// A name of the bucket that does not show.
     Hide { parent: u64, name: Box<str> },
-    /// An object or folder marker of the bucket that has to go, and its version.
-    Doom { path: Box<str>, etag: Box<str> },
+    /// An object or folder marker of the bucket to be removed, and its version.
+    AddRemoval { path: Box<str>, etag: Box<str> },
     /// A name of the bucket that shows again.
     Show { parent: u64, name: Box<str> },
-    /// An object or folder marker that had to go has gone, or is another one by now.
-    Gone { path: Box<str> },
+    /// An object or folder marker to be removed has gone, or has changed meanwhile.
+    EndRemoval { path: Box<str> },
     /// A file is about to be written to the bucket, or its upload in parts is open.
-    Sending(OpenUpload),
+    BeginUpload(OpenUpload),
     /// Nothing of a file is being written to the bucket.
-    Sent(u64),
+    EndUpload(u64),
     /// Name of the journal.
     Journal(Box<str>),
     /// An upload has ended, at a time in nanoseconds since 1970: one line of JSON.
-    Outcome { at: u64, line: Box<str> },
-    /// The first of the outcomes are in the file of an epoch.
-    Frozen { epoch: u64, outcomes: u64 },
+    UploadOutcome { at: u64, line: Box<str> },
+    /// The first of the outcomes are in the file of a batch.
+    Batched { batch: u64, outcomes: u64 },
     /// An extended attribute of a file. No value: it is removed.
     Attribute { number: u64, name: Box<[u8]>, value: Option<Bytes> },
     /// A file has no extended attributes any more.
@@ -73,18 +73,18 @@ pub(crate) struct OpenUpload {
 }
 
 pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
-    let mut out = vec![FORM];
+    let mut out = vec![FORMAT];
     for change in changes {
         match change {
             Change::Share(identity) => text(&mut out, 1, identity),
             Change::Next(number) => long(&mut out, 2, *number),
             Change::Put(node) => put(&mut out, node),
-            Change::Drop(number) => long(&mut out, 4, *number),
+            Change::Remove(number) => long(&mut out, 4, *number),
             Change::Hide { parent, name } => {
                 long(&mut out, 5, *parent);
                 bytes(&mut out, name.as_bytes());
             }
-            Change::Doom { path, etag } => {
+            Change::AddRemoval { path, etag } => {
                 text(&mut out, 6, path);
                 bytes(&mut out, etag.as_bytes());
             }
@@ -92,8 +92,8 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 long(&mut out, 7, *parent);
                 bytes(&mut out, name.as_bytes());
             }
-            Change::Gone { path } => text(&mut out, 8, path),
-            Change::Sending(upload) => {
+            Change::EndRemoval { path } => text(&mut out, 8, path),
+            Change::BeginUpload(upload) => {
                 long(&mut out, 15, upload.number);
                 out.extend(upload.changed.to_le_bytes());
                 bytes(&mut out, upload.path.as_bytes());
@@ -103,14 +103,14 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 }
                 bytes(&mut out, upload.token.as_bytes());
             }
-            Change::Sent(number) => long(&mut out, 10, *number),
+            Change::EndUpload(number) => long(&mut out, 10, *number),
             Change::Journal(name) => text(&mut out, 12, name),
-            Change::Outcome { at, line } => {
+            Change::UploadOutcome { at, line } => {
                 long(&mut out, 13, *at);
                 bytes(&mut out, line.as_bytes());
             }
-            Change::Frozen { epoch, outcomes } => {
-                long(&mut out, 14, *epoch);
+            Change::Batched { batch, outcomes } => {
+                long(&mut out, 14, *batch);
                 out.extend(outcomes.to_le_bytes());
             }
             Change::Attribute { number, name, value } => {
@@ -163,12 +163,12 @@ fn put(out: &mut Vec<u8>, node: &Node) {
         out.extend(base.visible.to_le_bytes());
     }
     match &node.content {
-        Content::Directory => out.push(0),
-        Content::Link(target) => {
+        NodeContent::Directory => out.push(0),
+        NodeContent::Link(target) => {
             out.push(1);
             bytes(out, target);
         }
-        Content::File(data) => {
+        NodeContent::File(data) => {
             out.push(2);
             out.extend(data.durable_size.to_le_bytes());
             out.extend((data.durable.len() as u64).to_le_bytes());
@@ -181,8 +181,8 @@ fn put(out: &mut Vec<u8>, node: &Node) {
     writer(out, node.writer);
 }
 
-fn writer(out: &mut Vec<u8>, writer: Option<Writer>) {
-    let Some(Writer { uid, address }) = writer else { return out.push(0) };
+fn writer(out: &mut Vec<u8>, writer: Option<FileWriter>) {
+    let Some(FileWriter { uid, address }) = writer else { return out.push(0) };
     match address {
         IpAddr::V4(address) => {
             out.push(4);
@@ -197,43 +197,43 @@ fn writer(out: &mut Vec<u8>, writer: Option<Writer>) {
 }
 
 /// Rest of a record.
-struct Rest<'a>(&'a [u8]);
+struct RecordDecoder<'a>(&'a [u8]);
 
-type Read<T> = Option<T>;
+type Decoded<T> = Option<T>;
 
-impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Read<&'a [u8]> {
+impl<'a> RecordDecoder<'a> {
+    fn take(&mut self, length: usize) -> Decoded<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn fixed<const LENGTH: usize>(&mut self) -> Read<[u8; LENGTH]> {
+    fn fixed<const LENGTH: usize>(&mut self) -> Decoded<[u8; LENGTH]> {
         self.take(LENGTH)?.try_into().ok()
     }
 
-    fn flag(&mut self) -> Read<u8> {
+    fn flag(&mut self) -> Decoded<u8> {
         self.fixed::<1>().map(|[byte]| byte)
     }
 
-    fn word(&mut self) -> Read<u32> {
+    fn word(&mut self) -> Decoded<u32> {
         self.fixed().map(u32::from_le_bytes)
     }
 
-    fn long(&mut self) -> Read<u64> {
+    fn long(&mut self) -> Decoded<u64> {
         self.fixed().map(u64::from_le_bytes)
     }
 
-    fn bytes(&mut self) -> Read<&'a [u8]> {
+    fn bytes(&mut self) -> Decoded<&'a [u8]> {
         let length = self.word()?;
         self.take(usize::try_from(length).ok()?)
     }
 
-    fn text(&mut self) -> Read<&'a str> {
+    fn text(&mut self) -> Decoded<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    fn node(&mut self) -> Read<Node> {
+    fn node(&mut self) -> Decoded<Node> {
         let file = FileId { number: self.long()?, generation: self.word()? };
         let (parent, name) = (self.long()?, self.text()?.into());
         let (mode, uid, gid) = (self.word()?, self.word()?, self.word()?);
@@ -241,14 +241,14 @@ impl<'a> Rest<'a> {
         let (stated, is_exclusive, number) = (self.flag()?, self.flag()? == 1, self.fixed()?);
         let base = if self.flag()? == 1 {
             let (path, etag) = (self.text()?.into(), self.text()?.into());
-            Some(Base { path, etag, size: self.long()?, visible: self.long()? })
+            Some(BaseObject { path, etag, size: self.long()?, visible: self.long()? })
         } else {
             None
         };
         let content = match self.flag()? {
-            0 => Content::Directory,
-            1 => Content::Link(Bytes::copy_from_slice(self.bytes()?)),
-            2 => Content::File(self.data()?),
+            0 => NodeContent::Directory,
+            1 => NodeContent::Link(Bytes::copy_from_slice(self.bytes()?)),
+            2 => NodeContent::File(self.data()?),
             _ => return None,
         };
         let exclusive = is_exclusive.then_some(number);
@@ -271,27 +271,27 @@ impl<'a> Rest<'a> {
         })
     }
 
-    fn writer(&mut self) -> Read<Option<Writer>> {
+    fn writer(&mut self) -> Decoded<Option<FileWriter>> {
         let address = match self.flag()? {
             0 => return Some(None),
             4 => IpAddr::from(self.fixed::<4>()?),
             6 => IpAddr::from(self.fixed::<16>()?),
             _ => return None,
         };
-        Some(Some(Writer { uid: self.word()?, address }))
+        Some(Some(FileWriter { uid: self.word()?, address }))
     }
 
-    fn data(&mut self) -> Read<Data> {
+    fn data(&mut self) -> Decoded<FileData> {
         let (size, count) = (self.long()?, self.long()?);
         let mut durable = Extents::default();
         for _ in 0..count {
             durable.add(self.long()?, self.long()?);
         }
-        Some(Data { size, written: durable.clone(), durable_size: size, durable, unsynced: Extents::default() })
+        Some(FileData { size, written: durable.clone(), durable_size: size, durable, unsynced: Extents::default() })
     }
 
     /// A write, without its token.
-    fn upload(&mut self) -> Read<OpenUpload> {
+    fn upload(&mut self) -> Decoded<OpenUpload> {
         Some(OpenUpload {
             number: self.long()?,
             changed: self.long()?,
@@ -305,28 +305,28 @@ impl<'a> Rest<'a> {
         })
     }
 
-    fn change(&mut self) -> Read<Change> {
+    fn change(&mut self) -> Decoded<Change> {
         Some(match self.flag()? {
             1 => Change::Share(self.text()?.to_owned()),
             2 => Change::Next(self.long()?),
             3 => Change::Put(Box::new(self.node()?)),
-            4 => Change::Drop(self.long()?),
+            4 => Change::Remove(self.long()?),
             5 => Change::Hide { parent: self.long()?, name: self.text()?.into() },
-            6 => Change::Doom { path: self.text()?.into(), etag: self.text()?.into() },
+            6 => Change::AddRemoval { path: self.text()?.into(), etag: self.text()?.into() },
             7 => Change::Show { parent: self.long()?, name: self.text()?.into() },
-            8 => Change::Gone { path: self.text()?.into() },
-            9 => Change::Sending(self.upload()?),
-            10 => Change::Sent(self.long()?),
+            8 => Change::EndRemoval { path: self.text()?.into() },
+            9 => Change::BeginUpload(self.upload()?),
+            10 => Change::EndUpload(self.long()?),
             11 => {
                 let node = self.node()?;
                 Change::Put(Box::new(Node { writer: self.writer()?, ..node }))
             }
             12 => Change::Journal(self.text()?.into()),
-            13 => Change::Outcome { at: self.long()?, line: self.text()?.into() },
-            14 => Change::Frozen { epoch: self.long()?, outcomes: self.long()? },
+            13 => Change::UploadOutcome { at: self.long()?, line: self.text()?.into() },
+            14 => Change::Batched { batch: self.long()?, outcomes: self.long()? },
             15 => {
                 let upload = self.upload()?;
-                Change::Sending(OpenUpload { token: self.text()?.into(), ..upload })
+                Change::BeginUpload(OpenUpload { token: self.text()?.into(), ..upload })
             }
             20 => {
                 let (number, name, is_set) = (self.long()?, self.bytes()?.into(), self.flag()? == 1);
@@ -341,11 +341,13 @@ impl<'a> Rest<'a> {
 
 /// The changes of a record.
 pub(crate) fn decode(record: &[u8]) -> Result<Vec<Change>, String> {
-    let mut rest = Rest(record);
+    let mut rest = RecordDecoder(record);
     match rest.flag() {
-        Some(EARLIEST..=FORM) => {}
+        Some(EARLIEST_FORMAT..=FORMAT) => {}
         Some(form) => {
-            return Err(format!("it has the form {form}, and this program reads the forms {EARLIEST} to {FORM}"));
+            return Err(format!(
+                "it has the form {form}, and this program reads the forms {EARLIEST_FORMAT} to {FORMAT}"
+            ));
         }
         None => return Err("it is empty".to_owned()),
     }
@@ -360,7 +362,7 @@ pub(crate) fn decode(record: &[u8]) -> Result<Vec<Change>, String> {
 mod tests {
     use super::*;
 
-    fn node(content: Content) -> Change {
+    fn node(content: NodeContent) -> Change {
         Change::Put(Box::new(Node {
             file: FileId { number: 77, generation: 1 },
             parent: 1,
@@ -374,8 +376,8 @@ mod tests {
             uploaded: 4,
             stated: 6,
             exclusive: Some([7; 8]),
-            writer: Some(Writer { uid: 8, address: IpAddr::from([10, 1, 2, 3]) }),
-            base: Some(Base { path: "runs/é".into(), etag: "abc".into(), size: 10, visible: 9 }),
+            writer: Some(FileWriter { uid: 8, address: IpAddr::from([10, 1, 2, 3]) }),
+            base: Some(BaseObject { path: "runs/é".into(), etag: "abc".into(), size: 10, visible: 9 }),
             content,
         }))
     }
@@ -384,19 +386,20 @@ mod tests {
         let mut durable = Extents::default();
         durable.add(0, 5);
         durable.add(9, 11);
-        let data = Data { size: 11, written: durable.clone(), durable_size: 11, durable, unsynced: Extents::default() };
+        let data =
+            FileData { size: 11, written: durable.clone(), durable_size: 11, durable, unsynced: Extents::default() };
         vec![
             Change::Share("name\nbucket".to_owned()),
             Change::Next(u64::MAX),
-            node(Content::Directory),
-            node(Content::Link(Bytes::from_static(b"\xff target"))),
-            node(Content::File(data)),
-            Change::Drop(3),
+            node(NodeContent::Directory),
+            node(NodeContent::Link(Bytes::from_static(b"\xff target"))),
+            node(NodeContent::File(data)),
+            Change::Remove(3),
             Change::Hide { parent: 4, name: "x".into() },
-            Change::Doom { path: "runs/a".into(), etag: "etag".into() },
+            Change::AddRemoval { path: "runs/a".into(), etag: "etag".into() },
             Change::Show { parent: 4, name: "x".into() },
-            Change::Gone { path: "runs/a".into() },
-            Change::Sending(OpenUpload {
+            Change::EndRemoval { path: "runs/a".into() },
+            Change::BeginUpload(OpenUpload {
                 number: 77,
                 changed: 5,
                 path: "runs/é".into(),
@@ -407,10 +410,10 @@ mod tests {
                 token: "0123".into(),
                 is_of_this_process: false,
             }),
-            Change::Sent(77),
+            Change::EndUpload(77),
             Change::Journal("0123".into()),
-            Change::Outcome { at: 7, line: "{\"path\":\"runs/é\"}".into() },
-            Change::Frozen { epoch: 3, outcomes: 2 },
+            Change::UploadOutcome { at: 7, line: "{\"path\":\"runs/é\"}".into() },
+            Change::Batched { batch: 3, outcomes: 2 },
             Change::Attribute { number: 77, name: (*b"user.\xff").into(), value: Some(Bytes::from_static(b"\0value")) },
             Change::Attribute { number: 77, name: (*b"user.x").into(), value: None },
             Change::NoAttributes(77),
@@ -427,7 +430,7 @@ mod tests {
             assert_eq!(decode(&record[..length]).is_ok(), ends.contains(&length), "{length} bytes");
         }
         let mut other = record;
-        other[0] = EARLIEST;
+        other[0] = EARLIEST_FORMAT;
         assert_eq!(decode(&other), Ok(changes));
         other[0] = 1;
         assert!(decode(&other).unwrap_err().contains("form 1"));
@@ -459,17 +462,17 @@ mod tests {
             token: "".into(),
             is_of_this_process: false,
         };
-        assert_eq!(decode(&record), Ok(vec![Change::Sending(open), Change::Sent(77)]));
+        assert_eq!(decode(&record), Ok(vec![Change::BeginUpload(open), Change::EndUpload(77)]));
     }
 
     #[test]
     fn what_was_not_committed_is_not_written() {
-        let mut data = Data::default();
+        let mut data = FileData::default();
         (data.size, data.durable_size) = (100, 10);
         data.written.add(0, 100);
         data.durable.add(0, 10);
         data.unsynced.add(10, 100);
-        let Change::Put(found) = decode(&encode(&[node(Content::File(data))])).unwrap().remove(0) else { panic!() };
+        let Change::Put(found) = decode(&encode(&[node(NodeContent::File(data))])).unwrap().remove(0) else { panic!() };
         let data = found.data().unwrap();
         assert_eq!((data.size, data.written.pieces(0, 20)), (10, vec![(0, 10, true), (10, 20, false)]));
     }

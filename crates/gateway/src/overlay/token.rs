@@ -1,5 +1,5 @@
-//! Identity of one write to the bucket: a token that is in the journal before the first request, and its mark in the
-//! metadata of the object.
+//! Identity of one write to the bucket: a random token, in the journal before the first request, and a mark derived
+//! from it in the metadata of the object.
 
 use seqferry_store::ObjectMeta;
 use seqferry_store::checksum::hex;
@@ -18,8 +18,9 @@ pub(crate) fn new_token() -> Box<str> {
 }
 
 impl OpenUpload {
-    /// The mark that the object of this write has in its metadata: a hash of the token, the path and the size. An object
-    /// of another path or size that has inherited the metadata does not pass for this write. None: there is no token.
+    /// The mark that the object of this write has in its metadata: a hash of the token, the path and the size. An
+    /// object of another path or size that has inherited the metadata does not pass for this write. None: there is no
+    /// token.
     pub(crate) fn mark(&self) -> Option<String> {
         if self.token.is_empty() {
             return None;

@@ -33,7 +33,7 @@ pub(super) struct ClaimRecord {
 
 /// A claim as the bucket has it.
 #[derive(Debug)]
-pub(super) struct SeenClaim {
+pub(super) struct StoredClaim {
     pub(super) key: String,
     pub(super) etag: String,
     /// None: the object is no claim.
@@ -42,7 +42,7 @@ pub(super) struct SeenClaim {
 
 impl PrefixClaim {
     /// The claims that hold for the prefix, from the top down.
-    pub(super) async fn look(&self) -> Result<Vec<SeenClaim>, RequestError> {
+    pub(super) async fn read_all(&self) -> Result<Vec<StoredClaim>, RequestError> {
         let mut seen = Vec::new();
         for key in self.keys() {
             let is_own = key == self.key();
@@ -57,7 +57,7 @@ impl PrefixClaim {
         Ok(seen)
     }
 
-    async fn read(&self, key: &str) -> Result<SeenClaim, RequestError> {
+    async fn read(&self, key: &str) -> Result<StoredClaim, RequestError> {
         let bucket = self.spec.bucket.clone();
         let object = PinnedObject { bucket, key: key.to_owned(), version_id: None, if_match: None, size: 0 };
         let spec = RequestSpec::read("GetObject", &self.spec.bucket);
@@ -67,7 +67,7 @@ impl PrefixClaim {
             Ok((fetched.meta.etag, piece.bytes))
         };
         let (etag, bytes) = self.spec.client.call(spec, &RetryContext::default(), get).await?;
-        Ok(SeenClaim { key: key.to_owned(), etag, record: serde_json::from_slice(&bytes).ok() })
+        Ok(StoredClaim { key: key.to_owned(), etag, record: serde_json::from_slice(&bytes).ok() })
     }
 
     /// Write the claim of this cache in place of the object with this `ETag`, or where none is.
@@ -92,7 +92,7 @@ impl PrefixClaim {
             if_match: replaces,
             ..PutObject::default()
         };
-        let (client, context) = (self.spec.client.clone().looking_before_writes(), RetryContext::default());
+        let (client, context) = (self.spec.client.clone().checking_before_writes(), RetryContext::default());
         match client.put_object(&object, &body, &context).await {
             // The service offers no conditions: the look before is all there is, and the one that follows.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => {

@@ -65,7 +65,7 @@ impl Bucket {
 
 /// More time than a look holds.
 async fn later() {
-    tokio::time::advance(VALID + PAUSE).await;
+    tokio::time::advance(CHECK_VALIDITY + RETRY_PAUSE).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn one_cache_claims_a_prefix_and_another_one_is_told_of_it() {
 
     let taken = second.check().await.unwrap_err();
 
-    let NotClaimed::Taken(told) = taken.clone() else { panic!("{taken:?}") };
+    let ClaimError::Taken(told) = taken.clone() else { panic!("{taken:?}") };
     assert!(told.contains("writes to s3://b/runs/a/ (share share-1, since 20"), "{told}");
     assert!(told.contains("s3://b/runs/a/.seqferry-share"), "{told}");
     assert_eq!(second.acquire().await.unwrap_err(), taken);
@@ -158,7 +158,7 @@ async fn claims_above_hold_for_a_prefix_and_those_below_and_beside_do_not() {
     bucket.asked.rule(Rule::always("GetObject", Fault::Fail("AccessDenied", 403)).key("runs/.seqferry-share"));
     bucket.claim("4", "runs/d/").acquire().await.unwrap();
     let refused = bucket.claim("4", "runs/").check().await.unwrap_err();
-    assert!(matches!(&refused, NotClaimed::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
+    assert!(matches!(&refused, ClaimError::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
     bucket.asked.heal();
     let taking = bucket.taking("4", "runs/d/");
     taking.acquire().await.unwrap();
@@ -179,10 +179,10 @@ async fn an_endpoint_that_does_not_answer_is_waited_for() {
 
     assert!(claim.confirm().await.unwrap_err().contains("ServiceUnavailable"));
     bucket.asked.heal();
-    tokio::time::advance(PAUSE).await;
+    tokio::time::advance(RETRY_PAUSE).await;
     claim.confirm().await.unwrap();
     bucket.asked.rule(Rule::always("GetObject", Fault::Fail("ServiceUnavailable", 503)));
-    tokio::time::advance(VALID / 2).await;
+    tokio::time::advance(CHECK_VALIDITY / 2).await;
     claim.confirm().await.unwrap();
     later().await;
     assert!(claim.confirm().await.is_err());
@@ -195,7 +195,7 @@ async fn a_refused_write_and_a_lost_answer_leave_one_claim_or_none() {
     let bucket = Bucket::new();
     bucket.asked.rule(Rule::always("PutObject", Fault::Fail("AccessDenied", 403)));
     let refused = bucket.claim("1", "").acquire().await.unwrap_err();
-    assert!(matches!(&refused, NotClaimed::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
+    assert!(matches!(&refused, ClaimError::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
     bucket.asked.heal();
     bucket.asked.rule(Rule::once("PutObject", Fault::LoseReply));
     let claim = bucket.claim("1", "");
@@ -230,12 +230,12 @@ async fn a_claim_that_was_removed_is_made_again_and_a_background_look_sees_anoth
     let (kept, until) = (Arc::clone(&claim), stop.clone());
     let keeping = tokio::spawn(async move { kept.keep(until).await });
 
-    tokio::time::sleep(LOOK + PAUSE).await;
+    tokio::time::sleep(CHECK_INTERVAL + RETRY_PAUSE).await;
 
     assert_eq!(bucket.keys().await, [CLAIM]);
     bucket.taking("2", "").acquire().await.unwrap();
     claim.confirm().await.unwrap();
-    claim.look_again();
+    claim.invalidate();
     assert!(claim.confirm().await.is_err());
     assert!(claim.refusal().unwrap().contains("share share-2"));
     stop.cancel();

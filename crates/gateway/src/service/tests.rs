@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use seqferry_nfs::{Caller, Creation, SetAttributes, Stability};
+use seqferry_nfs::{Caller, CreateMode, SetAttributes, Stability};
 use seqferry_store::{Credentials, EndpointOptions};
-use seqferry_testkit::proxy::{Action, Condition, Proxy, Rule};
+use seqferry_testkit::proxy::{Action, Condition, Proxy, ProxyRule};
 use seqferry_testkit::servers::{ADMIN, MOVER, ServerKind, server};
 
 use super::*;
@@ -51,7 +51,7 @@ fn gateway(folder: &Path, endpoint: &str, bucket: &str, prefix: &str, settle: Du
         squash: Squash::None,
         anonymous: (65534, 65534),
         defaults: ShareDefaults::default(),
-        writes: Some(WritesSpec { settle, ..WritesSpec::default() }),
+        writes: Some(WriteSettings { settle, ..WriteSettings::default() }),
     };
     GatewaySpec {
         address: Some(([127, 0, 0, 1], 0).into()),
@@ -73,7 +73,7 @@ fn root() -> Caller {
 fn write(gateway: &Gateway, name: &str) {
     let (share, _, runtime) = gateway.first_share().unwrap();
     runtime.block_on(async {
-        let how = Creation::Unchecked(SetAttributes::default());
+        let how = CreateMode::Unchecked(SetAttributes::default());
         let made = share.create(&root(), share.root(), name.as_bytes(), how).await.unwrap();
         let file = made.attributes.file;
         share.write(&root(), file, 0, Bytes::from_static(BYTES), Stability::File).await.unwrap();
@@ -90,7 +90,7 @@ fn read(gateway: &Gateway, name: &str) -> Vec<u8> {
 
 fn refuse_writes(proxy: &Proxy, status: u16, code: &str) {
     for operation in WRITES {
-        proxy.add_rule(Rule::on(operation, Action::error(status, code)));
+        proxy.add_rule(ProxyRule::on(operation, Action::error(status, code)));
     }
 }
 

@@ -79,7 +79,7 @@ async fn listings_go_on_after_a_name_whatever_has_come_and_gone() {
     let directory = setting.find("d").await.unwrap().file;
     let (mut seen, mut cookie) = (Vec::new(), 0);
     loop {
-        let page = setting.share.read_directory(&user(), directory, cookie, 4, EntryFacts::All).await.unwrap();
+        let page = setting.share.read_directory(&user(), directory, cookie, 4, EntryDetail::All).await.unwrap();
         assert!(page.entries.len() <= 4);
         for entry in &page.entries {
             seen.push(String::from_utf8(entry.name.to_vec()).unwrap());
@@ -91,7 +91,7 @@ async fn listings_go_on_after_a_name_whatever_has_come_and_gone() {
         // Another process knows the position as well once it has seen the name.
         let other = share(&setting.store);
         assert_eq!(
-            other.read_directory(&user(), directory, cookie, 4, EntryFacts::All).await.unwrap_err(),
+            other.read_directory(&user(), directory, cookie, 4, EntryDetail::All).await.unwrap_err(),
             FileError::Stale
         );
     }
@@ -99,7 +99,7 @@ async fn listings_go_on_after_a_name_whatever_has_come_and_gone() {
         [".", ".."].into_iter().map(str::to_owned).chain((0..25).map(|number| format!("{number:02}"))).collect();
     assert_eq!(seen, expected);
     assert_eq!(
-        setting.share.read_directory(&user(), directory, 12_345, 4, EntryFacts::All).await.unwrap_err(),
+        setting.share.read_directory(&user(), directory, 12_345, 4, EntryDetail::All).await.unwrap_err(),
         FileError::BadCookie
     );
 }
@@ -113,13 +113,13 @@ async fn callers_have_the_rights_of_owner_group_and_mode() {
     };
     setting.store.put("b", "private", Bytes::from_static(b"bytes"), &attributes).await.unwrap();
     let file = setting.find("private").await.unwrap().file;
-    // What is stored with an object is known once it was opened.
+    // Stored attributes of an object are known once it was opened.
     let _opened = setting.share.read(&user(), file, 0, 1).await;
     assert_eq!(setting.share.read(&user(), file, 0, 1).await.unwrap_err(), FileError::AccessDenied);
     let owner = Caller { uid: 7, ..user() };
     assert!(setting.share.read(&owner, file, 0, 1).await.is_ok());
     assert_eq!(setting.share.read(&user(), setting.share.root(), 0, 1).await.unwrap_err(), FileError::IsADirectory);
-    let listed = setting.share.read_directory(&user(), file, 0, 4, EntryFacts::All).await.unwrap_err();
+    let listed = setting.share.read_directory(&user(), file, 0, 4, EntryDetail::All).await.unwrap_err();
     assert_eq!(listed, FileError::AccessDenied);
     assert_eq!(setting.share.remove(&user(), setting.share.root(), b"private").await.unwrap_err(), FileError::ReadOnly);
 }

@@ -11,7 +11,7 @@ async fn calls_about_names_that_do_not_exist_leave_nothing() {
     let (top, runs, there) = (share.root(), setting.id("runs").await, setting.id("there").await);
     setting.names("", 100).await;
     setting.names("runs", 100).await;
-    let kept = || (setting.ids.len(), setting.share.0.ledger.read(|overlay| overlay.records().len()));
+    let kept = || (setting.file_table.len(), setting.share.0.overlay.read(|overlay| overlay.records().len()));
     let before = kept();
     for number in 0..200 {
         let name = format!("absent-{number}");

@@ -1,7 +1,7 @@
 //! Extended attributes of files: a record of the journal for each that is set or removed.
 
 use bytes::Bytes;
-use seqferry_nfs::{Access, Caller, FileError, FileId, Presence, Result};
+use seqferry_nfs::{Access, Caller, FileError, FileId, Result, XattrCondition};
 
 use super::Inner;
 use super::checks::check_data;
@@ -11,11 +11,11 @@ use crate::overlay::{Change, Overlay};
 /// Bytes of the names and values of one file: as much as Linux lists, or takes as one value.
 const FILE_BYTES: usize = 64 << 10;
 /// Bytes of memory for the attributes of all files: those of some 200,000 files that Samba has written. Where it is
-/// used up, files that the bucket has as they are lose theirs first.
+/// used up, clean files lose theirs first.
 const SHARE_BYTES: usize = 32 << 20;
 /// Bytes of them that are made free at a time, where there are so many.
 const ROOM: usize = 256 << 10;
-/// Files that lose their attributes at a time, at most: a record of the journal has room for them.
+/// Files that lose their attributes at a time, at most: a record of the journal has space for them.
 const AT_ONCE: usize = 4096;
 
 impl<D: Disk> Inner<D> {
@@ -23,7 +23,7 @@ impl<D: Disk> Inner<D> {
     pub(super) async fn attribute(&self, caller: &Caller, file: FileId, name: &[u8]) -> Result<Option<Bytes>> {
         let found = self.find(file).await?;
         check_data(caller, &found.attributes, &[Access::READ])?;
-        Ok(self.ledger.read(|overlay| overlay.attributes().get(file.number, name).cloned()))
+        Ok(self.overlay.read(|overlay| overlay.attributes().get(file.number, name).cloned()))
     }
 
     /// Names of the attributes of a file.
@@ -32,7 +32,7 @@ impl<D: Disk> Inner<D> {
         let names = |overlay: &Overlay| {
             overlay.attributes().of(file.number).map(|(name, _)| Bytes::copy_from_slice(name)).collect()
         };
-        Ok(self.ledger.read(names))
+        Ok(self.overlay.read(names))
     }
 
     /// Set an attribute, or remove it. It is on the disk when this returns.
@@ -42,19 +42,19 @@ impl<D: Disk> Inner<D> {
         file: FileId,
         name: &[u8],
         value: Option<Bytes>,
-        presence: Presence,
+        presence: XattrCondition,
     ) -> Result<()> {
         self.check_disk()?;
         let found = self.find(file).await?;
         check_data(caller, &found.attributes, &[Access::MODIFY])?;
-        let changed = self.ledger.change(|overlay| {
+        let changed = self.overlay.change(|overlay| {
             // It may have been removed meanwhile.
-            overlay.spot(&self.ids, file)?;
+            overlay.locate(&self.file_table, file)?;
             let before = overlay.attributes().get(file.number, name);
             match (presence, before) {
-                (Presence::Absent, Some(_)) => return Err(FileError::Exists),
-                (Presence::Present, None) => return Err(FileError::NotFound),
-                (Presence::Any | Presence::Absent | Presence::Present, _) => {}
+                (XattrCondition::Absent, Some(_)) => return Err(FileError::Exists),
+                (XattrCondition::Present, None) => return Err(FileError::NotFound),
+                (XattrCondition::Any | XattrCondition::Absent | XattrCondition::Present, _) => {}
             }
             let mut changes = match &value {
                 Some(value) => room_for(overlay, file.number, name, value)?,
@@ -67,7 +67,7 @@ impl<D: Disk> Inner<D> {
     }
 }
 
-/// Changes that make room for an attribute.
+/// Changes that free space for an attribute.
 ///
 /// # Errors
 /// `NoSpace` where the file, or the share, has as many bytes of attributes as it may.
@@ -105,7 +105,7 @@ mod tests {
 
     const NAME: &[u8] = b"user.DOSATTRIB";
 
-    async fn set(setting: &Setting, file: FileId, name: &[u8], value: &[u8], presence: Presence) -> Result<()> {
+    async fn set(setting: &Setting, file: FileId, name: &[u8], value: &[u8], presence: XattrCondition) -> Result<()> {
         let value = Some(Bytes::copy_from_slice(value));
         setting.share.set_extended_attribute(&root(), file, name, value, presence).await
     }
@@ -121,7 +121,7 @@ mod tests {
         let (old, new) = (setting.id("old").await, setting.put("new", "new").await);
         let folder = setting.id("folder").await;
         for (file, value) in [(old, b"1"), (new, b"2"), (folder, b"3"), (setting.id("folder/x").await, b"4")] {
-            set(&setting, file, NAME, value, Presence::Any).await.unwrap();
+            set(&setting, file, NAME, value, XattrCondition::Any).await.unwrap();
         }
         setting.share.rename(&root(), top, b"old", top, b"renamed").await.unwrap();
         setting.share.rename(&root(), top, b"folder", top, b"moved").await.unwrap();
@@ -138,29 +138,29 @@ mod tests {
         let moved = setting.id("moved").await;
         setting.share.remove(&root(), moved, b"x").await.unwrap();
         setting.share.remove(&root(), top, b"renamed").await.unwrap();
-        let left = setting.share.0.ledger.read(|overlay| overlay.attributes().files().count());
+        let left = setting.share.0.overlay.read(|overlay| overlay.attributes().files().count());
         assert_eq!(left, 1, "those of the folder");
         let setting = setting.restarted(&mut random(), true).await;
-        assert_eq!(setting.share.0.ledger.read(|overlay| overlay.attributes().files().count()), 1);
+        assert_eq!(setting.share.0.overlay.read(|overlay| overlay.attributes().files().count()), 1);
     }
 
     #[tokio::test]
     async fn an_attribute_is_set_and_removed_under_its_condition() {
         let setting = Setting::new(&[("old", b"old".to_vec())]).await;
         let file = setting.id("old").await;
-        assert_eq!(set(&setting, file, NAME, b"1", Presence::Present).await, Err(FileError::NotFound));
-        set(&setting, file, NAME, b"1", Presence::Absent).await.unwrap();
-        assert_eq!(set(&setting, file, NAME, b"2", Presence::Absent).await, Err(FileError::Exists));
-        set(&setting, file, b"user.empty", b"", Presence::Any).await.unwrap();
-        set(&setting, file, NAME, b"3", Presence::Present).await.unwrap();
+        assert_eq!(set(&setting, file, NAME, b"1", XattrCondition::Present).await, Err(FileError::NotFound));
+        set(&setting, file, NAME, b"1", XattrCondition::Absent).await.unwrap();
+        assert_eq!(set(&setting, file, NAME, b"2", XattrCondition::Absent).await, Err(FileError::Exists));
+        set(&setting, file, b"user.empty", b"", XattrCondition::Any).await.unwrap();
+        set(&setting, file, NAME, b"3", XattrCondition::Present).await.unwrap();
         assert_eq!(get(&setting, file, NAME).await, Some(b"3".to_vec()));
         assert_eq!(get(&setting, file, b"user.empty").await, Some(Vec::new()));
         let names = setting.share.extended_attribute_names(&root(), file).await.unwrap();
         assert_eq!(names, [NAME, b"user.empty"]);
 
         let share = &setting.share;
-        share.set_extended_attribute(&root(), file, NAME, None, Presence::Present).await.unwrap();
-        let again = share.set_extended_attribute(&root(), file, NAME, None, Presence::Present).await;
+        share.set_extended_attribute(&root(), file, NAME, None, XattrCondition::Present).await.unwrap();
+        let again = share.set_extended_attribute(&root(), file, NAME, None, XattrCondition::Present).await;
         assert_eq!(again, Err(FileError::NotFound));
         assert_eq!(get(&setting, file, NAME).await, None);
         assert_eq!(share.waiting(), 0, "the bucket never has attributes");
@@ -171,10 +171,10 @@ mod tests {
         let setting = Setting::new(&[]).await;
         let file = setting.put("file", "bytes").await;
         let half = vec![1; FILE_BYTES / 2 - 6];
-        set(&setting, file, b"user.a", &half, Presence::Any).await.unwrap();
-        set(&setting, file, b"user.b", &half, Presence::Any).await.unwrap();
-        assert_eq!(set(&setting, file, b"user.c", b"", Presence::Any).await, Err(FileError::NoSpace));
-        set(&setting, file, b"user.b", &half, Presence::Present).await.unwrap();
+        set(&setting, file, b"user.a", &half, XattrCondition::Any).await.unwrap();
+        set(&setting, file, b"user.b", &half, XattrCondition::Any).await.unwrap();
+        assert_eq!(set(&setting, file, b"user.c", b"", XattrCondition::Any).await, Err(FileError::NoSpace));
+        set(&setting, file, b"user.b", &half, XattrCondition::Present).await.unwrap();
         assert_eq!(get(&setting, file, b"user.b").await, Some(half));
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn files_of_the_bucket_lose_their_attributes_first_when_there_are_too_many() {
         let mut overlay = Overlay::default();
         let value = Bytes::from(vec![1; FILE_BYTES - 64]);
-        // One less than there is room for.
+        // One less than there is space for.
         let files = SHARE_BYTES / FILE_BYTES - 1;
         for number in 0..files as u64 {
             overlay.apply(Change::Attribute { number, name: NAME.into(), value: Some(value.clone()) });

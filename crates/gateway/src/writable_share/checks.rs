@@ -1,15 +1,15 @@
 //! Rights of callers, and names that can become keys.
 
-use seqferry_nfs::{Access, Attributes, Caller, FileError, NewTime, Result, SetAttributes};
+use seqferry_nfs::{Access, Attributes, Caller, FileError, Result, SetAttributes, TimeUpdate};
 use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
 use super::CONFLICTS;
-use crate::ids::ROOT;
+use crate::file_table::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
 use crate::prefix_claim::CLAIM;
 
-/// The objects at the top of a share that show whether the service keeps conditions of writes, and of copies. They are no
-/// files of the share, and there for a moment when a file is uploaded or renamed for the first time.
+/// The objects at the top of a share that show whether the service keeps conditions of writes, and of copies. They are
+/// no files of the share, and there for a moment when a file is uploaded or renamed for the first time.
 pub(super) const PROBE: &str = ".seqferry-probe";
 pub(super) const COPIED_PROBE: &str = ".seqferry-probe-copy";
 /// Longest key of S3, in bytes.
@@ -33,8 +33,8 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
     }
 }
 
-/// True for the name of an object that is no file of the share. Below the top the names are those of files: a claim there
-/// is another gateway's.
+/// True for the name of an object that is no file of the share. Below the top the names are those of files: a claim
+/// there is another gateway's.
 pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
     parent == ROOT && matches!(name, PROBE | COPIED_PROBE | CLAIM)
 }
@@ -60,7 +60,7 @@ pub(super) fn check(caller: &Caller, attributes: &Attributes, right: Access) -> 
     if attributes.access(caller).includes(right) { Ok(()) } else { Err(FileError::AccessDenied) }
 }
 
-/// Refuse a caller that may not take away a name of a directory.
+/// Refuse a caller that may not remove a name from a directory.
 pub(super) fn check_removal(caller: &Caller, directory: &Attributes, file: &Attributes) -> Result<()> {
     let is_sticky = directory.mode & STICKY != 0;
     if is_sticky && !is_owner(caller, directory) && !is_owner(caller, file) {
@@ -75,7 +75,7 @@ pub(super) fn check_set(caller: &Caller, attributes: &Attributes, set: &SetAttri
     let is_given_away = set.uid.is_some_and(|uid| uid != attributes.uid) && caller.uid != 0;
     let is_foreign_group =
         set.gid.is_some_and(|gid| gid != attributes.gid && caller.uid != 0 && !(is_owner && caller.is_in_group(gid)));
-    let states_time = |time: Option<NewTime>| matches!(time, Some(NewTime::At(_)));
+    let states_time = |time: Option<TimeUpdate>| matches!(time, Some(TimeUpdate::At(_)));
     let needs_owner = set.mode.is_some() || states_time(set.accessed) || states_time(set.modified);
     if is_given_away || is_foreign_group || (needs_owner && !is_owner) {
         return Err(FileError::NotPermitted);
@@ -88,7 +88,7 @@ pub(super) fn check_set(caller: &Caller, attributes: &Attributes, set: &SetAttri
 
 /// Set facts apart from the size.
 pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
-    let is_directory = matches!(node.content, crate::overlay::Content::Directory);
+    let is_directory = matches!(node.content, crate::overlay::NodeContent::Directory);
     if (set.uid.is_some() || set.gid.is_some()) && !is_directory && caller.uid != 0 {
         clear_set_id(node);
     }
@@ -105,9 +105,9 @@ pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
         node.mode = if is_member || is_directory { mode } else { mode & !SET_GID };
         node.state(STATED_MODE);
     }
-    let time = |time: NewTime| match time {
-        NewTime::Now => now(),
-        NewTime::At(time) => nanoseconds(time),
+    let time = |time: TimeUpdate| match time {
+        TimeUpdate::Now => now(),
+        TimeUpdate::At(time) => nanoseconds(time),
     };
     if let Some(accessed) = set.accessed {
         node.accessed = time(accessed);

@@ -12,7 +12,7 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Keep away those that cut off or fill.
+    /// Exclude calls that truncate or fill.
     pub(super) async fn shared(&self) -> impl Drop + Send + '_ {
         self.data.read().await
     }

@@ -1,4 +1,4 @@
-//! Files by their identities and names, and directories read: the bucket with the overlay over it.
+//! Lookup of files by identity and name, and listing of directories: the bucket with the overlay on top.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -6,42 +6,42 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryFacts, FileError, FileId, FileKind, Result,
+    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind, Result,
 };
 use seqferry_vfs::{NamePage, VersionPin};
 
 use super::checks::{check, is_reserved};
 use super::file_lock::FileLock;
-use super::{Inner, LOCKS};
-use crate::ids::{Assigned, ROOT, version_of};
+use super::{Inner, MAX_LOCKS};
+use crate::file_table::{AssignedFacts, ROOT, version_of};
 use crate::journal::Disk;
 use crate::overlay::{
-    ALL_AS_BASE, Base, Change, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE,
-    STATED_MODIFIED, STATED_UID, Spot, join, nanoseconds, system_time,
+    ALL_AS_BASE, BaseObject, Change, FileData, FileLocation, Node, NodeContent, OF_BUCKET, Overlay, OverlayEntry,
+    STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, join, nanoseconds, system_time,
 };
-use crate::share::{read_page, soon, status};
+use crate::share::{read_page, status, within_call_timeout};
 
 /// Moves of a folder in the bucket that one call follows.
 const MOVES: u32 = 3;
 
 /// A file as it is now.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct LocatedFile {
     pub(super) attributes: Attributes,
     /// Answer of the bucket, with its path. None: the overlay has it.
-    pub(super) lower: Option<Lower>,
+    pub(super) lower: Option<BucketEntry>,
 }
 
 /// An object or prefix of the bucket.
 #[derive(Debug, Clone)]
-pub(super) struct Lower {
+pub(super) struct BucketEntry {
     pub(super) path: String,
     pub(super) attributes: seqferry_vfs::Attributes,
 }
 
 /// A directory that a call changes or reads.
 #[derive(Debug, Clone)]
-pub(super) struct Parent {
+pub(super) struct ParentDirectory {
     pub(super) file: FileId,
     pub(super) attributes: Attributes,
     /// Its prefix in the bucket, without a slash. None: it is not there.
@@ -50,15 +50,15 @@ pub(super) struct Parent {
 
 /// The file of a name.
 #[derive(Debug, Clone)]
-pub(super) enum Child {
+pub(super) enum ChildEntry {
     Absent,
-    Node(HeldNode),
-    Bucket(FileId, Lower),
+    Node(NodeGuard),
+    Bucket(FileId, BucketEntry),
 }
 
 /// A node that a call works on: it does not leave the overlay meanwhile.
 #[derive(Debug, Clone)]
-pub(super) struct HeldNode {
+pub(super) struct NodeGuard {
     pub(super) number: u64,
     _lock: Arc<FileLock>,
 }
@@ -76,38 +76,40 @@ fn stated(found: &seqferry_vfs::Attributes) -> u8 {
 
 impl<D: Disk> Inner<D> {
     /// The file of an identity.
-    pub(super) async fn find(&self, file: FileId) -> Result<Found> {
+    pub(super) async fn find(&self, file: FileId) -> Result<LocatedFile> {
         for _ in 0..MOVES {
-            let before = self.ledger.read(|overlay| overlay.spot(&self.ids, file));
+            let before = self.overlay.read(|overlay| overlay.locate(&self.file_table, file));
             match self.find_once(file).await {
-                // Its folder may have been moved in the bucket while the bucket was asked: the overlay has the file now.
-                Err(FileError::Stale) if before != self.ledger.read(|overlay| overlay.spot(&self.ids, file)) => {}
+                // Its folder may have been moved in the bucket while the bucket was asked: the overlay has the file
+                // now.
+                Err(FileError::Stale)
+                    if before != self.overlay.read(|overlay| overlay.locate(&self.file_table, file)) => {}
                 found => return found,
             }
         }
         Err(FileError::TryLater)
     }
 
-    async fn find_once(&self, file: FileId) -> Result<Found> {
+    async fn find_once(&self, file: FileId) -> Result<LocatedFile> {
         self.follow(file.number).await?;
-        let spot = self.ledger.read(|overlay| {
-            let spot = overlay.spot(&self.ids, file)?;
-            let attributes = match &spot {
-                Spot::Node(number) => overlay.node(*number).map(Node::attributes),
-                Spot::Bucket(_) => None,
+        let locate = self.overlay.read(|overlay| {
+            let locate = overlay.locate(&self.file_table, file)?;
+            let attributes = match &locate {
+                FileLocation::Node(number) => overlay.node(*number).map(Node::attributes),
+                FileLocation::Bucket(_) => None,
             };
-            Ok((spot, attributes))
+            Ok((locate, attributes))
         })?;
-        match spot {
-            (_, Some(attributes)) => Ok(Found { attributes, lower: None }),
-            (Spot::Node(_), None) => Err(FileError::Stale),
-            (Spot::Bucket(path), None) => {
+        match locate {
+            (_, Some(attributes)) => Ok(LocatedFile { attributes, lower: None }),
+            (FileLocation::Node(_), None) => Err(FileError::Stale),
+            (FileLocation::Bucket(path), None) => {
                 let mut attributes = self.walk(&path).await?;
                 if self.assigned(file.number, &attributes).is_none() {
                     attributes = self.learned(attributes).await?;
                 }
-                let lower = Some(Lower { path, attributes: attributes.clone() });
-                Ok(Found { attributes: self.shown(file, &attributes), lower })
+                let lower = Some(BucketEntry { path, attributes: attributes.clone() });
+                Ok(LocatedFile { attributes: self.shown(file, &attributes), lower })
             }
         }
     }
@@ -116,7 +118,7 @@ impl<D: Disk> Inner<D> {
     /// removed its object.
     async fn follow(&self, number: u64) -> Result<()> {
         let is_clean = |node: &Node| !node.is_changed() && node.data().is_some_and(|data| data.written.is_empty());
-        let clean = self.ledger.read(|overlay| {
+        let clean = self.overlay.read(|overlay| {
             // One that is being copied has two objects, of which either may be the only one soon.
             let node =
                 overlay.node(number).filter(|node| is_clean(node) && !overlay.uploads().contains_key(&number))?;
@@ -130,18 +132,18 @@ impl<D: Disk> Inner<D> {
         if is_fresh || self.walk(&base.path).await.is_ok_and(|found| self.is_version(&found, &base)) {
             return Ok(());
         }
-        let asked = soon(async { self.files.tree().look_again(&base.path).await.map_err(status) }).await;
+        let asked = within_call_timeout(async { self.files.tree().check_path(&base.path).await.map_err(status) }).await;
         // It shows as it was last known.
         let Ok(found) = asked else { return Ok(()) };
         let found = found.filter(|found| found.kind == seqferry_vfs::FileKind::File);
-        let replaced = self.ledger.record(|overlay| {
-            // Its object may be another one by now, without a change of the file: that of a folder that was moved.
+        let replaced = self.overlay.record(|overlay| {
+            // Its object may be another one meanwhile, without a change of the file: that of a folder that was moved.
             let is_same = |node: &Node| node.changed == changed && node.base.as_ref() == Some(&base) && is_clean(node);
             let is_sent = overlay.uploads().contains_key(&number);
             let node = overlay.node(number).filter(|node| is_same(node) && !is_sent);
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
             let Some(found) = &found else {
-                let dropped = std::iter::once(Change::Drop(number)).chain(overlay.without_attributes(number));
+                let dropped = std::iter::once(Change::Remove(number)).chain(overlay.without_attributes(number));
                 return Ok((dropped.collect(), ()));
             };
             if self.is_version(found, &base) {
@@ -153,13 +155,13 @@ impl<D: Disk> Inner<D> {
             self.take_facts(&mut node, found);
             node.uploaded = node.changed;
             let (path, size) = (base.path.clone(), version.size);
-            node.base = Some(Base { path, etag: (&*etag).into(), size, visible: size });
-            node.content = Content::File(Data { size, durable_size: size, ..Data::default() });
+            node.base = Some(BaseObject { path, etag: (&*etag).into(), size, visible: size });
+            node.content = NodeContent::File(FileData { size, durable_size: size, ..FileData::default() });
             Ok((vec![Change::Put(Box::new(node))], ()))
         });
         replaced.await?;
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.len() >= LOCKS {
+        if looked.len() >= MAX_LOCKS {
             looked.retain(|_, at| at.elapsed() < self.stale_after / 2);
         }
         looked.insert(number, Instant::now());
@@ -167,7 +169,7 @@ impl<D: Disk> Inner<D> {
     }
 
     /// A directory in which the caller has a right.
-    pub(super) async fn directory(&self, caller: &Caller, file: FileId, right: Access) -> Result<Parent> {
+    pub(super) async fn directory(&self, caller: &Caller, file: FileId, right: Access) -> Result<ParentDirectory> {
         let found = self.find(file).await?;
         if found.attributes.kind != FileKind::Directory {
             return Err(FileError::NotADirectory);
@@ -175,57 +177,57 @@ impl<D: Disk> Inner<D> {
         check(caller, &found.attributes, right)?;
         let prefix = match found.lower {
             Some(lower) => Some(lower.path),
-            None => self.ledger.read(|overlay| overlay.lower(&self.ids, file.number))?,
+            None => self.overlay.read(|overlay| overlay.lower(&self.file_table, file.number))?,
         };
-        Ok(Parent { file, attributes: found.attributes, prefix })
+        Ok(ParentDirectory { file, attributes: found.attributes, prefix })
     }
 
     /// The file of a name.
-    pub(super) async fn child(&self, parent: &Parent, name: &str) -> Result<Child> {
+    pub(super) async fn child(&self, parent: &ParentDirectory, name: &str) -> Result<ChildEntry> {
         let number = parent.file.number;
         if is_reserved(number, name) {
-            return Ok(Child::Absent);
+            return Ok(ChildEntry::Absent);
         }
         let decided = |overlay: &Overlay| match overlay.entry(number, name)? {
-            Entry::Node(number) => Some(Child::Node(self.held(number))),
-            Entry::Hidden => Some(Child::Absent),
+            OverlayEntry::Node(number) => Some(ChildEntry::Node(self.held(number))),
+            OverlayEntry::Hidden => Some(ChildEntry::Absent),
         };
         let mut prefix = parent.prefix.clone();
         for _ in 0..MOVES {
-            if let Some(child) = self.ledger.read(decided) {
+            if let Some(child) = self.overlay.read(decided) {
                 return Ok(child);
             }
-            let Some(path) = prefix.as_ref().map(|prefix| join(prefix, name)) else { return Ok(Child::Absent) };
+            let Some(path) = prefix.as_ref().map(|prefix| join(prefix, name)) else { return Ok(ChildEntry::Absent) };
             let found = match self.walk_in(number, name, &path).await {
                 Ok(attributes) => Some(attributes),
                 Err(FileError::Stale) => None,
                 Err(error) => return Err(error),
             };
             // The folder may have been moved in the bucket while the bucket was asked: what is in it are nodes now.
-            let (now, id) = self.ledger.read(|overlay| {
+            let (now, id) = self.overlay.read(|overlay| {
                 if let Some(child) = decided(overlay) {
                     return (Ok(child), None);
                 }
-                let now = overlay.lower(&self.ids, number).unwrap_or_else(|_| prefix.clone());
+                let now = overlay.lower(&self.file_table, number).unwrap_or_else(|_| prefix.clone());
                 // Looking for a name that does not exist leaves nothing.
-                (Err(now), found.as_ref().and_then(|_| overlay.bucket_file(&self.ids, number, name)))
+                (Err(now), found.as_ref().and_then(|_| overlay.bucket_file(&self.file_table, number, name)))
             });
             match (now, found) {
                 (Ok(child), _) => return Ok(child),
                 (Err(now), _) if now != prefix => prefix = now,
-                (Err(_), None) => return Ok(Child::Absent),
+                (Err(_), None) => return Ok(ChildEntry::Absent),
                 (Err(_), Some(attributes)) => {
-                    return Ok(Child::Bucket(id.ok_or(FileError::Io)?, Lower { path, attributes }));
+                    return Ok(ChildEntry::Bucket(id.ok_or(FileError::Io)?, BucketEntry { path, attributes }));
                 }
             }
         }
         Err(FileError::TryLater)
     }
 
-    /// The bucket's entry for a name of a directory, with its facts.
+    /// The bucket's entry for a name of a directory, with its attributes.
     async fn walk_in(&self, parent: u64, name: &str, path: &str) -> Result<seqferry_vfs::Attributes> {
         let found = self.walk(path).await?;
-        let file = self.ledger.read(|overlay| overlay.bucket_file(&self.ids, parent, name));
+        let file = self.overlay.read(|overlay| overlay.bucket_file(&self.file_table, parent, name));
         if file.is_some_and(|file| self.assigned(file.number, &found).is_some()) {
             return Ok(found);
         }
@@ -233,26 +235,32 @@ impl<D: Disk> Inner<D> {
     }
 
     /// The file of a name, seen again while the overlay is held.
-    pub(super) fn child_now(&self, overlay: &Overlay, parent: &Parent, name: &str, seen: &Child) -> Child {
+    pub(super) fn child_now(
+        &self,
+        overlay: &Overlay,
+        parent: &ParentDirectory,
+        name: &str,
+        seen: &ChildEntry,
+    ) -> ChildEntry {
         match (overlay.entry(parent.file.number, name), seen) {
-            (Some(Entry::Node(number)), _) => Child::Node(self.held(number)),
-            (None, Child::Bucket(file, lower)) => Child::Bucket(*file, lower.clone()),
-            (Some(Entry::Hidden), _) | (None, Child::Absent | Child::Node(_)) => Child::Absent,
+            (Some(OverlayEntry::Node(number)), _) => ChildEntry::Node(self.held(number)),
+            (None, ChildEntry::Bucket(file, lower)) => ChildEntry::Bucket(*file, lower.clone()),
+            (Some(OverlayEntry::Hidden), _) | (None, ChildEntry::Absent | ChildEntry::Node(_)) => ChildEntry::Absent,
         }
     }
 
-    fn held(&self, number: u64) -> HeldNode {
-        HeldNode { number, _lock: self.lock_of(number) }
+    fn held(&self, number: u64) -> NodeGuard {
+        NodeGuard { number, _lock: self.lock_of(number) }
     }
 
-    /// Facts about a file of the bucket that was made or changed here, while the bucket has it as it was then.
-    fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<Assigned>> {
-        let facts = self.ids.place(number)?.assigned?;
+    /// Attributes of a file of the bucket that was made or changed here, while the bucket has it as it was then.
+    fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<AssignedFacts>> {
+        let facts = self.file_table.place(number)?.assigned?;
         let version = self.files.tree().version(found.inode).ok()?;
         matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag) == facts.version).then_some(facts)
     }
 
-    /// Facts about a file of the bucket.
+    /// Attributes of a file of the bucket.
     fn shown(&self, file: FileId, found: &seqferry_vfs::Attributes) -> Attributes {
         let shown = Attributes { file, ..self.defaults.attributes(file.number, found) };
         let Some(facts) = self.assigned(file.number, found) else { return shown };
@@ -267,23 +275,23 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// Facts about the file of a name.
-    pub(super) fn facts(&self, overlay: &Overlay, child: &Child) -> Option<Attributes> {
+    /// Attributes of the file of a name.
+    pub(super) fn facts(&self, overlay: &Overlay, child: &ChildEntry) -> Option<Attributes> {
         match child {
-            Child::Absent => None,
-            Child::Node(node) => overlay.node(node.number).map(Node::attributes),
-            Child::Bucket(file, lower) => Some(self.shown(*file, &lower.attributes)),
+            ChildEntry::Absent => None,
+            ChildEntry::Node(node) => overlay.node(node.number).map(Node::attributes),
+            ChildEntry::Bucket(file, lower) => Some(self.shown(*file, &lower.attributes)),
         }
     }
 
-    /// Give a node the facts of another version of its object.
+    /// Give a node the attributes of another version of its object.
     pub(super) fn take_facts(&self, node: &mut Node, found: &seqferry_vfs::Attributes) {
         let shown = self.defaults.attributes(node.file.number, found);
         (node.mode, node.uid, node.gid) = (shown.mode, shown.uid, shown.gid);
         (node.modified, node.stated) = (nanoseconds(shown.modified), stated(found));
     }
 
-    /// Give a folder the facts of its marker that were not stated here.
+    /// Give a folder the attributes of its marker that were not stated here.
     pub(super) fn take_unstated(&self, node: &mut Node, marker: &seqferry_vfs::Attributes) {
         let shown = self.defaults.attributes(node.file.number, marker);
         let is_new = |bit: u8, is_stated: bool| is_stated && node.stated & bit == 0;
@@ -307,7 +315,7 @@ impl<D: Disk> Inner<D> {
     }
 
     /// Path of the object of a file: links of rclone have an ending that they do not show.
-    pub(super) fn object_path(&self, lower: &Lower) -> Result<String> {
+    pub(super) fn object_path(&self, lower: &BucketEntry) -> Result<String> {
         if lower.attributes.kind != seqferry_vfs::FileKind::Symlink {
             return Ok(lower.path.clone());
         }
@@ -316,7 +324,13 @@ impl<D: Disk> Inner<D> {
     }
 
     /// A file of the bucket as a node that can be changed. `target` is that of a link.
-    pub(super) fn adopted(&self, file: FileId, place: (u64, &str), lower: &Lower, target: &Bytes) -> Result<Node> {
+    pub(super) fn adopted(
+        &self,
+        file: FileId,
+        place: (u64, &str),
+        lower: &BucketEntry,
+        target: &Bytes,
+    ) -> Result<Node> {
         let assigned = self.assigned(file.number, &lower.attributes);
         if !lower.attributes.is_known && assigned.is_none() {
             // A guess must not become a fact.
@@ -324,16 +338,19 @@ impl<D: Disk> Inner<D> {
         }
         let shown = self.shown(file, &lower.attributes);
         let (content, base) = if shown.kind == FileKind::Directory {
-            (Content::Directory, Base { path: lower.path.as_str().into(), etag: "".into(), size: 0, visible: 0 })
+            (
+                NodeContent::Directory,
+                BaseObject { path: lower.path.as_str().into(), etag: "".into(), size: 0, visible: 0 },
+            )
         } else {
             let version = self.files.tree().version(lower.attributes.inode).map_err(status)?;
             let VersionPin::Etag(etag) = version.pin else { return Err(FileError::Io) };
             let (path, size) = (self.object_path(lower)?.into(), version.size);
             let content = match shown.kind {
-                FileKind::Symlink => Content::Link(target.clone()),
-                _ => Content::File(Data { size, durable_size: size, ..Data::default() }),
+                FileKind::Symlink => NodeContent::Link(target.clone()),
+                _ => NodeContent::File(FileData { size, durable_size: size, ..FileData::default() }),
             };
-            (content, Base { path, etag: (&*etag).into(), size, visible: size })
+            (content, BaseObject { path, etag: (&*etag).into(), size, visible: size })
         };
         Ok(Node {
             file,
@@ -364,23 +381,23 @@ impl<D: Disk> Inner<D> {
         // Keys are text: no object has another name.
         let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
         let mut child = self.child(&parent, name).await?;
-        if let Child::Node(HeldNode { number, .. }) = child {
-            // The bucket may have another version of it by now.
+        if let ChildEntry::Node(NodeGuard { number, .. }) = child {
+            // The bucket may have another version of it meanwhile.
             self.follow(number).await?;
             child = self.child(&parent, name).await?;
         }
-        self.ledger.read(|overlay| self.facts(overlay, &child)).ok_or(FileError::NotFound)
+        self.overlay.read(|overlay| self.facts(overlay, &child)).ok_or(FileError::NotFound)
     }
 
     /// The next question about a file goes to the bucket.
-    pub(super) fn look_again(&self, number: u64) {
+    pub(super) fn invalidate(&self, number: u64) {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
     /// The directory that holds a file.
     fn holder(&self, file: FileId) -> FileId {
-        self.ledger.read(|overlay| {
-            let number = overlay.parent(&self.ids, file.number);
+        self.overlay.read(|overlay| {
+            let number = overlay.parent(&self.file_table, file.number);
             overlay.node(number).map_or(FileId { number, generation: OF_BUCKET }, |node| node.file)
         })
     }
@@ -389,10 +406,12 @@ impl<D: Disk> Inner<D> {
     pub(super) async fn target(&self, link: FileId) -> Result<Bytes> {
         let found = self.find(link).await?;
         match found.lower {
-            Some(lower) => soon(async { self.files.read_link(lower.attributes.inode).await.map_err(status) }).await,
-            None => self.ledger.read(|overlay| match overlay.node(link.number).map(|node| &node.content) {
-                Some(Content::Link(target)) => Ok(target.clone()),
-                Some(Content::File(_) | Content::Directory) => Err(FileError::Invalid),
+            Some(lower) => {
+                within_call_timeout(async { self.files.read_link(lower.attributes.inode).await.map_err(status) }).await
+            }
+            None => self.overlay.read(|overlay| match overlay.node(link.number).map(|node| &node.content) {
+                Some(NodeContent::Link(target)) => Ok(target.clone()),
+                Some(NodeContent::File(_) | NodeContent::Directory) => Err(FileError::Invalid),
                 None => Err(FileError::Stale),
             }),
         }
@@ -403,7 +422,7 @@ impl<D: Disk> Inner<D> {
         &self,
         prefix: Option<&str>,
         (after, most): (Option<&str>, usize),
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<NamePage> {
         let nothing = NamePage { entries: Vec::new(), is_end: true };
         let Some(prefix) = prefix else { return Ok(nothing) };
@@ -413,20 +432,20 @@ impl<D: Disk> Inner<D> {
             Ok(_) | Err(FileError::Stale) => return Ok(nothing),
             Err(error) => return Err(error),
         };
-        // Names show while the bucket does not answer; their facts are asked for one by one.
-        let facts = if self.outage.is_recent() { EntryFacts::Names } else { facts };
-        soon(read_page(&self.files, found.inode, (after, most), facts)).await
+        // Names show while the bucket does not answer; their attributes are requested one by one.
+        let facts = if self.outage.is_recent() { EntryDetail::Names } else { facts };
+        within_call_timeout(read_page(&self.files, found.inode, (after, most), facts)).await
     }
 
     /// True when a directory shows no name.
     pub(super) async fn is_empty(&self, number: u64, prefix: Option<&str>) -> Result<bool> {
-        if self.ledger.read(|overlay| overlay.has_nodes(number)) {
+        if self.overlay.read(|overlay| overlay.has_nodes(number)) {
             return Ok(false);
         }
         let mut after: Option<String> = None;
         loop {
-            let page = self.lower_names(prefix, (after.as_deref(), 1024), EntryFacts::Names).await?;
-            let hidden = |(name, _): &(String, _)| self.ledger.read(|overlay| overlay.entry(number, name).is_some());
+            let page = self.lower_names(prefix, (after.as_deref(), 1024), EntryDetail::Names).await?;
+            let hidden = |(name, _): &(String, _)| self.overlay.read(|overlay| overlay.entry(number, name).is_some());
             if !page.entries.iter().all(hidden) {
                 return Ok(false);
             }
@@ -443,7 +462,7 @@ impl<D: Disk> Inner<D> {
         caller: &Caller,
         directory: FileId,
         (cookie, most): (u64, usize),
-        facts: EntryFacts,
+        facts: EntryDetail,
     ) -> Result<DirectoryPage> {
         let parent = self.directory(caller, directory, Access::READ).await?;
         let mut entries = Vec::new();
@@ -458,15 +477,15 @@ impl<D: Disk> Inner<D> {
         let mut after = match cookie {
             0..=2 => None,
             number => {
-                let place = self.ids.place(number).filter(|place| place.parent == directory.number);
+                let place = self.file_table.place(number).filter(|place| place.parent == directory.number);
                 Some(place.ok_or(FileError::BadCookie)?.name.trim_end_matches('\0').to_owned())
             }
         };
         let most = most.saturating_sub(entries.len()).max(1);
         loop {
             let lower = self.lower_names(parent.prefix.as_deref(), (after.as_deref(), most), facts).await?;
-            // At once: each by itself would be a write to the table of its own.
-            drop(self.ids.numbers(directory.number, lower.entries.iter().map(|(name, _)| name.as_str())));
+            // Immediately: each by itself would be a write to the table of its own.
+            drop(self.file_table.numbers(directory.number, lower.entries.iter().map(|(name, _)| name.as_str())));
             let last = lower.entries.last().map(|(name, _)| name.clone());
             let bound = if lower.is_end { None } else { last };
             let (names, is_end) = self.merged(&parent, after.as_deref(), (lower, bound.as_deref()), most);
@@ -474,7 +493,7 @@ impl<D: Disk> Inner<D> {
                 after = bound;
                 continue;
             }
-            let cookies = self.ids.numbers(directory.number, names.iter().map(|(name, ..)| name.as_str()));
+            let cookies = self.file_table.numbers(directory.number, names.iter().map(|(name, ..)| name.as_str()));
             for ((name, attributes, is_known), cookie) in names.into_iter().zip(cookies) {
                 let Some(cookie) = cookie else { continue };
                 entries.push(DirectoryEntry { name: Bytes::from(name), cookie, attributes, is_known });
@@ -487,18 +506,18 @@ impl<D: Disk> Inner<D> {
     /// known up to `bound` (None: all).
     fn merged(
         &self,
-        parent: &Parent,
+        parent: &ParentDirectory,
         after: Option<&str>,
         (lower, bound): (NamePage, Option<&str>),
         most: usize,
     ) -> (Vec<(String, Attributes, bool)>, bool) {
         let number = parent.file.number;
-        self.ledger.read(|overlay| {
+        self.overlay.read(|overlay| {
             let mut merged = BTreeMap::new();
             for (name, attributes) in lower.entries {
                 if overlay.entry(number, &name).is_none()
                     && !is_reserved(number, &name)
-                    && let Some(file) = overlay.bucket_file(&self.ids, number, &name)
+                    && let Some(file) = overlay.bucket_file(&self.file_table, number, &name)
                 {
                     let is_known = attributes.is_known || self.assigned(file.number, &attributes).is_some();
                     merged.insert(name, (self.shown(file, &attributes), is_known));
@@ -507,7 +526,7 @@ impl<D: Disk> Inner<D> {
             let is_known = |name: &str| bound.is_none_or(|bound| name <= bound);
             let mut made = 0;
             for (name, entry) in overlay.names(number, after).take_while(|(name, _)| is_known(name)) {
-                let Entry::Node(child) = entry else { continue };
+                let OverlayEntry::Node(child) = entry else { continue };
                 if made > most {
                     break;
                 }
@@ -527,7 +546,7 @@ impl<D: Disk> Inner<D> {
         if file.number == ROOT {
             return Ok((ROOT, String::new()));
         }
-        let place = self.ids.place(file.number).ok_or(FileError::Stale)?;
+        let place = self.file_table.place(file.number).ok_or(FileError::Stale)?;
         Ok((place.parent, place.name.trim_end_matches('\0').to_owned()))
     }
 }

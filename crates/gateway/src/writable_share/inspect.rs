@@ -1,4 +1,4 @@
-//! State of a writable share for people: what waits and fails, by share, by folder and by path.
+//! Status of a writable share for people: waiting and failing files, by share, folder and path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::WritableShare;
-use super::upload::control::{Failure, Look, UploadRules, is_dirty};
+use super::upload::control::{UploadFailure, UploadRules, UploadSnapshot, is_dirty};
 use super::upload::flush::FlushScope;
 use crate::data_folder::DataFolder;
-use crate::ids::ROOT;
+use crate::file_table::ROOT;
 use crate::journal::{Disk, SyncTimes};
 use crate::name_list::NameList;
-use crate::overlay::{Content, Node, Overlay, system_time};
+use crate::overlay::{Node, NodeContent, Overlay, system_time};
 use crate::prefix_claim::PrefixClaim;
 
 /// Files of each kind that are named.
@@ -21,11 +21,11 @@ const NAMED: usize = 100;
 
 /// Files of a share and their way to the bucket.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct WritingStatus {
+pub(crate) struct WriteStatus {
     /// Files, links and folders that the bucket does not have as the share shows them, and their bytes.
     pub(crate) dirty_files: usize,
     pub(crate) dirty_bytes: u64,
-    /// Objects that were removed or renamed here and have to go.
+    /// Objects that were removed or renamed here and must be removed from the bucket.
     pub(crate) removals: usize,
     /// The file that was left alone for longest of those.
     pub(crate) oldest: Option<OldestFile>,
@@ -34,7 +34,7 @@ pub(crate) struct WritingStatus {
     pub(crate) failing_files: usize,
     pub(crate) failing: Vec<FailingFile>,
     /// Completion markers that wait for older files.
-    pub(crate) held: Vec<HeldMarker>,
+    pub(crate) held: Vec<WaitingMarker>,
     /// Files that stay on this machine by their names.
     pub(crate) ignored_files: usize,
     /// Files that lost against another program's object.
@@ -73,7 +73,7 @@ pub(crate) struct FailingFile {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct HeldMarker {
+pub(crate) struct WaitingMarker {
     pub(crate) path: String,
     /// One of the files that it waits for.
     pub(crate) waits_for: String,
@@ -82,8 +82,8 @@ pub(crate) struct HeldMarker {
 
 /// Rest of a flush.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
-    /// Files that are not in the bucket as they were when it came, and objects that have to go since before.
+pub(crate) struct FlushCounts {
+    /// Files that are not in the bucket as they were when it came, and objects that were to be removed before.
     pub(crate) waiting: usize,
     /// Those of them that wait after a failure, or for a file that failed.
     pub(crate) stuck: usize,
@@ -104,7 +104,7 @@ fn seconds_since(time: SystemTime) -> f64 {
     SystemTime::now().duration_since(time).unwrap_or(Duration::ZERO).as_secs_f64()
 }
 
-fn failing(path: String, failure: &Failure) -> FailingFile {
+fn failing(path: String, failure: &UploadFailure) -> FailingFile {
     let (cause, attempts) = (failure.text.clone(), failure.attempts);
     FailingFile { path, cause, attempts, seconds: seconds_since(failure.since) }
 }
@@ -113,7 +113,7 @@ impl<D: Disk> WritableShare<D> {
     /// Set rules for its names and uploads. Before it is served.
     pub(crate) fn set_rules(&self, ignored: NameList, rules: UploadRules) {
         self.0.control.set_rules(rules);
-        self.0.ledger.note(|overlay| overlay.ignore(ignored));
+        self.0.overlay.note(|overlay| overlay.ignore(ignored));
     }
 
     /// Set the claim without which nothing is uploaded. Before it is served.
@@ -127,14 +127,14 @@ impl<D: Disk> WritableShare<D> {
     }
 
     fn path(&self, overlay: &Overlay, number: u64) -> String {
-        overlay.path(&self.0.ids, number).unwrap_or_else(|_| format!("#{number:016x}"))
+        overlay.path(&self.0.file_table, number).unwrap_or_else(|_| format!("#{number:016x}"))
     }
 
     /// The state of the share. Reads no more than memory and the room of the disk.
-    pub(crate) async fn writing_status(&self) -> WritingStatus {
+    pub(crate) async fn write_status(&self) -> WriteStatus {
         let inner = &self.0;
-        let look = inner.control.look();
-        let mut status = inner.ledger.read(|overlay| self.counted(overlay, &look));
+        let snapshot = inner.control.snapshot();
+        let mut status = inner.overlay.read(|overlay| self.counted(overlay, &snapshot));
         let (uploaded_bytes, bytes_per_second) = inner.control.bytes();
         status.conflicts = inner.control.conflicts();
         status.uploaded_files = inner.control.files();
@@ -142,22 +142,22 @@ impl<D: Disk> WritableShare<D> {
         (status.uploaded_bytes, status.bytes_per_second) = (uploaded_bytes, bytes_per_second);
         status.window_is_open = inner.control.is_open();
         status.free_bytes = inner.blocking(DataFolder::space).await.ok().map(|(free, _)| free);
-        let disks = [inner.epochs.disk().sync_times(), inner.data.disk().sync_times()];
+        let disks = [inner.upload_batches.disk().sync_times(), inner.data.disk().sync_times()];
         status.sync_p99_seconds = SyncTimes::p99(disks.into_iter().flatten()).map(|time| time.as_secs_f64());
-        let disk = inner.check_disk().is_err().then(|| "the disk of the gateway failed: look at it".to_owned());
-        status.failure = inner.ledger.failure().or(disk);
+        let disk = inner.check_disk().is_err().then(|| "the disk of the gateway failed: check it".to_owned());
+        status.failure = inner.overlay.failure().or(disk);
         status.claimed_by = inner.control.refusal();
         status
     }
 
-    fn counted(&self, overlay: &Overlay, look: &Look) -> WritingStatus {
-        let mut status = WritingStatus { removals: overlay.doomed().len(), ..WritingStatus::default() };
+    fn counted(&self, overlay: &Overlay, snapshot: &UploadSnapshot) -> WriteStatus {
+        let mut status = WriteStatus { removals: overlay.pending_removals().len(), ..WriteStatus::default() };
         let mut oldest: Option<&Node> = None;
         for node in overlay.nodes() {
-            if overlay.stays_here(node) && node.is_changed() {
+            if overlay.is_local_only(node) && node.is_changed() {
                 status.ignored_files += 1;
             }
-            if !is_dirty(overlay, &self.0.ids, node) {
+            if !is_dirty(overlay, &self.0.file_table, node) {
                 continue;
             }
             status.dirty_files += 1;
@@ -170,89 +170,89 @@ impl<D: Disk> WritableShare<D> {
             path: self.path(overlay, node.file.number),
             age_seconds: seconds_since(system_time(node.changed)),
         });
-        status.uploading_files = look.sending.len();
-        status.uploading = look.sending.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
+        status.uploading_files = snapshot.running.len();
+        status.uploading = snapshot.running.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
         status.uploading.sort_unstable();
-        status.failing_files = look.files.len() + look.keys.len();
-        let files = look.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
-        let keys = look.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
+        status.failing_files = snapshot.files.len() + snapshot.keys.len();
+        let files = snapshot.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
+        let keys = snapshot.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
         status.failing = files.chain(keys).take(NAMED).collect();
         status.failing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        let held = look.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
+        let held = snapshot.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
         status.held = held
-            .map(|(number, other)| HeldMarker {
+            .map(|(number, other)| WaitingMarker {
                 path: self.path(overlay, *number),
                 waits_for: self.path(overlay, *other),
-                cause: look.files.get(other).map(|failure| failure.text.clone()),
+                cause: snapshot.files.get(other).map(|failure| failure.text.clone()),
             })
             .collect();
         status.held.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         status
     }
 
-    /// Have everything at a path and below it brought to the bucket at once. Returns what counts.
+    /// Upload everything at a path and below it immediately. Returns what counts.
     pub(crate) fn flush(&self, path: &str) -> FlushScope {
-        self.0.ledger.read(|overlay| {
+        self.0.overlay.read(|overlay| {
             let at = self.0.control.flush(overlay, path);
-            FlushScope::new(overlay, &self.0.ids, path, at)
+            FlushScope::new(overlay, &self.0.file_table, path, at)
         })
     }
 
-    /// Have everything uploaded at once from now on.
+    /// Upload everything immediately from now on.
     pub(crate) fn drain(&self) {
         self.0.control.drain();
     }
 
     /// The rest of a flush.
-    pub(crate) fn left(&self, scope: &FlushScope) -> Left {
-        let (look, ids) = (self.0.control.look(), &self.0.ids);
-        self.0.ledger.read(|overlay| {
-            let rest = scope.rest(overlay, ids);
-            let (waiting, stuck) = (rest.files.len() + rest.keys.len(), rest.stuck(overlay, ids, &look));
+    pub(crate) fn left(&self, scope: &FlushScope) -> FlushCounts {
+        let (snapshot, file_table) = (self.0.control.snapshot(), &self.0.file_table);
+        self.0.overlay.read(|overlay| {
+            let rest = scope.remaining(overlay, file_table);
+            let (waiting, stuck) = (rest.files.len() + rest.keys.len(), rest.stuck(overlay, file_table, &snapshot));
             let files =
-                rest.files.iter().filter_map(|number| Some((self.path(overlay, *number), look.files.get(number)?)));
-            let keys = rest.keys.iter().filter_map(|key| Some((key.to_string(), look.keys.get(key)?)));
+                rest.files.iter().filter_map(|number| Some((self.path(overlay, *number), snapshot.files.get(number)?)));
+            let keys = rest.keys.iter().filter_map(|key| Some((key.to_string(), snapshot.keys.get(key)?)));
             let failing = files.chain(keys).take(NAMED).map(|(path, failure)| failing(path, failure)).collect();
-            Left { waiting, stuck, failing }
+            FlushCounts { waiting, stuck, failing }
         })
     }
 
     /// True when the bucket has all that it is to have, and nothing else is to be done.
     pub(crate) fn is_drained(&self) -> bool {
-        let ids = &self.0.ids;
-        self.0.ledger.read(|overlay| {
-            overlay.doomed().is_empty()
+        let file_table = &self.0.file_table;
+        self.0.overlay.read(|overlay| {
+            overlay.pending_removals().is_empty()
                 && overlay.uploads().is_empty()
-                && !overlay.nodes().any(|node| is_dirty(overlay, ids, node))
+                && !overlay.nodes().any(|node| is_dirty(overlay, file_table, node))
         })
     }
 
     /// Files and removals to be done before the share is drained.
-    pub(crate) fn left_to_drain(&self) -> Left {
+    pub(crate) fn drain_remainder(&self) -> FlushCounts {
         let mut left = self.left(&FlushScope::everything());
-        let look = self.0.control.look();
-        left.waiting += self.0.ledger.read(|overlay| overlay.doomed().len());
-        left.stuck += look.keys.len();
+        let snapshot = self.0.control.snapshot();
+        left.waiting += self.0.overlay.read(|overlay| overlay.pending_removals().len());
+        left.stuck += snapshot.keys.len();
         let room = NAMED.saturating_sub(left.failing.len());
-        left.failing.extend(look.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));
+        left.failing.extend(snapshot.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));
         left
     }
 
     /// Files that wait in a folder, by the number of the file or folder in it.
     pub(crate) fn states_in(&self, folder: u64) -> HashMap<u64, NameState> {
-        let look = self.0.control.look();
-        let ids = &self.0.ids;
-        self.0.ledger.read(|overlay| {
+        let snapshot = self.0.control.snapshot();
+        let file_table = &self.0.file_table;
+        self.0.overlay.read(|overlay| {
             let mut states: HashMap<u64, NameState> = HashMap::new();
             for node in overlay.nodes() {
-                let is_ignored = overlay.stays_here(node) && node.is_changed();
-                if !is_ignored && !is_dirty(overlay, ids, node) {
+                let is_ignored = overlay.is_local_only(node) && node.is_changed();
+                if !is_ignored && !is_dirty(overlay, file_table, node) {
                     continue;
                 }
                 let number = node.file.number;
                 let (mut child, mut at) = (number, node.parent);
                 while at != folder && at != ROOT {
-                    (child, at) = (at, overlay.parent(ids, at));
+                    (child, at) = (at, overlay.parent(file_table, at));
                 }
                 if at != folder {
                     continue;
@@ -260,11 +260,11 @@ impl<D: Disk> WritableShare<D> {
                 let state = states.entry(child).or_default();
                 if is_ignored {
                     state.ignored += 1;
-                } else if look.files.contains_key(&number) {
+                } else if snapshot.files.contains_key(&number) {
                     state.failing += 1;
-                } else if look.sending.contains_key(&number) {
+                } else if snapshot.running.contains_key(&number) {
                     state.uploading += 1;
-                } else if matches!(node.content, Content::File(_) | Content::Link(_)) || number == child {
+                } else if matches!(node.content, NodeContent::File(_) | NodeContent::Link(_)) || number == child {
                     state.waiting += 1;
                 }
             }
@@ -273,7 +273,7 @@ impl<D: Disk> WritableShare<D> {
     }
 
     /// The listing of the bucket was read again: files that were asked about lately are asked about again.
-    pub(crate) fn forget_looks(&self) {
+    pub(crate) fn forget_checks(&self) {
         self.0.looked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
     }
 }

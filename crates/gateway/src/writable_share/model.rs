@@ -10,23 +10,23 @@ const NAMES: [&str; 4] = ["a", "b", "sub", "x"];
 
 /// Bytes of a file as they show, as they are on the disk, and what was written since.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Contents {
+pub(super) struct ModelBytes {
     pub(super) now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
-    File(Contents),
+pub(super) enum ModelItem {
+    File(ModelBytes),
     Directory,
     Link(Vec<u8>),
 }
 
-pub(super) type Model = BTreeMap<String, Item>;
+pub(super) type Model = BTreeMap<String, ModelItem>;
 
 #[derive(Debug, Clone)]
-pub(super) enum Call {
+pub(super) enum ModelCall {
     Create(String),
     Directory(String),
     Link(String),
@@ -39,13 +39,13 @@ pub(super) enum Call {
     Rename(String, String),
 }
 
-/// The model after a call in which the process was killed: it was done or not, whatever it answered; bytes that it wrote
-/// may be there.
-pub(super) fn unanswered(before: &Model, call: &Call, has_failed: bool) -> Vec<Model> {
+/// The model after a call in which the process was killed: it was done or not, whatever it answered; bytes that it
+/// wrote may be there.
+pub(super) fn unanswered(before: &Model, call: &ModelCall, has_failed: bool) -> Vec<Model> {
     let mut candidates = Vec::new();
-    if let Call::Write { path, offset, bytes, .. } = call {
+    if let ModelCall::Write { path, offset, bytes, .. } = call {
         let mut written = before.clone();
-        let unsynced = Call::Write { path: path.clone(), offset: *offset, bytes: bytes.clone(), is_synced: false };
+        let unsynced = ModelCall::Write { path: path.clone(), offset: *offset, bytes: bytes.clone(), is_synced: false };
         apply(&mut written, &unsynced);
         candidates.push(written);
     }
@@ -62,27 +62,27 @@ fn random_path(random: &mut fastrand::Rng) -> String {
     (0..depth).map(|_| *random.choice(NAMES.iter()).unwrap()).collect::<Vec<_>>().join("/")
 }
 
-pub(super) fn random_call(random: &mut fastrand::Rng) -> Call {
+pub(super) fn random_call(random: &mut fastrand::Rng) -> ModelCall {
     let path = random_path(random);
     match random.usize(0..20) {
-        0..3 => Call::Create(path),
-        3..5 => Call::Directory(path),
-        5 => Call::Link(path),
+        0..3 => ModelCall::Create(path),
+        3..5 => ModelCall::Directory(path),
+        5 => ModelCall::Link(path),
         6..11 => {
             let bytes = vec![random.u8(1..); random.usize(0..1500)];
-            Call::Write { path, offset: random.usize(0..2000), bytes, is_synced: random.bool() }
+            ModelCall::Write { path, offset: random.usize(0..2000), bytes, is_synced: random.bool() }
         }
-        11..13 => Call::Commit(path),
-        13..15 => Call::Resize(path, random.usize(0..2500)),
-        15 => Call::Mode(path),
-        16 => Call::Remove(path),
-        17 => Call::RemoveDirectory(path),
-        _ => Call::Rename(path, random_path(random)),
+        11..13 => ModelCall::Commit(path),
+        13..15 => ModelCall::Resize(path, random.usize(0..2500)),
+        15 => ModelCall::Mode(path),
+        16 => ModelCall::Remove(path),
+        17 => ModelCall::RemoveDirectory(path),
+        _ => ModelCall::Rename(path, random_path(random)),
     }
 }
 
 fn is_directory(model: &Model, path: &str) -> bool {
-    path.is_empty() || model.get(path) == Some(&Item::Directory)
+    path.is_empty() || model.get(path) == Some(&ModelItem::Directory)
 }
 
 fn has_below(model: &Model, path: &str) -> bool {
@@ -99,54 +99,54 @@ fn overwrite(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
 }
 
 /// Apply a call to the model. False: it fails, and changes nothing.
-pub(super) fn apply(model: &mut Model, call: &Call) -> bool {
+pub(super) fn apply(model: &mut Model, call: &ModelCall) -> bool {
     match call {
-        Call::Create(path) | Call::Directory(path) | Call::Link(path) => {
+        ModelCall::Create(path) | ModelCall::Directory(path) | ModelCall::Link(path) => {
             if !is_directory(model, parent(path).0) || model.contains_key(path) {
                 return false;
             }
             let item = match call {
-                Call::Create(_) => Item::File(Contents::default()),
-                Call::Directory(_) => Item::Directory,
-                _ => Item::Link(b"target".to_vec()),
+                ModelCall::Create(_) => ModelItem::File(ModelBytes::default()),
+                ModelCall::Directory(_) => ModelItem::Directory,
+                _ => ModelItem::Link(b"target".to_vec()),
             };
             model.insert(path.clone(), item);
         }
-        Call::Write { path, offset, bytes, is_synced } => {
-            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+        ModelCall::Write { path, offset, bytes, is_synced } => {
+            let Some(ModelItem::File(content)) = model.get_mut(path) else { return false };
             overwrite(&mut content.now, *offset, bytes);
             content.unsynced.push((*offset, bytes.clone()));
             if *is_synced {
-                apply(model, &Call::Commit(path.clone()));
+                apply(model, &ModelCall::Commit(path.clone()));
             }
         }
-        Call::Commit(path) => {
-            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+        ModelCall::Commit(path) => {
+            let Some(ModelItem::File(content)) = model.get_mut(path) else { return false };
             content.durable.clone_from(&content.now);
             content.unsynced.clear();
         }
-        Call::Resize(path, size) => {
-            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+        ModelCall::Resize(path, size) => {
+            let Some(ModelItem::File(content)) = model.get_mut(path) else { return false };
             content.now.resize(*size, 0);
             content.durable.resize(*size, 0);
             for (offset, bytes) in &mut content.unsynced {
                 bytes.truncate(size.saturating_sub(*offset));
             }
         }
-        Call::Mode(path) => return model.contains_key(path),
-        Call::Remove(path) => {
+        ModelCall::Mode(path) => return model.contains_key(path),
+        ModelCall::Remove(path) => {
             if !model.contains_key(path) || is_directory(model, path) {
                 return false;
             }
             model.remove(path);
         }
-        Call::RemoveDirectory(path) => {
+        ModelCall::RemoveDirectory(path) => {
             if !is_directory(model, path) || has_below(model, path) {
                 return false;
             }
             model.remove(path);
         }
-        Call::Rename(from, to) => {
+        ModelCall::Rename(from, to) => {
             if !model.contains_key(from) || !is_directory(model, parent(to).0) {
                 return false;
             }
@@ -173,7 +173,7 @@ pub(super) fn apply(model: &mut Model, call: &Call) -> bool {
 }
 
 /// Make a call on the share.
-pub(super) async fn run(setting: &Setting, call: &Call) -> Result<()> {
+pub(super) async fn run(setting: &Setting, call: &ModelCall) -> Result<()> {
     let share = &setting.share;
     let plain = SetAttributes::default();
     let place = async |path: &str| {
@@ -181,41 +181,41 @@ pub(super) async fn run(setting: &Setting, call: &Call) -> Result<()> {
         Ok::<_, FileError>((setting.find(directory).await?.file, name.as_bytes().to_vec()))
     };
     match call {
-        Call::Create(path) => {
+        ModelCall::Create(path) => {
             let (directory, name) = place(path).await?;
-            share.create(&root(), directory, &name, Creation::Guarded(plain)).await.map(drop)
+            share.create(&root(), directory, &name, CreateMode::Guarded(plain)).await.map(drop)
         }
-        Call::Directory(path) => {
+        ModelCall::Directory(path) => {
             let (directory, name) = place(path).await?;
             share.create_directory(&root(), directory, &name, plain).await.map(drop)
         }
-        Call::Link(path) => {
+        ModelCall::Link(path) => {
             let (directory, name) = place(path).await?;
             share.create_link(&root(), directory, &name, Bytes::from_static(b"target"), plain).await.map(drop)
         }
-        Call::Write { path, offset, bytes, is_synced } => {
+        ModelCall::Write { path, offset, bytes, is_synced } => {
             let file = setting.find(path).await?.file;
             let stability = if *is_synced { Stability::File } else { Stability::Unstable };
             share.write(&root(), file, *offset as u64, Bytes::from(bytes.clone()), stability).await.map(drop)
         }
-        Call::Commit(path) => share.commit(&root(), setting.find(path).await?.file).await.map(drop),
-        Call::Resize(path, size) => {
+        ModelCall::Commit(path) => share.commit(&root(), setting.find(path).await?.file).await.map(drop),
+        ModelCall::Resize(path, size) => {
             let set = SetAttributes { size: Some(*size as u64), ..plain };
             share.set_attributes(&root(), setting.find(path).await?.file, set, None).await.map(drop)
         }
-        Call::Mode(path) => {
+        ModelCall::Mode(path) => {
             let set = SetAttributes { mode: Some(0o751), ..plain };
             share.set_attributes(&root(), setting.find(path).await?.file, set, None).await.map(drop)
         }
-        Call::Remove(path) => {
+        ModelCall::Remove(path) => {
             let (directory, name) = place(path).await?;
             share.remove(&root(), directory, &name).await.map(drop)
         }
-        Call::RemoveDirectory(path) => {
+        ModelCall::RemoveDirectory(path) => {
             let (directory, name) = place(path).await?;
             share.remove_directory(&root(), directory, &name).await.map(drop)
         }
-        Call::Rename(from, to) => {
+        ModelCall::Rename(from, to) => {
             let ((old, old_name), (new, new_name)) = (place(from).await?, place(to).await?);
             share.rename(&root(), old, &old_name, new, &new_name).await.map(drop)
         }
@@ -223,13 +223,13 @@ pub(super) async fn run(setting: &Setting, call: &Call) -> Result<()> {
 }
 
 /// All that the share shows, with identities.
-pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> {
+pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, ModelItem)> {
     let mut shown = BTreeMap::new();
     let mut todo = vec![(String::new(), setting.share.root())];
     while let Some((path, directory)) = todo.pop() {
         let mut cookie = 2;
         loop {
-            let page = setting.share.read_directory(&root(), directory, cookie, 2, EntryFacts::All).await.unwrap();
+            let page = setting.share.read_directory(&root(), directory, cookie, 2, EntryDetail::All).await.unwrap();
             for entry in page.entries {
                 cookie = entry.cookie;
                 let name = std::str::from_utf8(&entry.name).unwrap();
@@ -242,15 +242,15 @@ pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> 
                 let item = match entry.attributes.kind {
                     seqferry_nfs::FileKind::Directory => {
                         todo.push((path.clone(), file));
-                        Item::Directory
+                        ModelItem::Directory
                     }
                     seqferry_nfs::FileKind::Symlink => {
-                        Item::Link(setting.share.read_link(&root(), file).await.unwrap().to_vec())
+                        ModelItem::Link(setting.share.read_link(&root(), file).await.unwrap().to_vec())
                     }
                     seqferry_nfs::FileKind::File => {
                         let now = setting.bytes(file).await.unwrap();
                         assert_eq!(now.len() as u64, entry.attributes.size, "{path}");
-                        Item::File(Contents { durable: now.clone(), now, unsynced: Vec::new() })
+                        ModelItem::File(ModelBytes { durable: now.clone(), now, unsynced: Vec::new() })
                     }
                 };
                 assert!(shown.insert(path, (file, item)).is_none(), "a name is listed once");
@@ -264,9 +264,9 @@ pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> 
 }
 
 /// Calls in a few words.
-pub(super) fn brief(calls: &[Call]) -> String {
-    let brief = |call: &Call| match call {
-        Call::Write { path, offset, bytes, is_synced } => {
+pub(super) fn brief(calls: &[ModelCall]) -> String {
+    let brief = |call: &ModelCall| match call {
+        ModelCall::Write { path, offset, bytes, is_synced } => {
             let synced = if *is_synced { " synced" } else { "" };
             format!("Write{synced} {path} {offset}..{} of {:?}", offset + bytes.len(), bytes.first())
         }
@@ -276,9 +276,9 @@ pub(super) fn brief(calls: &[Call]) -> String {
 }
 
 /// Differences between a share and a model, in a few words.
-pub(super) fn differences(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> String {
-    let brief = |item: Option<&Item>| match item {
-        Some(Item::File(contents)) => {
+pub(super) fn differences(model: &Model, seen: &BTreeMap<String, (FileId, ModelItem)>) -> String {
+    let brief = |item: Option<&ModelItem>| match item {
+        Some(ModelItem::File(contents)) => {
             let (now, durable) = (&contents.now, &contents.durable);
             let first = |bytes: &[u8]| bytes.first().copied();
             format!("file of {} bytes ({} durable, from {:?})", now.len(), durable.len(), first(now))
@@ -289,7 +289,7 @@ pub(super) fn differences(model: &Model, seen: &BTreeMap<String, (FileId, Item)>
     let lines = paths.into_iter().filter_map(|path| {
         let (expected, found) = (model.get(path), seen.get(path).map(|(_, item)| item));
         let is_same = match (expected, found) {
-            (Some(Item::File(expected)), Some(Item::File(found))) => expected.now == found.now,
+            (Some(ModelItem::File(expected)), Some(ModelItem::File(found))) => expected.now == found.now,
             (expected, found) => expected == found,
         };
         (!is_same).then(|| format!("{path}: expected {}, found {}\n", brief(expected), brief(found)))
@@ -298,9 +298,9 @@ pub(super) fn differences(model: &Model, seen: &BTreeMap<String, (FileId, Item)>
 }
 
 /// True when the share shows what the model has now.
-pub(super) fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
-    let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
-        (Item::File(expected), Some((_, Item::File(found)))) => expected.now == found.now,
+pub(super) fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, ModelItem)>) -> bool {
+    let is_same = |(path, item): (&String, &ModelItem)| match (item, seen.get(path)) {
+        (ModelItem::File(expected), Some((_, ModelItem::File(found)))) => expected.now == found.now,
         (expected, Some((_, found))) => expected == found,
         (_, None) => false,
     };
@@ -309,9 +309,9 @@ pub(super) fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>)
 
 /// True when the share shows what the model may have after a crash: each byte that was committed, or that was written
 /// over it since.
-pub(super) fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
-    let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
-        (Item::File(expected), Some((_, Item::File(found)))) => {
+pub(super) fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, ModelItem)>) -> bool {
+    let is_same = |(path, item): (&String, &ModelItem)| match (item, seen.get(path)) {
+        (ModelItem::File(expected), Some((_, ModelItem::File(found)))) => {
             let may_be = |at: usize, byte: u8| {
                 byte == expected.durable[at]
                     || expected
@@ -328,12 +328,12 @@ pub(super) fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)
     model.len() == seen.len() && model.iter().all(is_same)
 }
 
-/// The model after a crash. What was killed has left bytes that are not on the disk, and that a loss of power may take
+/// The model after a crash. A killed process has left bytes that are not on the disk, and that a loss of power may take
 /// until they are committed.
 pub(super) fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
     for (path, item) in seen {
         match (model.get_mut(&path), item) {
-            (Some(Item::File(expected)), Item::File(found)) if !lost_power => expected.now = found.now,
+            (Some(ModelItem::File(expected)), ModelItem::File(found)) if !lost_power => expected.now = found.now,
             (Some(expected), found) => *expected = found,
             (None, _) => {}
         }
@@ -341,7 +341,7 @@ pub(super) fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Mode
     model
 }
 
-pub(super) fn model_of(seen: BTreeMap<String, (FileId, Item)>) -> Model {
+pub(super) fn model_of(seen: BTreeMap<String, (FileId, ModelItem)>) -> Model {
     seen.into_iter().map(|(path, (_, item))| (path, item)).collect()
 }
 
@@ -370,7 +370,7 @@ async fn history(seed: u64) {
                 candidates.extend(unanswered(&before, &call, done.is_err()));
                 break;
             }
-            if let Call::Commit(_) | Call::Mode(_) = &call
+            if let ModelCall::Commit(_) | ModelCall::Mode(_) = &call
                 && !expected
             {
                 continue;
@@ -381,13 +381,13 @@ async fn history(seed: u64) {
             }
         }
         candidates.push(model.clone());
-        let ids = if candidates.len() == 1 { view(&setting).await } else { BTreeMap::new() };
+        let file_table = if candidates.len() == 1 { view(&setting).await } else { BTreeMap::new() };
         let lost_power = random.bool();
         setting = setting.restarted(&mut random, lost_power).await;
         let seen = view(&setting).await;
         let found = candidates.iter().find(|candidate| is_recovered(candidate, &seen));
         assert!(found.is_some(), "seed {seed} round {round}: {calls:#?}\n{model:?}\n{seen:?}");
-        for (path, (file, _)) in &ids {
+        for (path, (file, _)) in &file_table {
             assert_eq!(seen[path].0, *file, "seed {seed} round {round}: the identity of {path}");
         }
         model = recovered(found.cloned().unwrap_or_default(), model_of(seen), lost_power);

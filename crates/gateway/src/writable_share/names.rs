@@ -1,71 +1,78 @@
-//! Names that are made, removed and renamed: one record of the journal each.
+//! Changes of names: create, remove and rename. Each is one record of the journal.
 
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, Changed, Created, Creation, FileError, FileId, FileKind, Result, SetAttributes, Summary,
+    Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, FileError, FileId, FileKind,
+    Result, SetAttributes,
 };
 use seqferry_vfs::VersionPin;
 
 use super::Inner;
 use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group, is_refused};
-use super::find::{Child, HeldNode, Lower, Parent};
-use crate::ids::ROOT;
+use super::find::{BucketEntry, ChildEntry, NodeGuard, ParentDirectory};
+use crate::file_table::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{
-    Change, Content, Data, Entry, MADE_HERE, Node, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, Spot,
-    now,
+    Change, FileData, FileLocation, MADE_HERE, Node, NodeContent, Overlay, OverlayEntry, STATED_GID, STATED_MODE,
+    STATED_MODIFIED, STATED_UID, now,
 };
 use crate::share::status;
 
 /// A file, folder or link that is to be made.
-struct New<'a> {
+struct NewEntry<'a> {
     name: &'a str,
-    content: Content,
+    content: NodeContent,
     mode: u32,
     set: SetAttributes,
     exclusive: Option<[u8; 8]>,
 }
 
 /// A rename, with what has the old and the new name.
-struct Renaming<'a> {
-    old: (&'a Parent, &'a str),
-    new: (&'a Parent, &'a str),
-    source: Child,
-    target: Child,
+struct RenameRequest<'a> {
+    old: (&'a ParentDirectory, &'a str),
+    new: (&'a ParentDirectory, &'a str),
+    source: ChildEntry,
+    target: ChildEntry,
 }
 
-fn untouched(attributes: &Attributes) -> Changed {
-    Changed { before: Some(Summary::from(attributes)), after: Some(attributes.clone()) }
+fn untouched(attributes: &Attributes) -> ChangeResult {
+    ChangeResult { before: Some(ChangeStamp::from(attributes)), after: Some(attributes.clone()) }
 }
 
 /// Entries of a directory have changed.
-fn touched(directory: &mut Node) -> Changed {
-    let before = Some(Summary::from(&directory.attributes()));
+fn touched(directory: &mut Node) -> ChangeResult {
+    let before = Some(ChangeStamp::from(&directory.attributes()));
     directory.touch_bytes();
-    Changed { before, after: Some(directory.attributes()) }
+    ChangeResult { before, after: Some(directory.attributes()) }
 }
 
 /// True when a file may be in the bucket, though the journal does not say so yet.
-fn is_being_written(overlay: &Overlay, child: &Child) -> bool {
-    matches!(child, Child::Node(node) if overlay.uploads().contains_key(&node.number))
+fn is_being_written(overlay: &Overlay, child: &ChildEntry) -> bool {
+    matches!(child, ChildEntry::Node(node) if overlay.uploads().contains_key(&node.number))
 }
 
 impl<D: Disk> Inner<D> {
-    pub(super) async fn create(&self, caller: &Caller, dir: FileId, name: &[u8], how: Creation) -> Result<Created> {
+    pub(super) async fn create(
+        &self,
+        caller: &Caller,
+        dir: FileId,
+        name: &[u8],
+        how: CreateMode,
+    ) -> Result<CreateResult> {
         let parent = self.directory(caller, dir, Access::LOOKUP).await?;
         let (set, exclusive) = match how {
-            Creation::Unchecked(set) | Creation::Guarded(set) => (set, None),
-            Creation::Exclusive(number) => (SetAttributes::default(), Some(number)),
+            CreateMode::Unchecked(set) | CreateMode::Guarded(set) => (set, None),
+            CreateMode::Exclusive(number) => (SetAttributes::default(), Some(number)),
         };
         let name = checked_name(name)?;
         // A name that comes into being meanwhile is found by the second look.
         for _ in 0..2 {
             match self.child(&parent, name).await? {
-                Child::Absent => {}
+                ChildEntry::Absent => {}
                 child => return self.created_before(caller, &parent, &child, how).await,
             }
-            let content = Content::File(Data::default());
-            let new = New { name, content, mode: self.defaults.file_mode, set, exclusive };
+            let content = NodeContent::File(FileData::default());
+            let new = NewEntry { name, content, mode: self.defaults.file_mode, set, exclusive };
             match self.make(caller, &parent, new).await {
                 Err(FileError::Exists) => {}
                 made => return made,
@@ -75,31 +82,39 @@ impl<D: Disk> Inner<D> {
     }
 
     /// A file that is to be created is there.
-    async fn created_before(&self, caller: &Caller, parent: &Parent, child: &Child, how: Creation) -> Result<Created> {
+    async fn created_before(
+        &self,
+        caller: &Caller,
+        parent: &ParentDirectory,
+        child: &ChildEntry,
+        how: CreateMode,
+    ) -> Result<CreateResult> {
         let (attributes, number) = self
-            .ledger
+            .overlay
             .read(|overlay| {
                 let number = match child {
-                    Child::Node(node) => overlay.node(node.number).and_then(|node| node.exclusive),
-                    Child::Absent | Child::Bucket(..) => None,
+                    ChildEntry::Node(node) => overlay.node(node.number).and_then(|node| node.exclusive),
+                    ChildEntry::Absent | ChildEntry::Bucket(..) => None,
                 };
                 self.facts(overlay, child).map(|attributes| (attributes, number))
             })
             .ok_or(FileError::Stale)?;
-        let directory =
-            Changed { before: Some(Summary::from(&parent.attributes)), after: Some(parent.attributes.clone()) };
+        let directory = ChangeResult {
+            before: Some(ChangeStamp::from(&parent.attributes)),
+            after: Some(parent.attributes.clone()),
+        };
         match how {
-            Creation::Exclusive(mine) if number == Some(mine) => {
+            CreateMode::Exclusive(mine) if number == Some(mine) => {
                 // The first call may still wait for the disk.
-                self.ledger.settled().await?;
-                Ok(Created { attributes, directory })
+                self.overlay.wait_until_durable().await?;
+                Ok(CreateResult { attributes, directory })
             }
-            Creation::Unchecked(set) if attributes.kind == FileKind::File => {
+            CreateMode::Unchecked(set) if attributes.kind == FileKind::File => {
                 let set = SetAttributes { size: set.size, ..SetAttributes::default() };
                 let changed = self.set(caller, attributes.file, set, None).await?;
-                Ok(Created { attributes: changed.after.unwrap_or(attributes), directory })
+                Ok(CreateResult { attributes: changed.after.unwrap_or(attributes), directory })
             }
-            Creation::Exclusive(_) | Creation::Guarded(_) | Creation::Unchecked(_) => Err(FileError::Exists),
+            CreateMode::Exclusive(_) | CreateMode::Guarded(_) | CreateMode::Unchecked(_) => Err(FileError::Exists),
         }
     }
 
@@ -109,11 +124,17 @@ impl<D: Disk> Inner<D> {
         dir: FileId,
         name: &[u8],
         set: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         let parent = self.directory(caller, dir, Access::LOOKUP).await?;
         let name = checked_name(name)?;
         let set = SetAttributes { size: None, ..set };
-        let new = New { name, content: Content::Directory, mode: self.defaults.directory_mode, set, exclusive: None };
+        let new = NewEntry {
+            name,
+            content: NodeContent::Directory,
+            mode: self.defaults.directory_mode,
+            set,
+            exclusive: None,
+        };
         self.make_absent(caller, &parent, new).await
     }
 
@@ -124,30 +145,30 @@ impl<D: Disk> Inner<D> {
         name: &[u8],
         target: Bytes,
         set: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         let parent = self.directory(caller, dir, Access::LOOKUP).await?;
         let name = checked_name(name)?;
         let set = SetAttributes { size: None, mode: None, ..set };
-        let new = New { name, content: Content::Link(target), mode: 0o777, set, exclusive: None };
+        let new = NewEntry { name, content: NodeContent::Link(target), mode: 0o777, set, exclusive: None };
         self.make_absent(caller, &parent, new).await
     }
 
-    async fn make_absent(&self, caller: &Caller, parent: &Parent, new: New<'_>) -> Result<Created> {
+    async fn make_absent(&self, caller: &Caller, parent: &ParentDirectory, new: NewEntry<'_>) -> Result<CreateResult> {
         match self.child(parent, new.name).await? {
-            Child::Absent => self.make(caller, parent, new).await,
-            Child::Node(_) | Child::Bucket(..) => Err(FileError::Exists),
+            ChildEntry::Absent => self.make(caller, parent, new).await,
+            ChildEntry::Node(_) | ChildEntry::Bucket(..) => Err(FileError::Exists),
         }
     }
 
     /// Make what the bucket does not have.
-    async fn make(&self, caller: &Caller, parent: &Parent, new: New<'_>) -> Result<Created> {
+    async fn make(&self, caller: &Caller, parent: &ParentDirectory, new: NewEntry<'_>) -> Result<CreateResult> {
         self.check_disk()?;
         check(caller, &parent.attributes, Access::MODIFY)?;
         if self.data.is_full() {
             // The rest of the disk is for the journal, which must be able to record uploads and removals.
             return Err(FileError::TryLater);
         }
-        self.ledger.change(|overlay| self.made(overlay, caller, parent, new)).await
+        self.overlay.change(|overlay| self.made(overlay, caller, parent, new)).await
     }
 
     /// Changes that make a file, folder or link.
@@ -155,19 +176,19 @@ impl<D: Disk> Inner<D> {
         &self,
         overlay: &Overlay,
         caller: &Caller,
-        parent: &Parent,
-        new: New<'_>,
-    ) -> Result<(Vec<Change>, Created)> {
+        parent: &ParentDirectory,
+        new: NewEntry<'_>,
+    ) -> Result<(Vec<Change>, CreateResult)> {
         let mut directory = self.directory_now(overlay, parent)?;
-        if matches!(overlay.entry(parent.file.number, new.name), Some(Entry::Node(_))) {
+        if matches!(overlay.entry(parent.file.number, new.name), Some(OverlayEntry::Node(_))) {
             return Err(FileError::Exists);
         }
-        let is_directory = new.content == Content::Directory;
+        let is_directory = new.content == NodeContent::Directory;
         if is_refused(parent.file.number, new.name, is_directory) {
             return Err(FileError::AccessDenied);
         }
         self.check_key(overlay, parent, new.name, usize::from(is_directory))?;
-        let (number, next) = overlay.free_number(&self.ids);
+        let (number, next) = overlay.free_number(&self.file_table);
         let (gid, inherited) = inherited_group(&directory.attributes(), caller);
         let now = now();
         let mut node = Node {
@@ -198,14 +219,14 @@ impl<D: Disk> Inner<D> {
         let attributes = node.attributes();
         let around = touched(&mut directory);
         let put = |node| Change::Put(Box::new(node));
-        Ok((vec![Change::Next(next), put(directory), put(node)], Created { attributes, directory: around }))
+        Ok((vec![Change::Next(next), put(directory), put(node)], CreateResult { attributes, directory: around }))
     }
 
     /// The node of a directory that a call changes, if the directory is still what it was when the call began.
-    fn directory_now(&self, overlay: &Overlay, parent: &Parent) -> Result<Node> {
-        match overlay.spot(&self.ids, parent.file)? {
-            Spot::Node(number) => overlay.node(number).cloned().ok_or(FileError::Stale),
-            Spot::Bucket(path) if Some(&path) == parent.prefix.as_ref() => {
+    fn directory_now(&self, overlay: &Overlay, parent: &ParentDirectory) -> Result<Node> {
+        match overlay.locate(&self.file_table, parent.file)? {
+            FileLocation::Node(number) => overlay.node(number).cloned().ok_or(FileError::Stale),
+            FileLocation::Bucket(path) if Some(&path) == parent.prefix.as_ref() => {
                 let (holder, name) = self.place(parent.file)?;
                 let attributes = &parent.attributes;
                 let mut node = Node {
@@ -222,20 +243,20 @@ impl<D: Disk> Inner<D> {
                     stated: 0,
                     exclusive: None,
                     writer: None,
-                    base: Some(crate::overlay::Base { path: path.into(), etag: "".into(), size: 0, visible: 0 }),
-                    content: Content::Directory,
+                    base: Some(crate::overlay::BaseObject { path: path.into(), etag: "".into(), size: 0, visible: 0 }),
+                    content: NodeContent::Directory,
                 };
                 node.accessed = node.modified;
                 Ok(node)
             }
             // A directory above was renamed meanwhile.
-            Spot::Bucket(_) => Err(FileError::TryLater),
+            FileLocation::Bucket(_) => Err(FileError::TryLater),
         }
     }
 
     /// Refuse what would have too long a key. `more` bytes follow the name in the longest key.
-    fn check_key(&self, overlay: &Overlay, parent: &Parent, name: &str, more: usize) -> Result<()> {
-        let path = overlay.path(&self.ids, parent.file.number)?;
+    fn check_key(&self, overlay: &Overlay, parent: &ParentDirectory, name: &str, more: usize) -> Result<()> {
+        let path = overlay.path(&self.file_table, parent.file.number)?;
         let slash = usize::from(!path.is_empty());
         if self.prefix_length + path.len() + slash + name.len() + more > LONGEST_KEY {
             return Err(FileError::NameTooLong);
@@ -249,7 +270,7 @@ impl<D: Disk> Inner<D> {
         dir: FileId,
         name: &[u8],
         is_directory: bool,
-    ) -> Result<Changed> {
+    ) -> Result<ChangeResult> {
         self.check_disk()?;
         let parent = self.directory(caller, dir, Access::LOOKUP).await?;
         check(caller, &parent.attributes, Access::MODIFY)?;
@@ -258,7 +279,7 @@ impl<D: Disk> Inner<D> {
         if is_directory {
             self.check_empty(&seen).await?;
         }
-        let removed = self.ledger.change(|overlay| {
+        let removed = self.overlay.change(|overlay| {
             let child = self.child_now(overlay, &parent, name, &seen);
             let (changes, around) = self.removed(overlay, caller, (&parent, name), &child, is_directory)?;
             Ok((changes, (around, child)))
@@ -273,10 +294,10 @@ impl<D: Disk> Inner<D> {
         &self,
         overlay: &Overlay,
         caller: &Caller,
-        (parent, name): (&Parent, &str),
-        child: &Child,
+        (parent, name): (&ParentDirectory, &str),
+        child: &ChildEntry,
         is_directory: bool,
-    ) -> Result<(Vec<Change>, Changed)> {
+    ) -> Result<(Vec<Change>, ChangeResult)> {
         let mut directory = self.directory_now(overlay, parent)?;
         let gone = self.facts(overlay, child).ok_or(FileError::NotFound)?;
         match (gone.kind, is_directory) {
@@ -298,52 +319,52 @@ impl<D: Disk> Inner<D> {
     }
 
     /// True when names of the bucket show in a directory, which may have come there since the call began.
-    fn has_prefix(&self, overlay: &Overlay, parent: &Parent) -> bool {
-        let now = overlay.lower(&self.ids, parent.file.number);
+    fn has_prefix(&self, overlay: &Overlay, parent: &ParentDirectory) -> bool {
+        let now = overlay.lower(&self.file_table, parent.file.number);
         parent.prefix.is_some() || now.is_ok_and(|prefix| prefix.is_some())
     }
 
     /// Refuse a directory with names in it.
-    async fn check_empty(&self, child: &Child) -> Result<()> {
+    async fn check_empty(&self, child: &ChildEntry) -> Result<()> {
         let (number, prefix) = match child {
-            Child::Absent => return Ok(()),
-            Child::Bucket(file, lower) => (file.number, Some(lower.path.clone())),
-            Child::Node(HeldNode { number, .. }) => {
-                let is_directory = |node: &Node| node.content == Content::Directory;
-                if !self.ledger.read(|overlay| overlay.node(*number).is_some_and(is_directory)) {
+            ChildEntry::Absent => return Ok(()),
+            ChildEntry::Bucket(file, lower) => (file.number, Some(lower.path.clone())),
+            ChildEntry::Node(NodeGuard { number, .. }) => {
+                let is_directory = |node: &Node| node.content == NodeContent::Directory;
+                if !self.overlay.read(|overlay| overlay.node(*number).is_some_and(is_directory)) {
                     return Ok(());
                 }
-                (*number, self.ledger.read(|overlay| overlay.lower(&self.ids, *number))?)
+                (*number, self.overlay.read(|overlay| overlay.lower(&self.file_table, *number))?)
             }
         };
         if self.is_empty(number, prefix.as_deref()).await? { Ok(()) } else { Err(FileError::NotEmpty) }
     }
 
-    /// Changes that take a file away, and what is left to do in the bucket.
-    fn taken_away(&self, overlay: &Overlay, child: &Child) -> Result<Vec<Change>> {
+    /// Changes that remove a file, and what is left to do in the bucket.
+    fn taken_away(&self, overlay: &Overlay, child: &ChildEntry) -> Result<Vec<Change>> {
         let doom = |path: &str, kind: FileKind, etag: &str| {
             let slash = if kind == FileKind::Directory { "/" } else { "" };
-            Change::Doom { path: format!("{path}{slash}").into(), etag: etag.into() }
+            Change::AddRemoval { path: format!("{path}{slash}").into(), etag: etag.into() }
         };
         match child {
-            Child::Absent => Ok(Vec::new()),
-            Child::Node(HeldNode { number, .. }) => {
+            ChildEntry::Absent => Ok(Vec::new()),
+            ChildEntry::Node(NodeGuard { number, .. }) => {
                 let node = overlay.node(*number).ok_or(FileError::Stale)?;
                 let below = node.base.as_ref().map(|base| doom(&base.path, node.kind(), &base.etag));
-                let dropped = std::iter::once(Change::Drop(*number)).chain(below);
+                let dropped = std::iter::once(Change::Remove(*number)).chain(below);
                 Ok(dropped.chain(overlay.without_attributes(*number)).collect())
             }
-            Child::Bucket(file, lower) => {
+            ChildEntry::Bucket(file, lower) => {
                 let etag = self.etag(lower)?;
                 let kind = self.defaults.attributes(0, &lower.attributes).kind;
-                let doomed = std::iter::once(doom(&self.object_path(lower)?, kind, &etag));
-                Ok(doomed.chain(overlay.without_attributes(file.number)).collect())
+                let pending_removals = std::iter::once(doom(&self.object_path(lower)?, kind, &etag));
+                Ok(pending_removals.chain(overlay.without_attributes(file.number)).collect())
             }
         }
     }
 
     /// The version of an object. Empty for a prefix.
-    fn etag(&self, lower: &Lower) -> Result<String> {
+    fn etag(&self, lower: &BucketEntry) -> Result<String> {
         if lower.attributes.kind == seqferry_vfs::FileKind::Directory {
             return Ok(String::new());
         }
@@ -354,13 +375,13 @@ impl<D: Disk> Inner<D> {
     }
 
     /// Forget the identity of a file that is no more, and remove its data file.
-    async fn drop_data(&self, child: &Child) {
+    async fn drop_data(&self, child: &ChildEntry) {
         match child {
-            Child::Absent => {}
-            Child::Node(HeldNode { number, .. }) => self.ids.release(*number),
-            Child::Bucket(file, _) => self.ids.release(file.number),
+            ChildEntry::Absent => {}
+            ChildEntry::Node(NodeGuard { number, .. }) => self.file_table.release(*number),
+            ChildEntry::Bucket(file, _) => self.file_table.release(file.number),
         }
-        if let Child::Node(HeldNode { number, .. }) = *child {
+        if let ChildEntry::Node(NodeGuard { number, .. }) = *child {
             let lock = self.lock_of(number);
             // Those that write now have found the file before it was removed.
             let _alone = lock.alone().await;
@@ -375,7 +396,7 @@ impl<D: Disk> Inner<D> {
         caller: &Caller,
         from: (FileId, &[u8]),
         to: (FileId, &[u8]),
-    ) -> Result<(Changed, Changed)> {
+    ) -> Result<(ChangeResult, ChangeResult)> {
         self.check_disk()?;
         let old = self.directory(caller, from.0, Access::LOOKUP).await?;
         let new = self.directory(caller, to.0, Access::LOOKUP).await?;
@@ -385,21 +406,21 @@ impl<D: Disk> Inner<D> {
         let new_name = checked_name(to.1)?;
         let source = self.child(&old, old_name).await?;
         let target_of_link = match &source {
-            Child::Bucket(file, lower) if lower.attributes.kind == seqferry_vfs::FileKind::Symlink => {
+            ChildEntry::Bucket(file, lower) if lower.attributes.kind == seqferry_vfs::FileKind::Symlink => {
                 self.target(*file).await?
             }
-            Child::Absent | Child::Node(_) | Child::Bucket(..) => Bytes::new(),
+            ChildEntry::Absent | ChildEntry::Node(_) | ChildEntry::Bucket(..) => Bytes::new(),
         };
         let target = self.child(&new, new_name).await?;
         let is_same = (old.file, old_name) == (new.file, new_name);
         let is_directory = |attributes: Attributes| attributes.kind == FileKind::Directory;
-        if !is_same && self.ledger.read(|overlay| self.facts(overlay, &source).is_some_and(is_directory)) {
+        if !is_same && self.overlay.read(|overlay| self.facts(overlay, &source).is_some_and(is_directory)) {
             self.check_empty(&target).await?;
         }
-        let renamed = self.ledger.change(|overlay| {
+        let renamed = self.overlay.change(|overlay| {
             let source = self.child_now(overlay, &old, old_name, &source);
             let target = self.child_now(overlay, &new, new_name, &target);
-            let renaming = Renaming { old: (&old, old_name), new: (&new, new_name), source, target };
+            let renaming = RenameRequest { old: (&old, old_name), new: (&new, new_name), source, target };
             let (changes, around) = self.renamed(overlay, caller, &renaming, &target_of_link)?;
             Ok((changes, (around, renaming.target)))
         });
@@ -415,10 +436,10 @@ impl<D: Disk> Inner<D> {
         &self,
         overlay: &Overlay,
         caller: &Caller,
-        renaming: &Renaming<'_>,
+        renaming: &RenameRequest<'_>,
         target_of_link: &Bytes,
-    ) -> Result<(Vec<Change>, (Changed, Changed))> {
-        let Renaming { old: (old, old_name), new: (new, new_name), source, target } = renaming;
+    ) -> Result<(Vec<Change>, (ChangeResult, ChangeResult))> {
+        let RenameRequest { old: (old, old_name), new: (new, new_name), source, target } = renaming;
         let (mut old_node, mut new_node) = (self.directory_now(overlay, old)?, self.directory_now(overlay, new)?);
         let moved = self.facts(overlay, source).ok_or(FileError::NotFound)?;
         if (old.file, old_name) == (new.file, new_name) {
@@ -439,9 +460,11 @@ impl<D: Disk> Inner<D> {
         let more = if is_directory { overlay.depth_below(moved.file.number).max(1) } else { 0 };
         self.check_key(overlay, new, new_name, more)?;
         let mut node = match source {
-            Child::Node(node) => overlay.node(node.number).cloned().ok_or(FileError::Stale)?,
-            Child::Bucket(file, lower) => self.adopted(*file, (old.file.number, old_name), lower, target_of_link)?,
-            Child::Absent => return Err(FileError::NotFound),
+            ChildEntry::Node(node) => overlay.node(node.number).cloned().ok_or(FileError::Stale)?,
+            ChildEntry::Bucket(file, lower) => {
+                self.adopted(*file, (old.file.number, old_name), lower, target_of_link)?
+            }
+            ChildEntry::Absent => return Err(FileError::NotFound),
         };
         node.touch();
         (node.parent, node.name) = (new.file.number, (*new_name).into());
@@ -481,7 +504,7 @@ impl<D: Disk> Inner<D> {
             if number == ROOT {
                 return false;
             }
-            number = overlay.parent(&self.ids, number);
+            number = overlay.parent(&self.file_table, number);
         }
     }
 }

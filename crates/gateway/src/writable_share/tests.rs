@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use seqferry_nfs::{Access, FileKind, NewTime};
+use seqferry_nfs::{Access, FileKind, TimeUpdate};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, FaultStore};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
@@ -11,25 +11,25 @@ use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{Freshness, Pool, Reader, Source, Tree, TreeOptions};
 
 use super::*;
-use crate::journal::simulated::{SPACE, Simulated, Step};
+use crate::journal::simulated::{DiskStep, SPACE, SimulatedDisk};
 
 /// A bucket, its share and the disks of the share.
 pub(super) struct Setting {
     pub(super) store: Arc<MemoryStore>,
-    pub(super) ids: FileTable,
-    pub(super) bounds: Bounds,
-    /// The store as it is asked for names and bytes.
+    pub(super) file_table: FileTable,
+    pub(super) bounds: ShareLimits,
+    /// The store that names and bytes are requested from.
     pub(super) asked: Arc<FaultStore>,
     pub(super) source: Arc<StoreSource>,
-    pub(super) share: WritableShare<Simulated>,
-    pub(super) journal: Simulated,
-    pub(super) data: Simulated,
+    pub(super) share: WritableShare<SimulatedDisk>,
+    pub(super) journal: SimulatedDisk,
+    pub(super) data: SimulatedDisk,
 }
 
 /// A checkpoint now and then.
-pub(super) const BOUNDS: Bounds = Bounds { segment: 4096, clean_files: 1024 };
+pub(super) const BOUNDS: ShareLimits = ShareLimits { segment: 4096, clean_files: 1024 };
 
-pub(super) fn spec(source: &Arc<StoreSource>, ids: FileTable, identity: &str) -> WritableSpec {
+pub(super) fn spec(source: &Arc<StoreSource>, file_table: FileTable, identity: &str) -> WritableSpec {
     let source = Arc::clone(source) as Arc<dyn Source>;
     let options = TreeOptions { prefix: "p/".to_owned(), ..TreeOptions::bucket("b") };
     let tree = Tree::new(Arc::clone(&source), options);
@@ -37,7 +37,7 @@ pub(super) fn spec(source: &Arc<StoreSource>, ids: FileTable, identity: &str) ->
     let defaults = ShareDefaults { uid: 1000, gid: 1000, ..ShareDefaults::default() };
     WritableSpec {
         files,
-        ids,
+        file_table,
         defaults,
         identity: identity.to_owned(),
         prefix_length: 2,
@@ -47,7 +47,7 @@ pub(super) fn spec(source: &Arc<StoreSource>, ids: FileTable, identity: &str) ->
 
 impl Setting {
     pub(super) async fn new(objects: &[(&str, Vec<u8>)]) -> Self {
-        Self::on(Simulated::default(), objects).await
+        Self::on(SimulatedDisk::default(), objects).await
     }
 
     /// A bucket and disks on the runtime's clock: each request and each work of a disk takes a random time. One service
@@ -59,14 +59,14 @@ impl Setting {
             _ => MemoryStore::new(1).without_checksums().with_opaque_etags(),
         };
         store.create_bucket("b");
-        let setting = Self::of(Simulated::timed(), Arc::new(store), objects).await;
+        let setting = Self::of(SimulatedDisk::timed(), Arc::new(store), objects).await;
         setting.asked.at_random(seed, 1.0, late_answers(6));
         setting
     }
 
     /// A bucket whose share keeps this many clean files.
     pub(super) async fn bounded(objects: &[(&str, Vec<u8>)], clean_files: usize) -> Self {
-        Self::on(Simulated::default(), objects).await.with_clean_files(clean_files).await
+        Self::on(SimulatedDisk::default(), objects).await.with_clean_files(clean_files).await
     }
 
     /// The same share, which keeps this many clean files.
@@ -78,14 +78,14 @@ impl Setting {
     /// A bucket of a service that keeps other digests, or none.
     pub(super) async fn over(store: MemoryStore, objects: &[(&str, Vec<u8>)]) -> Self {
         store.create_bucket("b");
-        Self::of(Simulated::default(), Arc::new(store), objects).await
+        Self::of(SimulatedDisk::default(), Arc::new(store), objects).await
     }
 
-    async fn on(journal: Simulated, objects: &[(&str, Vec<u8>)]) -> Self {
+    async fn on(journal: SimulatedDisk, objects: &[(&str, Vec<u8>)]) -> Self {
         Self::of(journal, MemoryStore::with_buckets(&["b"]), objects).await
     }
 
-    async fn of(journal: Simulated, store: Arc<MemoryStore>, objects: &[(&str, Vec<u8>)]) -> Self {
+    async fn of(journal: SimulatedDisk, store: Arc<MemoryStore>, objects: &[(&str, Vec<u8>)]) -> Self {
         for (key, bytes) in objects {
             let (key, bytes) = (format!("p/{key}"), Bytes::from(bytes.clone()));
             store.put("b", &key, bytes, &seqferry_store::Attributes::default()).await.unwrap();
@@ -93,30 +93,30 @@ impl Setting {
         let asked = Arc::new(FaultStore::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
         let source = StoreSource::over(&asked);
         let data = journal.fresh();
-        let ids = FileTable::in_memory();
-        let spec = spec(&source, ids.clone(), "share");
+        let file_table = FileTable::in_memory();
+        let spec = spec(&source, file_table.clone(), "share");
         let share = WritableShare::over(spec, journal.clone(), data.clone(), BOUNDS).await.unwrap();
-        Self { store, ids, bounds: BOUNDS, asked, source, share, journal, data }
+        Self { store, file_table, bounds: BOUNDS, asked, source, share, journal, data }
     }
 
     /// The share as the next process finds it.
     pub(super) async fn restarted(self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
-        let Self { store, ids, bounds, asked, source, share, journal, data } = self;
+        let Self { store, file_table, bounds, asked, source, share, journal, data } = self;
         drop(share);
         let (journal, data) = (journal.restarted(random, lost_power), data.restarted(random, lost_power));
-        let ids = if lost_power { ids.synced() } else { ids };
-        let spec = spec(&source, ids.clone(), "share");
+        let file_table = if lost_power { file_table.synced() } else { file_table };
+        let spec = spec(&source, file_table.clone(), "share");
         let share = WritableShare::over(spec, journal.clone(), data.clone(), bounds).await.unwrap();
-        Self { store, ids, bounds, asked, source, share, journal, data }
+        Self { store, file_table, bounds, asked, source, share, journal, data }
     }
 
     /// The share as another process would find it now. This one must do nothing any more.
     pub(super) async fn share_again(&self, lost_power: bool) -> Self {
-        let Self { store, ids, bounds, asked, source, share, journal, data } = self;
+        let Self { store, file_table, bounds, asked, source, share, journal, data } = self;
         let parts = (Arc::clone(store), Arc::clone(asked), Arc::clone(source));
         let again = Self {
             store: parts.0,
-            ids: ids.clone(),
+            file_table: file_table.clone(),
             bounds: *bounds,
             asked: parts.1,
             source: parts.2,
@@ -149,20 +149,26 @@ impl Setting {
         String::from_utf8(self.bytes(self.id(path).await).await.unwrap()).unwrap()
     }
 
-    async fn create(&self, caller: &Caller, directory: FileId, name: &str, how: Creation) -> Result<Created> {
+    async fn create(&self, caller: &Caller, directory: FileId, name: &str, how: CreateMode) -> Result<CreateResult> {
         self.share.create(caller, directory, name.as_bytes(), how).await
     }
 
     /// A file with these bytes, committed.
     pub(super) async fn put(&self, path: &str, text: &str) -> FileId {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let how = Creation::Guarded(SetAttributes::default());
+        let how = CreateMode::Guarded(SetAttributes::default());
         let file = self.create(&root(), self.id(directory).await, name, how).await.unwrap().attributes.file;
         self.write(file, 0, text, Stability::File).await.unwrap();
         file
     }
 
-    pub(super) async fn write(&self, file: FileId, offset: u64, text: &str, stability: Stability) -> Result<Written> {
+    pub(super) async fn write(
+        &self,
+        file: FileId,
+        offset: u64,
+        text: &str,
+        stability: Stability,
+    ) -> Result<WriteResult> {
         self.share.write(&root(), file, offset, Bytes::from(text.to_owned()), stability).await
     }
 
@@ -170,7 +176,7 @@ impl Setting {
         let directory = self.id(path).await;
         let (mut names, mut cookie) = (Vec::new(), 2);
         loop {
-            let page = self.share.read_directory(&root(), directory, cookie, most, EntryFacts::All).await.unwrap();
+            let page = self.share.read_directory(&root(), directory, cookie, most, EntryDetail::All).await.unwrap();
             assert!(page.entries.len() <= most);
             for entry in page.entries {
                 cookie = entry.cookie;
@@ -220,7 +226,7 @@ async fn what_was_committed_is_there_after_a_loss_of_power_and_what_was_not_is_t
 
 #[tokio::test]
 async fn bytes_that_were_shown_after_a_kill_are_not_taken_back_by_a_loss_of_power() {
-    // What a loss of power takes is chosen at random.
+    // The effect of a power loss is random.
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
         let setting = Setting::new(&[]).await;
@@ -265,26 +271,26 @@ async fn a_part_of_an_object_is_overwritten_without_reading_it() {
 async fn creations_keep_their_conditions_when_they_come_twice_and_after_a_restart() {
     let setting = Setting::new(&[("there", b"bytes".to_vec())]).await;
     let top = setting.share.root();
-    let made = setting.create(&user(0), top, "lock", Creation::Exclusive([1; 8])).await.unwrap();
+    let made = setting.create(&user(0), top, "lock", CreateMode::Exclusive([1; 8])).await.unwrap();
     let setting = setting.restarted(&mut random(), true).await;
-    let again = setting.create(&user(0), top, "lock", Creation::Exclusive([1; 8])).await.unwrap();
+    let again = setting.create(&user(0), top, "lock", CreateMode::Exclusive([1; 8])).await.unwrap();
     assert_eq!(again.attributes.file, made.attributes.file);
     let plain = SetAttributes::default();
     for (name, how, expected) in [
-        ("lock", Creation::Exclusive([2; 8]), Err(FileError::Exists)),
-        ("lock", Creation::Guarded(plain), Err(FileError::Exists)),
-        ("there", Creation::Exclusive([1; 8]), Err(FileError::Exists)),
-        ("there", Creation::Guarded(plain), Err(FileError::Exists)),
-        ("there", Creation::Unchecked(plain), Ok(5)),
-        ("there", Creation::Unchecked(SetAttributes { size: Some(0), ..plain }), Ok(0)),
-        ("new", Creation::Unchecked(SetAttributes { size: Some(3), mode: Some(0o600), ..plain }), Ok(3)),
+        ("lock", CreateMode::Exclusive([2; 8]), Err(FileError::Exists)),
+        ("lock", CreateMode::Guarded(plain), Err(FileError::Exists)),
+        ("there", CreateMode::Exclusive([1; 8]), Err(FileError::Exists)),
+        ("there", CreateMode::Guarded(plain), Err(FileError::Exists)),
+        ("there", CreateMode::Unchecked(plain), Ok(5)),
+        ("there", CreateMode::Unchecked(SetAttributes { size: Some(0), ..plain }), Ok(0)),
+        ("new", CreateMode::Unchecked(SetAttributes { size: Some(3), mode: Some(0o600), ..plain }), Ok(3)),
     ] {
         let created = setting.create(&root(), top, name, how).await;
         assert_eq!(created.map(|created| created.attributes.size), expected, "{name} {how:?}");
     }
     assert_eq!((setting.find("new").await.unwrap().mode, setting.text("new").await.as_str()), (0o600, "\0\0\0"));
     setting.share.create_directory(&root(), top, b"folder", plain).await.unwrap();
-    let over = setting.create(&root(), top, "folder", Creation::Unchecked(plain)).await;
+    let over = setting.create(&root(), top, "folder", CreateMode::Unchecked(plain)).await;
     assert_eq!(over.unwrap_err(), FileError::Exists);
 }
 
@@ -314,9 +320,12 @@ async fn a_folder_that_is_renamed_keeps_all_handles_below_it() {
     assert_eq!(below.unwrap_err(), FileError::Invalid);
     let full = setting.share.rename(&root(), top, b"moved", runs, b"1").await;
     assert_eq!(full.unwrap_err(), FileError::NotEmpty);
-    assert_eq!(setting.share.doomed(), []);
+    assert_eq!(setting.share.pending_removals(), []);
     setting.share.remove(&root(), moved, b"a").await.unwrap();
-    assert_eq!(setting.share.doomed().iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["runs/1/a"]);
+    assert_eq!(
+        setting.share.pending_removals().iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+        ["runs/1/a"]
+    );
     assert_eq!(setting.bytes(a).await.unwrap_err(), FileError::Stale);
 }
 
@@ -326,7 +335,7 @@ async fn callers_change_what_owner_group_mode_and_sticky_bit_allow() {
     let top = setting.share.root();
     let set = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
     setting.share.set_attributes(&root(), top, set(0o1777), None).await.unwrap();
-    let made = setting.create(&user(5), top, "mine", Creation::Guarded(set(0o400))).await.unwrap().attributes;
+    let made = setting.create(&user(5), top, "mine", CreateMode::Guarded(set(0o400))).await.unwrap().attributes;
     assert_eq!((made.uid, made.gid, made.mode), (5, 5, 0o400));
     let write = async |uid| {
         let data = Bytes::from_static(b"x");
@@ -338,13 +347,17 @@ async fn callers_change_what_owner_group_mode_and_sticky_bit_allow() {
     assert_eq!(setting.share.remove(&user(6), top, b"mine").await.unwrap_err(), FileError::AccessDenied);
     let renamed = setting.share.rename(&user(6), top, b"mine", top, b"theirs").await;
     assert_eq!(renamed.unwrap_err(), FileError::AccessDenied);
-    let at = NewTime::At(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_234_567_891));
+    let at = TimeUpdate::At(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_234_567_891));
     for (uid, set, expected) in [
         (6, set(0o777), Err(FileError::NotPermitted)),
         (5, SetAttributes { uid: Some(6), ..SetAttributes::default() }, Err(FileError::NotPermitted)),
         (5, SetAttributes { gid: Some(6), ..SetAttributes::default() }, Err(FileError::NotPermitted)),
         (6, SetAttributes { modified: Some(at), ..SetAttributes::default() }, Err(FileError::NotPermitted)),
-        (6, SetAttributes { modified: Some(NewTime::Now), ..SetAttributes::default() }, Err(FileError::AccessDenied)),
+        (
+            6,
+            SetAttributes { modified: Some(TimeUpdate::Now), ..SetAttributes::default() },
+            Err(FileError::AccessDenied),
+        ),
         (6, SetAttributes { size: Some(0), ..SetAttributes::default() }, Err(FileError::AccessDenied)),
         (5, SetAttributes { modified: Some(at), mode: Some(0o4755), ..SetAttributes::default() }, Ok(())),
         (0, SetAttributes { uid: Some(8), gid: Some(9), ..SetAttributes::default() }, Ok(())),
@@ -362,7 +375,7 @@ async fn callers_change_what_owner_group_mode_and_sticky_bit_allow() {
     let late = setting.share.set_attributes(&root(), facts.file, set(0o700), guard).await;
     assert_eq!(late.unwrap_err(), FileError::NotSynchronized);
     setting.share.set_attributes(&root(), top, set(0o755), None).await.unwrap();
-    let denied = setting.create(&user(5), top, "other", Creation::Guarded(set(0o600))).await;
+    let denied = setting.create(&user(5), top, "other", CreateMode::Guarded(set(0o600))).await;
     assert_eq!(denied.unwrap_err(), FileError::AccessDenied);
 }
 
@@ -370,7 +383,7 @@ async fn callers_change_what_owner_group_mode_and_sticky_bit_allow() {
 async fn names_that_no_object_can_have_are_refused_when_they_are_made() {
     let setting = Setting::new(&[]).await;
     let top = setting.share.root();
-    let how = Creation::Guarded(SetAttributes::default());
+    let how = CreateMode::Guarded(SetAttributes::default());
     for name in [&b"\xff\xfe"[..], b"link.rclonelink", b"nul\0"] {
         assert_eq!(setting.share.create(&root(), top, name, how).await.unwrap_err(), FileError::Invalid, "{name:?}");
     }
@@ -411,7 +424,7 @@ async fn a_folder_is_emptied_while_it_is_listed() {
     let before = setting.find("d").await.unwrap();
     let (mut cookie, mut count) = (2, 0);
     loop {
-        let page = setting.share.read_directory(&root(), directory, cookie, 3, EntryFacts::All).await.unwrap();
+        let page = setting.share.read_directory(&root(), directory, cookie, 3, EntryDetail::All).await.unwrap();
         for entry in &page.entries {
             setting.share.remove(&root(), directory, &entry.name).await.unwrap();
             cookie = entry.cookie;
@@ -427,7 +440,7 @@ async fn a_folder_is_emptied_while_it_is_listed() {
     setting.share.remove_directory(&root(), setting.share.root(), b"d").await.unwrap();
     let setting = setting.restarted(&mut random(), true).await;
     assert_eq!(setting.names("", 5).await, [""; 0]);
-    assert_eq!(setting.share.doomed().len(), 21, "the objects, and the marker of the folder");
+    assert_eq!(setting.share.pending_removals().len(), 21, "the objects, and the marker of the folder");
 }
 
 #[tokio::test]
@@ -436,15 +449,15 @@ async fn a_full_disk_makes_writers_wait_and_a_bad_one_ends_all_acknowledgements(
     let file = setting.put("new", "committed").await;
     setting.data.set_free(4);
     assert_eq!(setting.write(file, 0, "x", Stability::Unstable).await.unwrap_err(), FileError::TryLater);
-    let how = Creation::Guarded(SetAttributes::default());
+    let how = CreateMode::Guarded(SetAttributes::default());
     assert_eq!(setting.create(&root(), setting.share.root(), "x", how).await.unwrap_err(), FileError::TryLater);
     setting.data.set_free(50);
-    setting.data.fail(&[Step::Write]);
+    setting.data.fail(&[DiskStep::Write]);
     assert_eq!(setting.write(file, 0, "x", Stability::File).await.unwrap_err(), FileError::TryLater);
     setting.data.fail(&[]);
     setting.write(file, 0, "C", Stability::File).await.unwrap();
     setting.write(file, 0, "lost", Stability::Unstable).await.unwrap();
-    setting.data.fail(&[Step::Sync]);
+    setting.data.fail(&[DiskStep::Sync]);
     assert_eq!(setting.share.commit(&root(), file).await.unwrap_err(), FileError::Io);
     setting.data.fail(&[]);
     assert_eq!(setting.share.commit(&root(), file).await.unwrap_err(), FileError::Io, "a second sync proves nothing");
@@ -452,7 +465,7 @@ async fn a_full_disk_makes_writers_wait_and_a_bad_one_ends_all_acknowledgements(
     assert_eq!(setting.create(&root(), setting.share.root(), "x", how).await.unwrap_err(), FileError::Io);
     assert_eq!(setting.text("there").await, "bytes", "what is in the bucket is read");
     let setting = setting.restarted(&mut random(), false).await;
-    setting.journal.fail(&[Step::Sync]);
+    setting.journal.fail(&[DiskStep::Sync]);
     assert_eq!(setting.create(&root(), setting.share.root(), "y", how).await.unwrap_err(), FileError::Io);
     setting.journal.fail(&[]);
     assert_eq!(setting.create(&root(), setting.share.root(), "z", how).await.unwrap_err(), FileError::Io);
@@ -501,7 +514,7 @@ async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_no
     let share = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap();
     let twice = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap_err();
     assert!(twice.0.contains("another gateway uses"), "{twice}");
-    let how = Creation::Guarded(SetAttributes::default());
+    let how = CreateMode::Guarded(SetAttributes::default());
     let file = share.create(&root(), share.root(), b"new", how).await.unwrap().attributes.file;
     let bytes = Bytes::from(vec![7; 300_000]);
     share.write(&root(), file, 5, bytes.clone(), Stability::File).await.unwrap();
@@ -535,7 +548,7 @@ async fn the_room_that_shows_is_that_of_the_disk_or_less_where_less_is_set() {
     assert_eq!(space().await.free_bytes, 0, "the rest is for the journal");
     let mut spec = spec(&setting.source, FileTable::in_memory(), "small");
     spec.defaults.free_space = 1 << 30;
-    let (journal, data) = (Simulated::default(), Simulated::default());
+    let (journal, data) = (SimulatedDisk::default(), SimulatedDisk::default());
     let share = WritableShare::over(spec, journal, data, BOUNDS).await.unwrap();
     let shown = share.space(&root()).await.unwrap();
     assert_eq!((shown.free_bytes, shown.total_bytes), (1 << 30, 1 << 30));

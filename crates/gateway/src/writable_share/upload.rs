@@ -1,9 +1,9 @@
 //! Upload of a share to its bucket: one version of an object for each file that was left alone for a while.
 //!
-//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time. One whose writer waits for room on the
-//!    disk is not left alone: it goes while half-written only where nothing else can make room.
+//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time. One whose writer waits for space on
+//!    the disk is not left alone: it goes while half-written only where nothing else can free space.
 //! 2. **Freeze**: its generation is its `changed`. Bytes are read for an upload only while that is the same; else the
-//!    upload is given up, and begins again when the file has settled.
+//!    upload is abandoned, and begins again when the file has settled.
 //! 3. **Upload** ([`send`]): one request, or parts, whose upload is in the journal before its first part. The write has
 //!    the condition that the bucket still has what it had.
 //! 4. **Clean** ([`finish`]): the file is that object from now on, under its number, if its generation is the same.
@@ -11,14 +11,14 @@
 //! 5. **Leave** ([`evict`]): clean files beyond some are the bucket's alone.
 //!
 //! The order of work on a key stands in [`plan`]. Killed at any point, the next process finds in the journal what is
-//! left to do, and each write whose outcome is not known: an object with the mark of that write, or with the checksum of
-//! its bytes, is the file; else the file is sent again ([`evidence`]).
+//! left to do, and each write whose outcome is not known: an object with the mark of that write, or with the checksum
+//! of its bytes, is the file; else the file is sent again ([`verify`]).
 
+mod condition_probe;
 mod conflict;
 pub(super) mod control;
 mod copy_parts;
 mod evict;
-mod evidence;
 mod fetch;
 mod finish;
 pub(super) mod flush;
@@ -27,11 +27,11 @@ mod generation;
 mod metadata;
 mod outcomes;
 mod plan;
-mod probe;
 mod remove;
 mod resolve;
 mod schedule;
 mod send;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,15 +45,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
-use plan::{Sending, Work, due, has_any_moved};
-use probe::Conditions;
-use schedule::{Schedule, Settling};
+use condition_probe::ConditionProbe;
+use plan::{FileUpload, UploadTask, find_tasks, has_any_moved};
+use schedule::{Schedule, SettleTracker};
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
 const AT_ONCE: usize = 16;
-/// Files that are planned at a time: the plan is made anew when they have begun.
+/// Files that are planned at a time: the plan is made again when they have begun.
 const PLANNED: usize = 1024;
-/// Longest time between two looks for work.
+/// Longest interval between checks for work.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Bucket that a share is uploaded to, and when.
@@ -77,18 +77,18 @@ pub struct UploadSpec {
 
 /// Reason why work was not done.
 #[derive(Debug)]
-enum Trouble {
-    /// The file is another one by now: it is looked at again.
-    Changed,
+enum UploadError {
+    /// The file has changed meanwhile: it is checked again.
+    Superseded,
     /// The share stops.
     Stopped,
-    /// There was nothing to do. It is looked at again later.
-    Nothing,
+    /// There was nothing to do. It is checked again later.
+    NothingToDo,
     /// The cause and the next step. It is tried again later.
     Failed(Box<ObjectFailure>),
 }
 
-impl Trouble {
+impl UploadError {
     /// Of this machine: its disk, or its memory.
     fn local(text: String) -> Self {
         let class = FailureClass::Store(ErrorClass::Person);
@@ -102,10 +102,10 @@ impl Trouble {
     }
 
     /// The bucket has refused one generation again and again, though it was asked each time what it has.
-    fn refused(work: &Work, attempts: u32) -> Self {
+    fn refused(work: &UploadTask, attempts: u32) -> Self {
         let path = match work {
-            Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => path,
-            Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) | Work::Evict => "a file",
+            UploadTask::Send(FileUpload { path, .. }) | UploadTask::Remove { path, .. } => path,
+            UploadTask::Fetch(_) | UploadTask::Resolve(_) | UploadTask::Move(_) | UploadTask::Evict => "a file",
         };
         let text = format!(
             "{path}: the bucket had another object than it said, {attempts} times in a row. See whether another program \
@@ -121,15 +121,15 @@ struct Uploader<D: Disk> {
     inner: Arc<Inner<D>>,
     /// Its client looks before writes.
     spec: UploadSpec,
-    conditions: Conditions,
+    conditions: ConditionProbe,
 }
 
 impl<D: Disk> WritableShare<D> {
     /// Upload what is written, until `stop`. Returns when nothing is under way any more.
     pub async fn upload(&self, spec: UploadSpec, stop: CancellationToken) {
         let inner = Arc::clone(&self.0);
-        let conditions = Conditions::new(spec.client.clone());
-        let spec = UploadSpec { client: spec.client.looking_before_writes(), ..spec };
+        let conditions = ConditionProbe::new(spec.client.clone());
+        let spec = UploadSpec { client: spec.client.checking_before_writes(), ..spec };
         let uploader = Arc::new(Uploader { inner, spec, conditions });
         uploader.run(&stop).await;
     }
@@ -137,14 +137,14 @@ impl<D: Disk> WritableShare<D> {
     /// Files and keys that the bucket does not have as the share shows them, settled or not.
     pub fn waiting(&self) -> usize {
         let inner = &self.0;
-        inner.ledger.read(|overlay| due(overlay, &inner.ids, true, usize::MAX, |_, _| true).len())
+        inner.overlay.read(|overlay| find_tasks(overlay, &inner.file_table, true, usize::MAX, |_, _| true).len())
     }
 }
 
 impl<D: Disk> Uploader<D> {
     async fn run(self: Arc<Self>, stop: &CancellationToken) {
         let mut schedule = Schedule::new();
-        let mut tasks: JoinSet<(Work, Result<(), Trouble>)> = JoinSet::new();
+        let mut tasks: JoinSet<(UploadTask, Result<(), UploadError>)> = JoinSet::new();
         loop {
             if stop.is_cancelled() {
                 tasks.shutdown().await;
@@ -167,28 +167,28 @@ impl<D: Disk> Uploader<D> {
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
-                        let done = schedule.judge(&work, done);
+                        let done = schedule.limit_changes(&work, done);
                         self.inner.control.ended(&work, &done);
-                        if let Err(Trouble::Failed(failure)) = &done {
+                        if let Err(UploadError::Failed(failure)) = &done {
                             self.note_failure(&work, failure).await;
                         }
                         schedule.end(&work, done);
                     }
                 }
-                () = tokio::time::sleep(self.look()) => {}
+                () = tokio::time::sleep(self.poll_interval()) => {}
             }
         }
     }
 
     /// Work that may begin now. It is marked as under way.
-    fn next_work(&self, schedule: &mut Schedule, room: usize) -> Vec<Work> {
+    fn next_work(&self, schedule: &mut Schedule, room: usize) -> Vec<UploadTask> {
         if room == 0 || self.inner.check_disk().is_err() {
             return Vec::new();
         }
-        if self.inner.control.take_hurry() {
-            schedule.hurry();
+        if self.inner.control.take_retry_request() {
+            schedule.retry_now();
         }
-        if schedule.needs_plan(self.look()) {
+        if schedule.needs_plan(self.poll_interval()) {
             self.plan(schedule);
         }
         let begun = schedule.begin(room);
@@ -202,60 +202,60 @@ impl<D: Disk> Uploader<D> {
     fn plan(&self, schedule: &mut Schedule) {
         let now = Instant::now();
         let takes_outcomes = self.inner.takes_outcomes();
-        let mut settling = Settling::new(schedule, self.spec.quiet, now);
-        let found = self.inner.ledger.note(|overlay| {
-            if overlay.has_moved() && !has_any_moved(overlay, &self.inner.ids) {
-                overlay.none_has_moved();
+        let mut settle_tracker = SettleTracker::new(schedule, self.spec.quiet, now);
+        let found = self.inner.overlay.note(|overlay| {
+            if overlay.has_moved() && !has_any_moved(overlay, &self.inner.file_table) {
+                overlay.clear_moved();
             }
-            let evict = evict::is_due(overlay, self.inner.clean_files).then_some(Work::Evict);
-            let may_resolve = settling.may_resolve();
-            let mut gate = self.inner.control.gate(overlay, &self.inner.ids);
-            let due = due(overlay, &self.inner.ids, may_resolve, PLANNED, |number, changed| {
-                let is_settled = settling.is_settled(number, changed);
-                takes_outcomes && gate.lets_pass(number, is_settled) && settling.may_begin(number)
+            let evict = evict::is_due(overlay, self.inner.clean_files).then_some(UploadTask::Evict);
+            let may_resolve = settle_tracker.may_resolve();
+            let mut send_filter = self.inner.control.send_filter(overlay, &self.inner.file_table);
+            let found = find_tasks(overlay, &self.inner.file_table, may_resolve, PLANNED, |number, changed| {
+                let is_settled = settle_tracker.is_settled(number, changed);
+                takes_outcomes && send_filter.may_send_now(number, is_settled) && settle_tracker.may_begin(number)
             });
-            gate.close();
-            evict.into_iter().chain(due).collect::<Vec<_>>()
+            send_filter.close();
+            evict.into_iter().chain(found).collect::<Vec<_>>()
         });
-        let seen = settling.seen();
+        let seen = settle_tracker.generations();
         let found = self.without_half_written(found, schedule.is_any_busy());
         schedule.plan(found, seen, now);
     }
 
-    /// Work without files whose writers wait for room, as long as other work makes room, or has made some that the
+    /// Work without files whose writers wait for space, as long as other work frees space, or has made some that the
     /// writers have not asked for yet.
-    fn without_half_written(&self, mut found: Vec<Work>, is_any_busy: bool) -> Vec<Work> {
+    fn without_half_written(&self, mut found: Vec<UploadTask>, is_any_busy: bool) -> Vec<UploadTask> {
         let waiting = self.inner.waiting_writers.files();
         if waiting.is_empty() {
             return found;
         }
         let is_half_written =
-            |work: &Work| matches!(work, Work::Send(Sending { number, .. }) if waiting.contains(number));
-        let is_other = |work: &Work| matches!(work, Work::Send(_)) && !is_half_written(work);
+            |work: &UploadTask| matches!(work, UploadTask::Send(FileUpload { number, .. }) if waiting.contains(number));
+        let is_other = |work: &UploadTask| matches!(work, UploadTask::Send(_)) && !is_half_written(work);
         if is_any_busy || found.iter().any(is_other) || !self.inner.data.is_full() {
             found.retain(|work| !is_half_written(work));
         }
         found
     }
 
-    /// Time between two looks for work.
-    fn look(&self) -> Duration {
+    /// Interval between checks for work.
+    fn poll_interval(&self) -> Duration {
         LOOK.min(self.spec.quiet / 4).max(Duration::from_millis(5))
     }
 
-    async fn work(&self, work: &Work) -> Result<(), Trouble> {
+    async fn work(&self, work: &UploadTask) -> Result<(), UploadError> {
         // The bucket must not be ahead of the journal: a loss of power would bring back a file whose object has gone.
-        self.inner.ledger.settled().await.map_err(send::local)?;
-        if *work != Work::Evict {
+        self.inner.overlay.wait_until_durable().await.map_err(send::local)?;
+        if *work != UploadTask::Evict {
             self.inner.control.check_claim().await?;
         }
         match work {
-            Work::Send(sending) => Box::pin(self.send(sending)).await,
-            Work::Fetch(number) => self.fetch(*number).await,
-            Work::Resolve(number) => self.resolve(*number).await,
-            Work::Move(number) => self.move_folder(*number).await,
-            Work::Remove { path, etag } => self.remove(path, etag).await,
-            Work::Evict => Box::pin(self.evict()).await,
+            UploadTask::Send(file_upload) => Box::pin(self.send(file_upload)).await,
+            UploadTask::Fetch(number) => self.fetch(*number).await,
+            UploadTask::Resolve(number) => self.resolve(*number).await,
+            UploadTask::Move(number) => self.move_folder(*number).await,
+            UploadTask::Remove { path, etag } => self.remove(path, etag).await,
+            UploadTask::Evict => Box::pin(self.evict()).await,
         }
     }
 
@@ -270,15 +270,13 @@ impl<D: Disk> Uploader<D> {
 }
 
 #[cfg(test)]
+mod condition_probe_tests;
+#[cfg(test)]
 mod conflict_tests;
 #[cfg(test)]
 mod control_tests;
 #[cfg(test)]
-mod epoch_tests;
-#[cfg(test)]
 mod evict_tests;
-#[cfg(test)]
-mod evidence_tests;
 #[cfg(test)]
 mod facts_tests;
 #[cfg(test)]
@@ -286,8 +284,10 @@ mod history;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]
-mod probe_tests;
-#[cfg(test)]
 mod room_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upload_batch_tests;
+#[cfg(test)]
+mod verify_tests;

@@ -1,4 +1,4 @@
-//! Files whose writers wait for room on the disk: they are half-written, however long nothing changes in them.
+//! Files whose writers wait for disk space: they are half-written, however long they do not change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Changes of names and facts: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+//! Procedures that change names and attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
 
 use std::time::SystemTime;
 
@@ -13,19 +13,19 @@ use super::{check_change, check_name};
 use crate::context::{Context, Peer, Target};
 use crate::error::{FileError, Result as FileResult};
 use crate::reply::Payload;
-use crate::share::{Created, Creation, NewTime, SetAttributes};
+use crate::share::{CreateMode, CreateResult, SetAttributes, TimeUpdate};
 use crate::xdr::{Decoder, Malformed};
 
 /// Longest target of a link that clients can follow.
-const LONGEST_TARGET: usize = 4095;
+const MAX_LINK_TARGET: usize = 4095;
 
 /// A name in a directory.
-struct Place {
+struct DirOpArgs {
     directory: Bytes,
     name: Bytes,
 }
 
-impl Place {
+impl DirOpArgs {
     fn decode(args: &mut Decoder) -> Result<Self, Malformed> {
         Ok(Self { directory: args.handle()?, name: args.name()? })
     }
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// Refuses a name that cannot be taken away.
+    /// Refuses a name that cannot be removed.
     fn check_removal(&self, target: &Target<'_>) -> FileResult<()> {
         match &*self.name {
             b"." | b".." if !target.share().is_read_only() => Err(FileError::Invalid),
@@ -68,11 +68,11 @@ pub(super) async fn setattr(context: &Context, peer: Peer<'_>, mut args: Decoder
 }
 
 pub(super) async fn create(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let place = Place::decode(&mut args)?;
+    let place = DirOpArgs::decode(&mut args)?;
     let how = match args.number()? {
-        0 => Creation::Unchecked(set_attributes(&mut args)?),
-        1 => Creation::Guarded(set_attributes(&mut args)?),
-        2 => Creation::Exclusive(args.fixed()?),
+        0 => CreateMode::Unchecked(set_attributes(&mut args)?),
+        1 => CreateMode::Guarded(set_attributes(&mut args)?),
+        2 => CreateMode::Exclusive(args.fixed()?),
         _ => return Err(Malformed),
     };
     args.end()?;
@@ -88,7 +88,7 @@ pub(super) async fn create(context: &Context, peer: Peer<'_>, mut args: Decoder)
 }
 
 pub(super) async fn mkdir(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let (place, attributes) = (Place::decode(&mut args)?, set_attributes(&mut args)?);
+    let (place, attributes) = (DirOpArgs::decode(&mut args)?, set_attributes(&mut args)?);
     args.end()?;
     let target = match context.target(peer, &place.directory) {
         Ok(target) => target,
@@ -102,7 +102,7 @@ pub(super) async fn mkdir(context: &Context, peer: Peer<'_>, mut args: Decoder) 
 }
 
 pub(super) async fn symlink(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let (place, attributes, path) = (Place::decode(&mut args)?, set_attributes(&mut args)?, args.name()?);
+    let (place, attributes, path) = (DirOpArgs::decode(&mut args)?, set_attributes(&mut args)?, args.name()?);
     args.end()?;
     let target = match context.target(peer, &place.directory) {
         Ok(target) => target,
@@ -110,7 +110,7 @@ pub(super) async fn symlink(context: &Context, peer: Peer<'_>, mut args: Decoder
     };
     let created = match place.check(&target) {
         Err(error) => Err(error),
-        Ok(()) if path.len() > LONGEST_TARGET => Err(FileError::NameTooLong),
+        Ok(()) if path.len() > MAX_LINK_TARGET => Err(FileError::NameTooLong),
         Ok(()) if path.is_empty() || path.contains(&0) => Err(FileError::Invalid),
         Ok(()) => target.share().create_link(&target.caller, target.file, &place.name, path, attributes).await,
     };
@@ -119,7 +119,7 @@ pub(super) async fn symlink(context: &Context, peer: Peer<'_>, mut args: Decoder
 
 /// No share has devices, sockets or pipes.
 pub(super) async fn mknod(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let place = Place::decode(&mut args)?;
+    let place = DirOpArgs::decode(&mut args)?;
     let _type = args.number()?;
     let target = match context.target(peer, &place.directory) {
         Ok(target) => target,
@@ -135,7 +135,7 @@ pub(super) async fn remove(
     mut args: Decoder,
     is_directory: bool,
 ) -> Result<Payload, Malformed> {
-    let place = Place::decode(&mut args)?;
+    let place = DirOpArgs::decode(&mut args)?;
     args.end()?;
     let target = match context.target(peer, &place.directory) {
         Ok(target) => target,
@@ -154,13 +154,13 @@ pub(super) async fn remove(
 }
 
 pub(super) async fn rename(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let (from, to) = (Place::decode(&mut args)?, Place::decode(&mut args)?);
+    let (from, to) = (DirOpArgs::decode(&mut args)?, DirOpArgs::decode(&mut args)?);
     args.end()?;
     let nothing = || (wcc_data::default(), wcc_data::default());
     let targets = context.target(peer, &from.directory).and_then(|old| Ok((old, context.target(peer, &to.directory)?)));
     let (old, new) = match targets {
         Ok(targets) => targets,
-        Err(status) => return Ok(Payload::failed(status, &Pair(nothing()))),
+        Err(status) => return Ok(Payload::failed(status, &PackedPair(nothing()))),
     };
     let renamed = match from.check_removal(&old).and_then(|()| to.check(&new)) {
         Err(error) => Err(error),
@@ -172,27 +172,27 @@ pub(super) async fn rename(context: &Context, peer: Peer<'_>, mut args: Decoder)
             let (fromdir_wcc, todir_wcc) = (old.changed(&fromdir), new.changed(&todir));
             Payload::succeeded(&RENAME3resok { fromdir_wcc, todir_wcc })
         }
-        Err(error) => Payload::failed(error.status(), &Pair((old.unchanged().await, new.unchanged().await))),
+        Err(error) => Payload::failed(error.status(), &PackedPair((old.unchanged().await, new.unchanged().await))),
     })
 }
 
 /// No share has several names for one file.
 pub(super) async fn link(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let (handle, place) = (args.handle()?, Place::decode(&mut args)?);
+    let (handle, place) = (args.handle()?, DirOpArgs::decode(&mut args)?);
     args.end()?;
     let targets = context.target(peer, &handle).and_then(|file| Ok((file, context.target(peer, &place.directory)?)));
     let (file, directory) = match targets {
         Ok(targets) => targets,
-        Err(status) => return Ok(Payload::failed(status, &Pair((post_op_attr::None, wcc_data::default())))),
+        Err(status) => return Ok(Payload::failed(status, &PackedPair((post_op_attr::None, wcc_data::default())))),
     };
     let refusal = check_change(&directory).err().unwrap_or(FileError::NotSupported);
-    Ok(Payload::failed(refusal.status(), &Pair((file.facts().await, directory.unchanged().await))))
+    Ok(Payload::failed(refusal.status(), &PackedPair((file.facts().await, directory.unchanged().await))))
 }
 
 /// Two values one after the other.
-struct Pair<A, B>((A, B));
+struct PackedPair<A, B>((A, B));
 
-impl<A: Pack, B: Pack> Pack for Pair<A, B> {
+impl<A: Pack, B: Pack> Pack for PackedPair<A, B> {
     fn packed_size(&self) -> usize {
         self.0.0.packed_size() + self.0.1.packed_size()
     }
@@ -203,7 +203,7 @@ impl<A: Pack, B: Pack> Pack for Pair<A, B> {
 }
 
 /// The results of CREATE, MKDIR and SYMLINK have one form.
-async fn answer_created(target: &Target<'_>, created: FileResult<Created>) -> Payload {
+async fn answer_created(target: &Target<'_>, created: FileResult<CreateResult>) -> Payload {
     match created {
         Ok(created) => {
             let handle = target.handle_of(created.attributes.file).to_vec();
@@ -225,13 +225,13 @@ fn set_attributes(args: &mut Decoder) -> Result<SetAttributes, Malformed> {
     let wire: sattr3 = args.small()?;
     let accessed = match wire.atime {
         set_atime::DONT_CHANGE => None,
-        set_atime::SET_TO_SERVER_TIME => Some(NewTime::Now),
-        set_atime::SET_TO_CLIENT_TIME(time) => Some(NewTime::At(time.into())),
+        set_atime::SET_TO_SERVER_TIME => Some(TimeUpdate::Now),
+        set_atime::SET_TO_CLIENT_TIME(time) => Some(TimeUpdate::At(time.into())),
     };
     let modified = match wire.mtime {
         set_mtime::DONT_CHANGE => None,
-        set_mtime::SET_TO_SERVER_TIME => Some(NewTime::Now),
-        set_mtime::SET_TO_CLIENT_TIME(time) => Some(NewTime::At(time.into())),
+        set_mtime::SET_TO_SERVER_TIME => Some(TimeUpdate::Now),
+        set_mtime::SET_TO_CLIENT_TIME(time) => Some(TimeUpdate::At(time.into())),
     };
     let mode = option(wire.mode).map(|mode| mode & 0o7777);
     Ok(SetAttributes {

@@ -1,4 +1,4 @@
-//! Names of directories: LOOKUP, READDIR, READDIRPLUS.
+//! Directory procedures: LOOKUP, READDIR, READDIRPLUS.
 
 use nfs3_types::nfs3::{
     LOOKUP3resok, Nfs3Option, READDIR3resok, READDIRPLUS3resok, cookieverf3, dirlist3, dirlistplus3, entry3,
@@ -6,18 +6,18 @@ use nfs3_types::nfs3::{
 };
 use nfs3_types::xdr_codec::{List, Opaque, Pack};
 
-use super::{check_name, unknown};
+use super::{check_name, status_only};
 use crate::context::{Context, Peer, Target};
 use crate::error::Result as FileResult;
 use crate::reply::Payload;
-use crate::share::{DirectoryEntry, EntryFacts};
+use crate::share::{DirectoryEntry, EntryDetail};
 use crate::xdr::{Decoder, Malformed};
 
-/// Bytes of one listing, whatever a client asks for: some hundred names with their facts.
+/// Bytes of one listing, whatever a client asks for: some hundred names with their attributes.
 pub(super) const MAX_LISTING: u32 = 128 << 10;
 /// Entries that are asked of a share at a time.
 const PAGE: usize = 1024;
-/// Bytes of an entry with a short name, and of one with its facts and handle.
+/// Bytes of an entry with a short name, and of one with its attributes and handle.
 const SMALLEST_ENTRY: usize = 24;
 const SMALLEST_WITH_FACTS: usize = 144;
 
@@ -26,7 +26,7 @@ pub(super) async fn lookup(context: &Context, peer: Peer<'_>, mut args: Decoder)
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let found = match check_name(&name, target.share().limits()) {
         Ok(()) => target.share().lookup(&target.caller, target.file, &name).await,
@@ -48,13 +48,13 @@ pub(super) async fn readdir(context: &Context, peer: Peer<'_>, mut args: Decoder
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let dir_attributes = target.facts().await;
     let empty = READDIR3resok { dir_attributes, cookieverf: cookieverf3::default(), reply: dirlist3::default() };
-    let mut room = Room::new(count, empty.packed_size(), u32::MAX);
-    let wanted = (EntryFacts::Names, SMALLEST_ENTRY);
-    let listed = fill(&target, cookie, &mut room, wanted, |entry| 4 + plain(entry).packed_size()).await;
+    let mut space_left = ReplySpace::new(count, empty.packed_size(), u32::MAX);
+    let wanted = (EntryDetail::Names, SMALLEST_ENTRY);
+    let listed = fill(&target, cookie, &mut space_left, wanted, |entry| 4 + plain(entry).packed_size()).await;
     Ok(match listed {
         Ok(Some((entries, eof))) => {
             let entries = List(entries.iter().map(plain).collect());
@@ -71,14 +71,15 @@ pub(super) async fn readdirplus(context: &Context, peer: Peer<'_>, mut args: Dec
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let reply = dirlistplus3 { entries: List(Vec::new()), eof: false };
     let dir_attributes = target.facts().await;
     let empty = READDIRPLUS3resok { dir_attributes, cookieverf: cookieverf3::default(), reply };
-    let mut room = Room::new(count, empty.packed_size(), names);
-    let wanted = (EntryFacts::All, SMALLEST_WITH_FACTS);
-    let listed = fill(&target, cookie, &mut room, wanted, |entry| 4 + with_facts(&target, entry).packed_size()).await;
+    let mut space_left = ReplySpace::new(count, empty.packed_size(), names);
+    let wanted = (EntryDetail::All, SMALLEST_WITH_FACTS);
+    let listed =
+        fill(&target, cookie, &mut space_left, wanted, |entry| 4 + with_facts(&target, entry).packed_size()).await;
     Ok(match listed {
         Ok(Some((entries, eof))) => {
             let entries = List(entries.iter().map(|entry| with_facts(&target, entry)).collect());
@@ -90,14 +91,14 @@ pub(super) async fn readdirplus(context: &Context, peer: Peer<'_>, mut args: Dec
 }
 
 /// Bytes that are left in a listing.
-struct Room {
+struct ReplySpace {
     /// Bytes of the whole reply.
     left: usize,
-    /// Bytes of names and numbers, which a client bounds apart from their facts.
+    /// Bytes of names and numbers, which a client bounds apart from their attributes.
     names: usize,
 }
 
-impl Room {
+impl ReplySpace {
     fn new(count: u32, fixed: usize, names: u32) -> Self {
         let left = (count.min(MAX_LISTING) as usize).saturating_sub(fixed);
         // Some clients leave the bound of names at zero: the bound of the reply counts then.
@@ -115,23 +116,23 @@ impl Room {
     }
 }
 
-/// The entries after a position that there is room for, and whether the directory ends with them. None: there is no
-/// room for a single one.
+/// The entries after a position that there is space for, and whether the directory ends with them. None: there is no
+/// space for a single one.
 async fn fill(
     target: &Target<'_>,
     mut cookie: u64,
-    room: &mut Room,
-    (facts, smallest): (EntryFacts, usize),
+    space_left: &mut ReplySpace,
+    (facts, smallest): (EntryDetail, usize),
     size: impl Fn(&DirectoryEntry) -> usize,
 ) -> FileResult<Option<(Vec<DirectoryEntry>, bool)>> {
     let mut entries: Vec<DirectoryEntry> = Vec::new();
     loop {
-        let most = (room.left / smallest + 1).min(PAGE);
+        let most = (space_left.left / smallest + 1).min(PAGE);
         let page = target.share().read_directory(&target.caller, target.file, cookie, most, facts).await?;
         let is_last = page.is_end || page.entries.is_empty();
         for entry in page.entries {
             let names = plain(&entry).packed_size();
-            if !room.take(size(&entry), names, entries.is_empty()) {
+            if !space_left.take(size(&entry), names, entries.is_empty()) {
                 return Ok(if entries.is_empty() { None } else { Some((entries, false)) });
             }
             cookie = entry.cookie;

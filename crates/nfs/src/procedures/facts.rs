@@ -1,4 +1,4 @@
-//! Facts about files and shares: GETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF.
+//! Attributes of files and shares: GETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF.
 
 use nfs3_types::nfs3::{
     ACCESS3resok, FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_SYMLINK, FSINFO3resok, FSSTAT3resok, GETATTR3resok,
@@ -6,7 +6,7 @@ use nfs3_types::nfs3::{
 };
 use nfs3_types::xdr_codec::Void;
 
-use super::{MAX_TRANSFER, unknown};
+use super::{MAX_TRANSFER, status_only};
 use crate::context::{Context, Peer};
 use crate::reply::Payload;
 use crate::share::Access;
@@ -37,7 +37,7 @@ pub(super) async fn access(context: &Context, peer: Peer<'_>, mut args: Decoder)
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().access(&target.caller, target.file).await {
         Ok((granted, attributes)) => Payload::succeeded(&ACCESS3resok {
@@ -53,7 +53,7 @@ pub(super) async fn fsstat(context: &Context, peer: Peer<'_>, mut args: Decoder)
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     // The share is asked about the file as well: a handle of a file that is gone is stale here, too.
     let attributes = match target.share().attributes(&target.caller, target.file).await {
@@ -80,7 +80,7 @@ pub(super) async fn fsinfo(context: &Context, peer: Peer<'_>, mut args: Decoder)
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     let times = if target.share().is_read_only() { 0 } else { FSF3_CANSETTIME };
     Ok(match target.share().attributes(&target.caller, target.file).await {
@@ -106,7 +106,7 @@ pub(super) async fn pathconf(context: &Context, peer: Peer<'_>, mut args: Decode
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().attributes(&target.caller, target.file).await {
         Ok(attributes) => Payload::succeeded(&PATHCONF3resok {

@@ -1,9 +1,9 @@
-//! Bytes of files: READ, WRITE, COMMIT, READLINK.
+//! File procedures: READ, WRITE, COMMIT, READLINK.
 
 use bytes::Bytes;
 use nfs3_types::nfs3::{COMMIT3resok, WRITE3resok, post_op_attr, stable_how, wcc_data};
 
-use super::{MAX_TRANSFER, check_change, unknown};
+use super::{MAX_TRANSFER, check_change, status_only};
 use crate::context::{Context, Peer};
 use crate::error::FileError;
 use crate::reply::Payload;
@@ -15,12 +15,12 @@ pub(super) async fn readlink(context: &Context, peer: Peer<'_>, mut args: Decode
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().read_link(&target.caller, target.file).await {
         Ok(path) => {
             let length = u32::try_from(path.len()).unwrap_or(u32::MAX);
-            Payload::succeeded(&LinkHead { attributes: target.facts().await, length }).with_bytes(vec![path])
+            Payload::succeeded(&LinkResultHead { attributes: target.facts().await, length }).with_bytes(vec![path])
         }
         Err(error) => target.failed(error).await,
     })
@@ -31,7 +31,7 @@ pub(super) async fn read(context: &Context, peer: Peer<'_>, mut args: Decoder) -
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
-        Err(status) => return Ok(unknown(status)),
+        Err(status) => return Ok(status_only(status)),
     };
     Ok(match target.share().read(&target.caller, target.file, offset, length.min(MAX_TRANSFER)).await {
         Ok(data) => {
@@ -40,7 +40,7 @@ pub(super) async fn read(context: &Context, peer: Peer<'_>, mut args: Decoder) -
                 None => target.facts().await,
             };
             let count = u32::try_from(data.slices.iter().map(Bytes::len).sum::<usize>()).unwrap_or(u32::MAX);
-            let head = ReadHead { attributes, count, is_end: data.is_end, length: count };
+            let head = ReadResultHead { attributes, count, is_end: data.is_end, length: count };
             Payload::succeeded(&head).with_bytes(data.slices)
         }
         Err(error) => target.failed(error).await,
@@ -60,7 +60,7 @@ pub(super) async fn write(context: &Context, peer: Peer<'_>, mut args: Decoder) 
     if count as usize > data.len() {
         return Err(Malformed);
     }
-    // A client that writes more than it was told to gets a short write, and sends the rest.
+    // A client that writes more than the stated maximum gets a short write, and sends the rest.
     data.truncate(count.min(MAX_TRANSFER) as usize);
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
@@ -107,7 +107,7 @@ pub(super) async fn commit(context: &Context, peer: Peer<'_>, mut args: Decoder)
 
 /// The result of a read up to its bytes.
 #[derive(Debug, nfs3_types::xdr_codec::XdrCodec)]
-struct ReadHead {
+struct ReadResultHead {
     attributes: post_op_attr,
     count: u32,
     is_end: bool,
@@ -116,7 +116,7 @@ struct ReadHead {
 
 /// The target of a link up to its bytes.
 #[derive(Debug, nfs3_types::xdr_codec::XdrCodec)]
-struct LinkHead {
+struct LinkResultHead {
     attributes: post_op_attr,
     length: u32,
 }

@@ -60,7 +60,7 @@ async fn calls_of_little_memory_all_end() {
     let share = MemoryShare::new(false);
     share.add_file("file", &vec![3; 1 << 20]);
     let export = Export::new(ExportSpec::new("share"), Arc::clone(&share) as _).unwrap();
-    // Room for two calls of the largest size in all: those that wait hold nothing that the others need.
+    // Space for two calls of the largest size in all: those that wait hold nothing that the others need.
     let limits = ServerLimits { connection_memory: 1, memory: 2200 << 10, ..ServerLimits::default() };
     let server = serve_exports(vec![export], limits).await;
     let top = root(server.address).await;

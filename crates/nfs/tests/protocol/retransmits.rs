@@ -53,7 +53,7 @@ async fn a_call_that_comes_again_while_it_runs_waits_for_the_one_reply() {
         connections.push(connection);
     }
     until(|| share.removals_begun.load(Ordering::SeqCst) == 1).await;
-    // The client has given its first connection up; the removal goes on.
+    // The client has given its first connection up; the removal continues.
     connections.remove(0);
     share.removals.add_permits(10);
     for mut connection in connections {
@@ -94,7 +94,7 @@ async fn a_write_that_differs_from_one_before_in_its_last_byte_alone_is_carried_
         let written = Opaque::borrowed(&data);
         let arguments =
             WRITE3args { file: file.clone(), offset: 0, count: 4096, stable: stable_how::FILE_SYNC, data: written };
-        // A program that numbers its calls anew over each connection.
+        // A program that numbers its calls again over each connection.
         let mut connection = Raw::connect(server.address).await;
         connection.send(&call(1, WRITE, &arguments)).await;
         assert_eq!(words(&connection.receive().await.unwrap())[STATUS], 0);

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, EntryFacts, FileError,
-    FileId, FileKind, NewTime, ReadData, Result, SetAttributes, Share, Space, Stability, Summary, Written,
+    Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry, DirectoryPage,
+    EntryDetail, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, TimeUpdate,
+    WriteResult,
 };
 use tokio::sync::Semaphore;
 
@@ -177,13 +178,13 @@ impl State {
         Ok(())
     }
 
-    fn summary(&mut self, file: FileId) -> Result<Summary> {
-        Ok(Summary::from(&self.node(file)?.attributes))
+    fn summary(&mut self, file: FileId) -> Result<ChangeStamp> {
+        Ok(ChangeStamp::from(&self.node(file)?.attributes))
     }
 
-    fn changed(&mut self, file: FileId, before: Summary) -> Changed {
+    fn changed(&mut self, file: FileId, before: ChangeStamp) -> ChangeResult {
         let after = self.node(file).ok().map(|node| node.attributes.clone());
-        Changed { before: Some(before), after }
+        ChangeResult { before: Some(before), after }
     }
 
     fn create(
@@ -193,14 +194,14 @@ impl State {
         kind: FileKind,
         mode: u32,
         content: Content,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         let before = self.summary(directory)?;
         if self.names(directory.number)?.contains_key(name) {
             return Err(FileError::Exists);
         }
         let file = self.add(directory.number, name, kind, mode, content);
         let attributes = self.node(file)?.attributes.clone();
-        Ok(Created { attributes, directory: self.changed(directory, before) })
+        Ok(CreateResult { attributes, directory: self.changed(directory, before) })
     }
 
     fn set(&mut self, file: FileId, wanted: SetAttributes) -> Result<()> {
@@ -216,8 +217,8 @@ impl State {
         facts.uid = wanted.uid.unwrap_or(facts.uid);
         facts.gid = wanted.gid.unwrap_or(facts.gid);
         let time = |time| match time {
-            NewTime::Now => now,
-            NewTime::At(at) => at,
+            TimeUpdate::Now => now,
+            TimeUpdate::At(at) => at,
         };
         facts.accessed = wanted.accessed.map_or(facts.accessed, time);
         facts.modified = wanted.modified.map_or(facts.modified, time);
@@ -287,7 +288,7 @@ impl Share for MemoryShare {
         directory: FileId,
         cookie: u64,
         most: usize,
-        _facts: EntryFacts,
+        _facts: EntryDetail,
     ) -> Result<DirectoryPage> {
         self.begin(caller)?;
         let mut state = self.lock();
@@ -308,9 +309,9 @@ impl Share for MemoryShare {
         Ok(DirectoryPage { entries: entries.collect(), is_end })
     }
 
-    async fn space(&self, caller: &Caller) -> Result<Space> {
+    async fn space(&self, caller: &Caller) -> Result<SpaceInfo> {
         self.begin(caller)?;
-        Ok(Space { total_bytes: u64::MAX, free_bytes: 1 << 40, total_files: u64::MAX, free_files: 1 << 30 })
+        Ok(SpaceInfo { total_bytes: u64::MAX, free_bytes: 1 << 40, total_files: u64::MAX, free_files: 1 << 30 })
     }
 
     async fn set_attributes(
@@ -319,7 +320,7 @@ impl Share for MemoryShare {
         file: FileId,
         attributes: SetAttributes,
         unchanged_since: Option<SystemTime>,
-    ) -> Result<Changed> {
+    ) -> Result<ChangeResult> {
         self.begin(caller)?;
         let mut state = self.lock();
         let before = state.summary(file)?;
@@ -337,7 +338,7 @@ impl Share for MemoryShare {
         offset: u64,
         data: Bytes,
         stability: Stability,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         self.begin(caller)?;
         let mut state = self.lock();
         let before = state.summary(file)?;
@@ -350,35 +351,35 @@ impl Share for MemoryShare {
         bytes[from..end].copy_from_slice(&data);
         node.attributes.size = bytes.len() as u64;
         let length = u32::try_from(data.len()).unwrap();
-        Ok(Written { file: state.changed(file, before), length, stability })
+        Ok(WriteResult { file: state.changed(file, before), length, stability })
     }
 
-    async fn commit(&self, caller: &Caller, file: FileId) -> Result<Changed> {
+    async fn commit(&self, caller: &Caller, file: FileId) -> Result<ChangeResult> {
         self.begin(caller)?;
         let mut state = self.lock();
         let before = state.summary(file)?;
         Ok(state.changed(file, before))
     }
 
-    async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: Creation) -> Result<Created> {
+    async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: CreateMode) -> Result<CreateResult> {
         self.begin(caller)?;
         let mut state = self.lock();
         let known = state.names(directory.number)?.get(name).copied();
         let (wanted, verifier) = match how {
-            Creation::Unchecked(wanted) | Creation::Guarded(wanted) => (wanted, None),
-            Creation::Exclusive(verifier) => (SetAttributes::default(), Some(verifier)),
+            CreateMode::Unchecked(wanted) | CreateMode::Guarded(wanted) => (wanted, None),
+            CreateMode::Exclusive(verifier) => (SetAttributes::default(), Some(verifier)),
         };
         if let Some(number) = known {
             let before = state.summary(directory)?;
             let node = &state.nodes[&number];
             let is_same = verifier.is_some() && node.exclusive == verifier;
-            if !is_same && !matches!(how, Creation::Unchecked(_)) {
+            if !is_same && !matches!(how, CreateMode::Unchecked(_)) {
                 return Err(FileError::Exists);
             }
             let file = node.attributes.file;
             state.set(file, wanted)?;
             let attributes = state.node(file)?.attributes.clone();
-            return Ok(Created { attributes, directory: state.changed(directory, before) });
+            return Ok(CreateResult { attributes, directory: state.changed(directory, before) });
         }
         let mut created = state.create(directory, name, FileKind::File, 0o644, Content::File(Vec::new()))?;
         state.set(created.attributes.file, wanted)?;
@@ -394,7 +395,7 @@ impl Share for MemoryShare {
         directory: FileId,
         name: &[u8],
         attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         self.begin(caller)?;
         let content = Content::Directory(BTreeMap::new());
         self.lock().create(directory, name, FileKind::Directory, attributes.mode.unwrap_or(0o755), content)
@@ -407,12 +408,12 @@ impl Share for MemoryShare {
         name: &[u8],
         target: Bytes,
         _attributes: SetAttributes,
-    ) -> Result<Created> {
+    ) -> Result<CreateResult> {
         self.begin(caller)?;
         self.lock().create(directory, name, FileKind::Symlink, 0o777, Content::Link(target))
     }
 
-    async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+    async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         self.begin(caller)?;
         self.removals_begun.fetch_add(1, Ordering::SeqCst);
         drop(self.removals.acquire().await.unwrap());
@@ -426,7 +427,7 @@ impl Share for MemoryShare {
         Ok(state.changed(directory, before))
     }
 
-    async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+    async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         self.begin(caller)?;
         let mut state = self.lock();
         let before = state.summary(directory)?;
@@ -445,7 +446,7 @@ impl Share for MemoryShare {
         name: &[u8],
         new_directory: FileId,
         new_name: &[u8],
-    ) -> Result<(Changed, Changed)> {
+    ) -> Result<(ChangeResult, ChangeResult)> {
         self.begin(caller)?;
         let mut state = self.lock();
         let before = (state.summary(directory)?, state.summary(new_directory)?);

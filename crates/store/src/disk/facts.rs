@@ -2,6 +2,7 @@
 
 use rustix::fs::{FileType, Stat, Timespec};
 
+use super::content_type::content_type;
 use crate::stored_metadata::StoredMetadata;
 use crate::types::{Attributes, ObjectMeta};
 
@@ -39,7 +40,7 @@ pub(super) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Returns the facts about a file, or about a link that is kept as an object.
+/// Returns the attributes of a file, or about a link that is kept as an object.
 pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     let pin = Pin::of(stat);
     // Owners are not kept: numbers of users mean nothing on other machines.
@@ -60,30 +61,6 @@ pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
         opaque_etag: true,
         ..ObjectMeta::default()
     }
-}
-
-/// Content type by the ending of a name. None: the ending is ambiguous, and the service's default applies.
-fn content_type(name: &str) -> Option<&'static str> {
-    let (stem, ending) = name.rsplit_once('.')?;
-    if stem.is_empty() {
-        return None;
-    }
-    Some(match ending.to_ascii_lowercase().as_str() {
-        "gz" => "application/gzip",
-        "zip" => "application/zip",
-        "tar" => "application/x-tar",
-        "json" => "application/json",
-        "xml" => "application/xml",
-        "pdf" => "application/pdf",
-        "txt" | "log" | "md5" => "text/plain",
-        "csv" => "text/csv",
-        "tsv" => "text/tab-separated-values",
-        "html" | "htm" => "text/html",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "svg" => "image/svg+xml",
-        _ => return None,
-    })
 }
 
 /// Time, permissions and type from an object's metadata.

@@ -13,8 +13,8 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Rena
 use rustix::io::Errno;
 
 use super::DiskOptions;
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::file_type;
-use super::fail::{DiskFailure, Result};
 use super::names::FilePurpose;
 use crate::error::classify::code;
 

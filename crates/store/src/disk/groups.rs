@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::fail::Result;
+use super::disk_failure::Result;
 use super::write::PutRequest;
 use crate::types::WrittenObject;
 

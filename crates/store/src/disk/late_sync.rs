@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::fstatfs;
 
 use super::DiskOptions;
-use super::fail::DiskFailure;
+use super::disk_failure::DiskFailure;
 use super::folders;
 use crate::error::StoreError;
 use crate::store::LateSync;

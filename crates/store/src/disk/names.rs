@@ -8,7 +8,7 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use super::fail::{DiskFailure, Result};
+use super::disk_failure::{DiskFailure, Result};
 use crate::error::StoreError;
 use crate::error::classify::code;
 
@@ -19,7 +19,7 @@ const PREFIX: &str = ".seqferry-";
 
 /// A key as a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place<'a> {
+pub(super) struct DiskPath<'a> {
     /// Folders from the root down.
     pub(super) folders: Vec<&'a str>,
     /// The file's name; None for a key that ends in `/`.
@@ -27,7 +27,7 @@ pub(super) struct Place<'a> {
 }
 
 /// Read a key as a path.
-pub(super) fn place(key: &str) -> Result<Place<'_>> {
+pub(super) fn path_of_key(key: &str) -> Result<DiskPath<'_>> {
     if key.contains('\0') {
         return Err(DiskFailure::new(code::NUL_IN_KEY, "the key holds a NUL"));
     }
@@ -50,13 +50,13 @@ pub(super) fn place(key: &str) -> Result<Place<'_>> {
         }
     }
     let name = if is_folder { None } else { folders.pop() };
-    Ok(Place { folders, name })
+    Ok(DiskPath { folders, name })
 }
 
 /// Returns the reason why no file below a folder can have this key: code, and cause with advice. None: a file can.
 /// Obstacles on the disk itself (a file where a folder is needed) show when the file is written.
 pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
-    let fail = match place(key) {
+    let fail = match path_of_key(key) {
         Ok(place) if place.name.is_none() && size > 0 => DiskFailure::new(
             code::FOLDER_WITH_BYTES,
             "a key with a last '/' is a folder, which holds no bytes of its own",
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn keys_that_are_paths_are_taken_as_they_are() {
-        let place_of = |key| place(key).map_err(|fail| fail.code).unwrap();
+        let place_of = |key| path_of_key(key).map_err(|fail| fail.code).unwrap();
 
-        assert_eq!(place_of("a"), Place { folders: vec![], name: Some("a") });
-        assert_eq!(place_of("a/b\\c/ d\n"), Place { folders: vec!["a", "b\\c"], name: Some(" d\n") });
-        assert_eq!(place_of("a/..b/..."), Place { folders: vec!["a", "..b"], name: Some("...") });
-        assert_eq!(place_of("a/b/"), Place { folders: vec!["a", "b"], name: None });
+        assert_eq!(place_of("a"), DiskPath { folders: vec![], name: Some("a") });
+        assert_eq!(place_of("a/b\\c/ d\n"), DiskPath { folders: vec!["a", "b\\c"], name: Some(" d\n") });
+        assert_eq!(place_of("a/..b/..."), DiskPath { folders: vec!["a", "..b"], name: Some("...") });
+        assert_eq!(place_of("a/b/"), DiskPath { folders: vec!["a", "b"], name: None });
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
             (long.as_str(), code::NAME_TOO_LONG),
             (ours.as_str(), code::RESERVED_NAME),
         ] {
-            assert_eq!(place(key).map_err(|fail| fail.code), Err(wanted), "{key:?}");
+            assert_eq!(path_of_key(key).map_err(|fail| fail.code), Err(wanted), "{key:?}");
         }
     }
 
@@ -191,7 +191,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_place_is_the_key_again_and_never_leads_upwards(key in "[a./\\\\\u{0}\u{e9}]{0,12}") {
-            if let Ok(place) = place(&key) {
+            if let Ok(place) = path_of_key(&key) {
                 let names: Vec<&str> = place.folders.iter().copied().chain(place.name).collect();
                 prop_assert!(names.iter().all(|name| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\0'])));
                 prop_assert_eq!(names.join("/") + if place.name.is_none() { "/" } else { "" }, key);

@@ -15,9 +15,9 @@ use super::positioned::write_at;
 use super::sparse::{left_out, write_with_holes};
 use crate::body::BLOCK;
 
-/// Bytes written past the cache at once: enough for the full speed of a disk.
+/// Bytes written past the cache in one step: enough for the full speed of a disk.
 pub(super) const PIECE: usize = 1 << 20;
-/// Bytes written through the cache at once: few enough to be still in the processor's cache.
+/// Bytes written through the cache in one step: few enough to be still in the processor's cache.
 pub(super) const CACHED_PIECE: usize = 256 << 10;
 
 /// Magic numbers of local file systems with a good `O_DIRECT`. Others emulate it (memory), or pay for it with a round

@@ -13,25 +13,25 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::{Pin, file_type, meta};
-use super::fail::{DiskFailure, Result};
-use super::names::{Place, place};
+use super::names::{DiskPath, path_of_key};
 use super::{Disk, Symlinks, folders, sparse};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
 use crate::store::FetchedObject;
 use crate::types::{ObjectMeta, ObjectRef, PinnedObject, Range};
 
-/// Bytes that are read at once: large enough to hide the cost of the switch to a blocking thread.
+/// Bytes that are read in one step: large enough to hide the cost of the switch to a blocking thread.
 const CHUNK: u64 = 1 << 20;
-/// Largest range that is read in one piece: the caller has room for a part and then need not join pieces.
+/// Largest range that is read in one piece: the caller has space for a part and then need not join pieces.
 const PIECE: u64 = 8 << 20;
 
 const GET: &str = "GetObject";
 
 /// Converts a key into a path for reading; a key that cannot be a path counts as missing.
-fn readable(key: &str) -> Result<Place<'_>> {
-    place(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
+fn readable(key: &str) -> Result<DiskPath<'_>> {
+    path_of_key(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
 }
 
 fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
@@ -58,7 +58,7 @@ pub(super) fn stat_at(folder: &OwnedFd, name: impl Arg + Copy, follow: bool) -> 
     })
 }
 
-/// Facts about a key.
+/// Attributes of a key.
 pub(super) fn head(disk: &Arc<Disk>, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
     let place = readable(object.key)?;
     let follow = disk.options.symlinks == Symlinks::Follow;
@@ -144,7 +144,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     if body.at == body.end {
         return Ok(FetchedObject { meta, body: Body::of_chunks(first.boxed()) });
     }
-    Ok(FetchedObject { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
+    Ok(FetchedObject { meta, body: Body::of_chunks(first.chain(remaining_bytes(body)).boxed()) })
 }
 
 fn check_pin(pin: &Pin, source: &PinnedObject) -> Result<()> {
@@ -174,7 +174,7 @@ fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
 }
 
 /// The chunks after the first, each read on a blocking thread.
-fn rest(body: RangeReader) -> ByteStream {
+fn remaining_bytes(body: RangeReader) -> ByteStream {
     let body = Arc::new(std::sync::Mutex::new(body));
     futures::stream::unfold(Some(body), |state| async move {
         let body = state?;

@@ -50,7 +50,7 @@ pub(super) struct Part {
 
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Record {
+pub(super) struct DiskUploadRecord {
     pub(super) begun: OpenUpload,
     /// Parts that are intact.
     pub(super) parts: BTreeMap<u32, Part>,
@@ -63,7 +63,7 @@ pub(super) struct Record {
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Line {
+pub(super) enum RecordLine {
     Upload(OpenUpload),
     Part(u32, Part, String),
     Safe(u32, Part),
@@ -72,7 +72,7 @@ pub(super) enum Line {
     Broken,
 }
 
-impl Line {
+impl RecordLine {
     pub(super) fn text(&self) -> String {
         let mut text = match self {
             Self::Upload(begun) => {
@@ -148,28 +148,28 @@ fn sum(text: &str) -> u32 {
 }
 
 /// Read a record. None: its first line is not whole. `boot` is the machine's present boot id, if known.
-pub(super) fn read(bytes: &[u8], boot: Option<&str>) -> Option<Record> {
+pub(super) fn read(bytes: &[u8], boot: Option<&str>) -> Option<DiskUploadRecord> {
     let mut lines = bytes
         .split_inclusive(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\n").and_then(|line| Line::read(std::str::from_utf8(line).ok()?)));
-    let Some(Some(Line::Upload(begun))) = lines.next() else { return None };
+        .map(|line| line.strip_suffix(b"\n").and_then(|line| RecordLine::read(std::str::from_utf8(line).ok()?)));
+    let Some(Some(RecordLine::Upload(begun))) = lines.next() else { return None };
     let torn = !bytes.ends_with(b"\n");
-    let mut record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn };
+    let mut record = DiskUploadRecord { begun, parts: BTreeMap::new(), done: None, broken: false, torn };
     for line in lines.flatten() {
         match line {
-            Line::Safe(number, part) => {
+            RecordLine::Safe(number, part) => {
                 record.parts.insert(number, part);
             }
-            Line::Part(number, part, then) if boot == Some(then.as_str()) => {
+            RecordLine::Part(number, part, then) if boot == Some(then.as_str()) => {
                 record.parts.insert(number, part);
             }
             // A part that is no longer valid still replaces the one before it, whose bytes were overwritten.
-            Line::Part(number, ..) | Line::Drop(number) => {
+            RecordLine::Part(number, ..) | RecordLine::Drop(number) => {
                 record.parts.remove(&number);
             }
-            Line::Done(etag, crc64) => record.done = Some((etag, crc64)),
-            Line::Broken => record.broken = true,
-            Line::Upload(_) => {}
+            RecordLine::Done(etag, crc64) => record.done = Some((etag, crc64)),
+            RecordLine::Broken => record.broken = true,
+            RecordLine::Upload(_) => {}
         }
     }
     Some(record)
@@ -192,26 +192,26 @@ mod tests {
         }
     }
 
-    fn text(lines: &[Line]) -> Vec<u8> {
-        lines.iter().map(Line::text).collect::<String>().into_bytes()
+    fn text(lines: &[RecordLine]) -> Vec<u8> {
+        lines.iter().map(RecordLine::text).collect::<String>().into_bytes()
     }
 
     fn part(size: u64) -> Part {
         Part { size, crc64: size * 3 }
     }
 
-    fn written(number: u32, size: u64) -> Line {
-        Line::Part(number, part(size), "one".to_owned())
+    fn written(number: u32, size: u64) -> RecordLine {
+        RecordLine::Part(number, part(size), "one".to_owned())
     }
 
     #[test]
     fn parts_hold_while_the_machine_runs_and_later_when_synced() {
         let lines = [
-            Line::Upload(begun()),
+            RecordLine::Upload(begun()),
             written(1, 8),
             written(2, 8),
-            Line::Safe(1, part(8)),
-            Line::Safe(2, part(8)),
+            RecordLine::Safe(1, part(8)),
+            RecordLine::Safe(2, part(8)),
             written(3, 4),
         ];
 
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_part_written_anew_counts_only_by_its_last_line() {
-        let mut lines = vec![Line::Upload(begun()), written(1, 8), Line::Safe(1, part(8)), Line::Drop(1)];
+        let mut lines =
+            vec![RecordLine::Upload(begun()), written(1, 8), RecordLine::Safe(1, part(8)), RecordLine::Drop(1)];
         assert!(read(&text(&lines), Some("one")).unwrap().parts.is_empty());
 
         lines.push(written(1, 7));
@@ -240,7 +241,7 @@ mod tests {
             at in any::<proptest::sample::Index>(),
             flip in proptest::option::of((any::<proptest::sample::Index>(), 0..8_u32)),
         ) {
-            let mut lines = vec![Line::Upload(begun())];
+            let mut lines = vec![RecordLine::Upload(begun())];
             lines.extend((1..=count).map(|n| written(n, u64::from(n))));
             let mut bytes = text(&lines);
             bytes.truncate(at.index(bytes.len() + 1));

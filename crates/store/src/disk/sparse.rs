@@ -1,6 +1,6 @@
 //! Files with holes: runs of zeros are not written, and holes are not read.
 //!
-//! A hole reads as zeros and takes no room. Space that was allocated is released where a run of zeros comes. File
+//! A hole reads as zeros and takes no space. Space that was allocated is released where a run of zeros comes. File
 //! systems without holes get the zeros.
 
 use std::os::fd::OwnedFd;

@@ -26,12 +26,12 @@ use rustix::io::Errno;
 
 use resume::{has_its_room, read_record, reopen};
 
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::{FileAttributes, file_type};
-use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders};
-use super::names::{FilePurpose, is_id, place};
+use super::names::{FilePurpose, is_id, path_of_key};
 use super::o_direct::ODirectFile;
-use super::record::{Line, OpenUpload, Part, Record};
+use super::record::{DiskUploadRecord, OpenUpload, Part, RecordLine};
 use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
 use crate::checksum::{ChecksumAlgorithm, JoinedCrc};
@@ -45,7 +45,7 @@ const OPEN: usize = 64;
 const RECORD_MAX: u64 = 16 << 20;
 /// Largest number of parts, as in S3: an upload to a disk could go to a service as well.
 const PARTS_MAX: u32 = 10_000;
-/// Bytes that are read back at once.
+/// Bytes that are read back in one step.
 const READ_BACK: usize = 1 << 20;
 /// Parts in one answer, as in S3.
 const PAGE: usize = 1000;
@@ -77,7 +77,7 @@ struct UploadHandles {
 #[derive(Debug)]
 struct State {
     log: OwnedFd,
-    record: Record,
+    record: DiskUploadRecord,
     /// Parts in flight: each has one writer, and completing waits for them.
     under_way: BTreeSet<u32>,
     /// Parts that are not known to be synced, and their bytes.
@@ -101,11 +101,11 @@ fn part_etag(part: Part) -> String {
 }
 
 impl State {
-    fn new(log: OwnedFd, record: Record) -> Self {
+    fn new(log: OwnedFd, record: DiskUploadRecord) -> Self {
         Self { log, record, under_way: BTreeSet::new(), unsynced: Vec::new(), unsynced_bytes: 0, over: false }
     }
 
-    fn append(&mut self, line: &Line) -> std::result::Result<(), Errno> {
+    fn append(&mut self, line: &RecordLine) -> std::result::Result<(), Errno> {
         let mut text = line.text();
         if self.record.torn {
             // The cut-off line must stay unreadable, even if only its end of line is missing: it was ignored, so its
@@ -126,7 +126,7 @@ impl State {
     /// Ends the upload: no earlier write can be relied on.
     fn give_up(&mut self) {
         self.over = true;
-        let _best_effort = self.append(&Line::Broken);
+        let _best_effort = self.append(&RecordLine::Broken);
     }
 }
 
@@ -146,7 +146,7 @@ impl UploadHandles {
 
 impl Uploads {
     pub(super) fn create(&self, folders: &Folders, options: &DiskOptions, request: &CreateUpload) -> Result<String> {
-        let place = place(&request.key)?;
+        let place = path_of_key(&request.key)?;
         let Some(name) = place.name else {
             return Err(DiskFailure::new(code::FOLDER_WITH_BYTES, "an upload in parts has bytes"));
         };
@@ -173,8 +173,8 @@ impl Uploads {
             crc64: request.checksum.is_none_or(|(algorithm, _)| algorithm == ChecksumAlgorithm::Crc64Nvme),
             wanted: FileAttributes { kind: None, ..wanted },
         };
-        let first = Line::Upload(begun.clone());
-        let record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
+        let first = RecordLine::Upload(begun.clone());
+        let record = DiskUploadRecord { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
         let mut state = State::new(log, record);
         state.append(&first).map_err(DiskFailure::of_write)?;
         if options.durable {
@@ -300,7 +300,7 @@ impl Uploads {
                         return Err(DiskFailure::of_write(errno));
                     }
                 };
-                state.append(&Line::Done(pin.etag(), crc64)).map_err(DiskFailure::of_write)?;
+                state.append(&RecordLine::Done(pin.etag(), crc64)).map_err(DiskFailure::of_write)?;
                 match folders.rename(&open.folder, &FilePurpose::Parts.name(&open.id), &name, request.if_absent) {
                     Ok(()) => {}
                     // Another process has aborted or completed it.
@@ -329,7 +329,7 @@ impl Uploads {
         if !is_id(id) {
             return Err(gone());
         }
-        let place = place(key).map_err(|_| gone())?;
+        let place = path_of_key(key).map_err(|_| gone())?;
         let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
         // An id belongs to one key only.
         let begun = read_record(&folder, id, None)?.map(|(_, record)| record.begun.name);
@@ -365,7 +365,7 @@ fn written_part(begun: &OpenUpload, part: Part) -> WrittenPart {
 }
 
 /// Checks that the recorded parts are those that make the object; returns its CRC64NVME.
-fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
+fn check(record: &DiskUploadRecord, request: &CompleteUpload) -> Result<u64> {
     let wrong = |code, message: String| Err(DiskFailure::new(code, message));
     let mut end = 0;
     let mut crc = JoinedCrc::crc64nvme();
@@ -418,7 +418,7 @@ pub(super) fn list(bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
     let names: Vec<&str> = base.split('/').filter(|_| !base.is_empty()).collect();
     folders::root(bucket)?;
     // No valid path starts with an invalid one.
-    if !base.is_empty() && place(base).is_err() {
+    if !base.is_empty() && path_of_key(base).is_err() {
         return Ok(Vec::new());
     }
     let mut uploads = Vec::new();

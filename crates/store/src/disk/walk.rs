@@ -19,10 +19,10 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::{Pin, file_type};
-use super::fail::{DiskFailure, Result};
 use super::folders::{self, Identity};
-use super::names::{is_ours, place};
+use super::names::{is_ours, path_of_key};
 use super::read::stat_at;
 use super::{DiskOptions, Symlinks};
 use crate::error::classify::code;
@@ -213,7 +213,7 @@ impl Walk {
         };
         let names: Vec<&str> = if base.is_empty() { Vec::new() } else { base.split('/').collect() };
         // No valid path starts with an invalid one.
-        if what.prefix.starts_with('/') || (!base.is_empty() && place(base).is_err()) {
+        if what.prefix.starts_with('/') || (!base.is_empty() && path_of_key(base).is_err()) {
             return Ok(walk);
         }
         let folder = match folders::descend(root, &names, walk.follows()) {
@@ -381,7 +381,7 @@ impl Walk {
                 // Removed since the folder was read.
                 Err(fail) if fail.code == "NoSuchKey" => return Ok(None),
                 Err(fail) if fail.code == code::PERMISSION_DENIED => {
-                    return refused(fail.code, "It may not be looked at.");
+                    return refused(fail.code, "Its attributes cannot be read: permission denied.");
                 }
                 Err(fail) => return Err(fail),
             };
@@ -405,7 +405,7 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };
-        // A folder with read and without search permission shows names, but no facts about them.
+        // A folder with read and without search permission shows names, but no attributes of them.
         let entered = |below: OwnedFd| rustix::fs::statat(&below, ".", AtFlags::empty()).map(|_| below);
         let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()).and_then(entered) {
             Ok(below) => below,

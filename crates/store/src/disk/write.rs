@@ -10,10 +10,10 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
+use super::disk_failure::{DiskFailure, Result};
 use super::facts::{FileAttributes, Pin, file_type, timespec};
-use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders, of_target};
-use super::names::{FilePurpose, fresh_id, place};
+use super::names::{FilePurpose, fresh_id, path_of_key};
 use super::positioned::write_at;
 use super::{DiskOptions, PageCache, Permissions, Symlinks, crc64_of, full, o_direct, sparse};
 use crate::body::WORTH_PASSING;
@@ -245,7 +245,7 @@ fn reach<'a>(
     whole: &'a PutRequest,
 ) -> Result<(usize, Option<&'a str>)> {
     let bucket = whole.object.bucket.as_str();
-    let place = place(&whole.object.key)?;
+    let place = path_of_key(&whole.object.key)?;
     let known = reached.iter().position(|one| one.bucket == bucket && one.names == place.folders);
     if place.name.is_none() && !whole.body.is_empty() {
         let message = format!("the object has {} bytes", whole.body.len());
@@ -344,7 +344,7 @@ fn make_link<'a>(
 
 /// Remove a file, or an empty folder. A missing one counts as removed; a folder that is not empty stays.
 pub(super) fn delete(folders: &Folders, options: &DiskOptions, object: ObjectRef<'_>) -> Result<()> {
-    let place = place(object.key)?;
+    let place = path_of_key(object.key)?;
     let Some((name, above)) = place.name.map(|name| (name, &place.folders[..])).or_else(|| {
         let (name, above) = place.folders.split_last()?;
         Some((*name, above))

@@ -1,8 +1,8 @@
 //! Next steps, each a code here and a sentence of the floor that offers the options it names.
 //!
 //! This crate and those above it say which step would help. The words of the step name options and commands, which are
-//! not known here: the caller of the engine installs them once for the process. Before that the code stands for them.
-//! A process that serves (a gateway, a mount) ends with no failure: nobody runs a command again, and some steps have
+//! not known here: the caller of the engine installs them once for the process. Before that the code stands for them. A
+//! process that serves (a gateway, a mount) ends with no failure: no user runs a command again, and some steps have
 //! other words there.
 
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ advice! {
     AwaitRestore = "await_restore",
     /// The bucket is not there.
     CheckBucket = "check_bucket",
-    /// The name is none of a bucket.
+    /// The name is not a valid bucket name.
     CheckBucketName = "check_bucket_name",
     /// The service does not know the access key, or its secret is another.
     CheckKeys = "check_keys",
@@ -191,13 +191,13 @@ advice! {
     ReplaceUnseen = "replace_unseen",
     /// A part needs more memory than may be buffered.
     RaiseMemory = "raise_memory",
-    /// A part of the size that was asked for needs more memory than may be buffered.
+    /// A part of the size that was requested needs more memory than may be buffered.
     RaiseMemoryOrCutParts = "raise_memory_or_cut_parts",
     /// Object Lock is not carried.
     CarryLock = "carry_lock",
     /// The target is encrypted otherwise than the source.
     ChooseEncryption = "choose_encryption",
-    /// The target does not have the encryption that was asked for.
+    /// The target does not have the encryption that was requested.
     ChooseOfferedEncryption = "choose_offered_encryption",
     /// The target would not be encrypted, as the source is.
     CopyUnencrypted = "copy_unencrypted",

@@ -52,7 +52,7 @@ pub struct CreateUpload {
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// Bytes of each part but the last. A disk writes part `n` at `(n - 1) * part_size`; services do not need it.
     pub part_size: u64,
-    /// Bytes of the object to be; a disk reserves room for them at once.
+    /// Bytes of the object to be; a disk reserves space for them immediately.
     pub size: u64,
 }
 

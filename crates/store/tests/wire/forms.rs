@@ -21,7 +21,7 @@ async fn read(store: &S3Store, range: Option<Range>) -> Result<Bytes> {
     Ok(chunks.concat().into())
 }
 
-/// Answers with these bytes, or the range of them that is asked for.
+/// Answers with these bytes, or the range of them that is requested.
 fn answer(request: &Request, whole: &str, encoding: Option<&str>) -> Reply {
     let mut headers = vec![("etag", "\"e\"".to_owned())];
     headers.extend(encoding.map(|encoding| ("content-encoding", encoding.to_owned())));

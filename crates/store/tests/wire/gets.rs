@@ -55,7 +55,7 @@ fn without_acceptance(mut essence: Essence) -> Essence {
     essence
 }
 
-/// All headers of S3 with facts about an object.
+/// All headers of S3 with attributes of an object.
 const FACTS: [(&str, &str); 26] = [
     ("ETag", "\"d41d8cd98f00b204e9800998ecf8427e-7\""),
     ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT"),

@@ -323,7 +323,7 @@ fn page_of_buckets(names: &[String], token: Option<u32>) -> String {
     format!("<ListAllMyBucketsResult><Buckets>{}</Buckets>{more}</ListAllMyBucketsResult>", buckets.concat())
 }
 
-/// Number of the entries of a whole listing, or why it is none.
+/// Number of the entries of a whole listing, or the reason of the failure.
 async fn walk(kind: &str, pages: &[u32]) -> Result<usize> {
     let page = match kind {
         "objects" => page_of_objects,
@@ -376,7 +376,7 @@ async fn walk(kind: &str, pages: &[u32]) -> Result<usize> {
     }
 }
 
-/// A cache, or a service that ignores the token, answers with another page than the one that was asked for. Taken for
+/// A cache, or a service that ignores the token, answers with another page than the one that was requested. Taken for
 /// the last one, it would end a listing that lacks entries.
 #[tokio::test]
 async fn a_page_that_does_not_follow_the_one_before_is_an_error() {

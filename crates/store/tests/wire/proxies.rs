@@ -118,7 +118,7 @@ fn each_form_of_no_proxy_reaches_a_host_directly() {
         let environment = [
             ("AWS_ENDPOINT_URL", server_url.as_str()),
             ("HTTP_PROXY", proxy_url.as_str()),
-            // What counts is in lower case.
+            // The lower-case variable counts.
             ("NO_PROXY", "a.org"),
             ("no_proxy", no_proxy),
         ];

@@ -30,7 +30,7 @@ async fn options_and_stores_show_no_secret() {
     let fresh = format!("{store:?}");
     get(&store, "key").await.unwrap();
 
-    // The credentials are cached somewhere in the clients by now.
+    // The credentials are cached somewhere in the clients meanwhile.
     for text in [format!("{options:?}"), format!("{options:#?}"), fresh, format!("{store:?}"), format!("{store:#?}")] {
         assert_clean(&text, &[SECRET_KEY]);
     }

@@ -16,7 +16,7 @@ const USAGE: &str =
              [--time-scale F] [--seed N] [--instant] [--threads N] [--stay]
   --bucket  NAME, NAME='keys=run/{i:04}.bam;count=448;total=11.88TiB' or NAME='{...}' (JSON)
   --set     any field of a scenario: model.part_copy.base_seconds=1, without=[\"part_copy\"], memory=\"1 GiB\"
-  --instant every request is answered at once and none refused
+  --instant every request is answered immediately and none is refused
   --stay    run until ended, not until standard input ends";
 
 struct Options {

@@ -3,11 +3,11 @@
 //! | request | body | answer |
 //! |---|---|---|
 //! | `GET log?after=N&limit=M` | | ended requests numbered above N, oldest first |
-//! | `DELETE log` | | forgets them, counters start anew |
+//! | `DELETE log` | | forgets them, counters start again |
 //! | `GET in-flight` | | requests under way |
 //! | `GET stats` | | counters |
 //! | `POST rules` | one rule or a list | `{"ids": [...]}` |
-//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; requests that they hold go on |
+//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; requests that they hold continue |
 //! | `POST release` | `{"rule": id or null, "count": n or null}` | `{"released": n}` |
 //! | `POST wait` | a condition and `"timeout_ms"` | `{"met": true or false}` |
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::body::ReplyBody;
 use super::journal::{Condition, Journal};
-use super::rules::Rule;
+use super::rules::ProxyRule;
 
 pub(super) const PREFIX: &str = "/__proxy/";
 
@@ -85,7 +85,7 @@ async fn dispatch(journal: &Arc<Journal>, request: Request<Incoming>) -> Result<
         (&Method::POST, "rules") => {
             let value: Value = serde_json::from_slice(&body)?;
             // By hand, since an untagged enum would hide what is wrong with a rule.
-            let rules: Vec<Rule> =
+            let rules: Vec<ProxyRule> =
                 if value.is_array() { serde_json::from_value(value)? } else { vec![serde_json::from_value(value)?] };
             let ids: Result<Vec<u64>, String> = rules.into_iter().map(|rule| journal.add_rule(rule)).collect();
             ids.map(|ids| json!({ "ids": ids })).map_err(|problem| Refusal(StatusCode::BAD_REQUEST, problem))

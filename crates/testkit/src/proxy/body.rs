@@ -1,4 +1,4 @@
-//! Bodies in transit: counted, looked at, and corrupted where a rule says so. No body is buffered as a whole.
+//! Bodies in transit: counted, checked, and corrupted where a rule says so. No body is buffered as a whole.
 
 use std::error::Error;
 use std::fmt;
@@ -34,7 +34,7 @@ impl Error for RelayError {}
 
 /// A request's body, counted on its way to the server, and corrupted where a rule says so.
 pub(super) struct RequestBody {
-    pub(super) source: Source,
+    pub(super) source: BodySource,
     pub(super) passed: Arc<AtomicU64>,
     /// Offset of the byte to flip.
     pub(super) flip: Option<u64>,
@@ -65,14 +65,14 @@ impl Body for RequestBody {
 }
 
 /// Source of a body's bytes.
-pub(super) enum Source {
+pub(super) enum BodySource {
     /// Known whole; None when handed over.
     Whole(Option<Bytes>),
     /// Bytes of the other side, as they come.
     Streamed(Incoming),
 }
 
-impl Source {
+impl BodySource {
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, RelayError>>> {
         match self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok)),
@@ -120,7 +120,7 @@ pub(super) struct BodyDamage {
 
 /// A reply's body. Ends the request's ticket when it is dropped, and says there whether it was written to its end.
 pub(super) struct ReplyBody {
-    source: Source,
+    source: BodySource,
     spoil: BodyDamage,
     breaking: Option<Pin<Box<Sleep>>>,
     sent: u64,
@@ -134,10 +134,10 @@ pub(super) struct ReplyBody {
 impl ReplyBody {
     /// A reply that is not on record.
     pub(super) fn unrecorded(bytes: Bytes) -> Self {
-        Self::new(Source::Whole(Some(bytes)), BodyDamage::default(), None)
+        Self::new(BodySource::Whole(Some(bytes)), BodyDamage::default(), None)
     }
 
-    pub(super) fn new(source: Source, spoil: BodyDamage, ticket: Option<Ticket>) -> Self {
+    pub(super) fn new(source: BodySource, spoil: BodyDamage, ticket: Option<Ticket>) -> Self {
         let mut body = Self {
             source,
             spoil,
@@ -149,7 +149,7 @@ impl ReplyBody {
             ticket,
         };
         body.length = body.size_hint().exact();
-        if let Source::Whole(Some(bytes)) = &body.source {
+        if let BodySource::Whole(Some(bytes)) = &body.source {
             body.looked_at.extend_from_slice(&bytes[..bytes.len().min(LOOKED_AT)]);
         }
         body
@@ -203,7 +203,7 @@ impl Body for ReplyBody {
             data.truncate(usize::try_from(keep - self.sent).unwrap_or(usize::MAX));
         }
         let data = flip_byte(data, self.sent, self.spoil.flip);
-        if matches!(self.source, Source::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
+        if matches!(self.source, BodySource::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
             let room = LOOKED_AT - self.looked_at.len();
             self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
         }

@@ -9,16 +9,16 @@ use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
-use super::rules::{Action, Rule, RuleState};
+use super::rules::{Action, ProxyRule, RuleState};
 use crate::classify::RequestInfo;
 
-/// Ended requests that the log keeps; older ones make room. The number is far above what a test sends, and keeps a
+/// Ended requests that the log keeps; older ones free space. The number is far above what a test sends, and keeps a
 /// bench from filling the memory.
 const LOG_CAPACITY: usize = 1_000_000;
 
 /// One request, as the proxy saw it. Times are seconds since the epoch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RequestRecord {
     /// Order of ending, from 1; 0 while the request is in flight.
     pub number: u64,
     /// Operation, as S3 names it.
@@ -61,14 +61,14 @@ pub struct Record {
     pub reply_bytes: u64,
     /// Time at which the request's head was complete, in seconds since the epoch.
     pub started: f64,
-    /// Time at which the reply was fully written or the request given up; None while in flight.
+    /// Time at which the reply was fully written or the request abandoned; None while in flight.
     pub ended: Option<f64>,
     /// Reason why the client got no whole reply, when the proxy knows it.
     pub failure: Option<String>,
 }
 
-impl Record {
-    /// The client was told, to the last byte, that the operation succeeded.
+impl RequestRecord {
+    /// The client received the whole reply, and it reports success.
     pub fn succeeded(&self) -> bool {
         self.complete && self.error_code.is_none() && self.status.is_some_and(|status| (200..300).contains(&status))
     }
@@ -84,13 +84,13 @@ impl Record {
 pub struct OperationStats {
     /// Requests that came in.
     pub requests: u64,
-    /// Requests that ended with [`Record::succeeded`].
+    /// Requests that ended with [`RequestRecord::succeeded`].
     pub succeeded: u64,
     /// Requests that ended otherwise.
     pub failed: u64,
     /// Requests under way.
     pub in_flight: u64,
-    /// The most that were under way at once.
+    /// The most that were in flight concurrently.
     pub peak_in_flight: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct Stats {
     pub rules: Vec<RuleStats>,
     /// Requests under way.
     pub in_flight: u64,
-    /// The most that were under way at once.
+    /// The most that were in flight concurrently.
     pub peak_in_flight: u64,
     /// Requests that ended.
     pub ended: u64,
@@ -173,8 +173,8 @@ struct JournalState {
     rules: Vec<(RuleState, Arc<Semaphore>)>,
     last_rule: u64,
     last_ticket: u64,
-    in_flight: BTreeMap<u64, Record>,
-    log: VecDeque<Record>,
+    in_flight: BTreeMap<u64, RequestRecord>,
+    log: VecDeque<RequestRecord>,
     ended: u64,
     operations: BTreeMap<String, OperationStats>,
     peak_in_flight: u64,
@@ -206,7 +206,7 @@ impl Journal {
                 }
             }
         }
-        let record = Record {
+        let record = RequestRecord {
             operation: call.operation.to_owned(),
             method: parts.method.to_string(),
             path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
@@ -219,7 +219,7 @@ impl Journal {
             access_key: call.access_key,
             rule: orders.last().map(|order| order.rule),
             started: now(),
-            ..Record::default()
+            ..RequestRecord::default()
         };
         inner.last_ticket += 1;
         let id = inner.last_ticket;
@@ -234,7 +234,7 @@ impl Journal {
         (Ticket { journal: Arc::clone(self), id, record, request_bytes: Arc::default() }, orders)
     }
 
-    fn finish(&self, id: u64, mut record: Record) {
+    fn finish(&self, id: u64, mut record: RequestRecord) {
         let mut inner = self.lock();
         inner.in_flight.remove(&id);
         inner.ended += 1;
@@ -257,7 +257,7 @@ impl Journal {
         self.changed.notify_waiters();
     }
 
-    /// Marks a request as held by a rule, or as going on.
+    /// Marks a request as held by a rule, or as continuing.
     pub(super) fn hold(&self, ticket: &Ticket, rule: Option<u64>) {
         if let Some(record) = self.lock().in_flight.get_mut(&ticket.id) {
             record.held_by = rule;
@@ -265,7 +265,7 @@ impl Journal {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn add_rule(&self, rule: Rule) -> Result<u64, String> {
+    pub(super) fn add_rule(&self, rule: ProxyRule) -> Result<u64, String> {
         if let Some(problem) = rule.problem() {
             return Err(problem);
         }
@@ -276,7 +276,7 @@ impl Journal {
         Ok(id)
     }
 
-    /// Removes a rule, or all of them; held requests go on. Returns the number of removed rules.
+    /// Removes a rule, or all of them; held requests continue. Returns the number of removed rules.
     pub(super) fn remove_rules(&self, id: Option<u64>) -> usize {
         let mut inner = self.lock();
         let removed: Vec<_> = inner.rules.extract_if(.., |(state, _)| id.is_none_or(|id| id == state.id)).collect();
@@ -286,7 +286,7 @@ impl Journal {
         removed.len()
     }
 
-    /// Lets held requests go on, those held first going first; returns how many.
+    /// Lets held requests continue, those held first going first; returns how many.
     pub(super) fn release(&self, rule: Option<u64>, count: Option<u64>) -> u64 {
         let inner = self.lock();
         let mut left = count.unwrap_or(u64::MAX);
@@ -302,14 +302,14 @@ impl Journal {
     }
 
     /// Ended requests whose number is above `after`, oldest first, at most `limit`.
-    pub(super) fn log(&self, after: u64, limit: usize) -> Vec<Record> {
+    pub(super) fn log(&self, after: u64, limit: usize) -> Vec<RequestRecord> {
         let inner = self.lock();
         let first = inner.ended - inner.log.len() as u64;
         let skip = usize::try_from(after.saturating_sub(first)).unwrap_or(usize::MAX);
         inner.log.iter().skip(skip).take(limit).cloned().collect()
     }
 
-    pub(super) fn in_flight(&self) -> Vec<Record> {
+    pub(super) fn in_flight(&self) -> Vec<RequestRecord> {
         self.lock().in_flight.values().cloned().collect()
     }
 
@@ -335,7 +335,7 @@ impl Journal {
         }
     }
 
-    /// Forgets what ended and starts all counters anew; numbers of records go on.
+    /// Forgets what ended and starts all counters again; numbers of records continue.
     pub(super) fn clear_log(&self) {
         let mut inner = self.lock();
         inner.log.clear();
@@ -381,7 +381,7 @@ impl Journal {
 pub(super) struct Ticket {
     journal: Arc<Journal>,
     id: u64,
-    pub(super) record: Record,
+    pub(super) record: RequestRecord,
     /// Counted by the body on its way to the server.
     pub(super) request_bytes: Arc<AtomicU64>,
 }

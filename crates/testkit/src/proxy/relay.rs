@@ -18,9 +18,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::oneshot;
 
-use super::body::{BodyDamage, RelayError, ReplyBody, RequestBody, Source};
+use super::body::{BodyDamage, BodySource, RelayError, ReplyBody, RequestBody};
 use super::journal::{Journal, Order, Ticket};
-use super::rules::{Action, Side};
+use super::rules::{Action, RequestSide};
 use crate::classify::classify;
 
 /// Replies up to this length are taken in before they are passed on, so that what the server did is on record
@@ -33,7 +33,7 @@ const READ_AHEAD: u64 = 1024 * 1024;
 /// Idle connections to the server are closed before the server would: a request sent into a closing one fails.
 const IDLE: Duration = Duration::from_secs(3);
 
-pub(super) type Answer = Result<Response<ReplyBody>, RelayError>;
+pub(super) type ReplyResult = Result<Response<ReplyBody>, RelayError>;
 
 /// The server behind the proxy.
 pub(super) struct Upstream {
@@ -56,12 +56,12 @@ impl Upstream {
     }
 
     /// Forwards a request; `ticket` says whether a byte of its body is flipped.
-    async fn send(&self, mut parts: Parts, body: Source, ticket: &Ticket) -> Result<Response<Incoming>, String> {
+    async fn send(&self, mut parts: Parts, body: BodySource, ticket: &Ticket) -> Result<Response<Incoming>, String> {
         let mut uri = parts.uri.into_parts();
         uri.scheme = Some(Scheme::HTTP);
         uri.authority = Some(self.authority.clone());
         parts.uri = Uri::from_parts(uri).map_err(|error| error.to_string())?;
-        // hyper has told the client to go on by itself. Most clients leave this header out of their signatures.
+        // hyper has sent `100 Continue` by itself. Most clients leave this header out of their signatures.
         if !signs(&parts.headers, EXPECT.as_str()) {
             parts.headers.remove(EXPECT);
         }
@@ -92,7 +92,7 @@ struct Passage<'a> {
     /// Set to have the connection end by a reset instead of a close.
     reset: &'a AtomicBool,
     /// Closed when the client has left.
-    client: &'a mut oneshot::Sender<Answer>,
+    client: &'a mut oneshot::Sender<ReplyResult>,
 }
 
 /// Takes one request from a client's connection to its answer.
@@ -101,8 +101,8 @@ pub(super) async fn relay(
     upstream: &Upstream,
     reset: &AtomicBool,
     request: Request<Incoming>,
-    client: &mut oneshot::Sender<Answer>,
-) -> Answer {
+    client: &mut oneshot::Sender<ReplyResult>,
+) -> ReplyResult {
     let (mut parts, body) = request.into_parts();
     let call = classify(&parts);
     let (ticket, orders) = journal.begin(&parts, call);
@@ -111,11 +111,11 @@ pub(super) async fn relay(
     let read_ahead = !orders.is_empty() && body.size_hint().upper().is_some_and(|length| length <= READ_AHEAD);
     let body = if read_ahead {
         match body.collect().await {
-            Ok(collected) => Source::Whole(Some(collected.to_bytes())),
+            Ok(collected) => BodySource::Whole(Some(collected.to_bytes())),
             Err(error) => return Err(passage.give_up(&format!("the body broke off: {error}"))),
         }
     } else {
-        Source::Streamed(body)
+        BodySource::Streamed(body)
     };
     for order in &orders {
         if let Action::DropHeader { name } = &order.action {
@@ -123,7 +123,7 @@ pub(super) async fn relay(
         }
     }
     for order in &orders {
-        if let Err(left) = passage.wait(order, Side::Request).await {
+        if let Err(left) = passage.wait(order, RequestSide::Request).await {
             return Err(passage.give_up(&left));
         }
     }
@@ -164,14 +164,14 @@ pub(super) async fn relay(
     };
     let source = if whole {
         match reply_body.collect().await {
-            Ok(collected) => Source::Whole(Some(collected.to_bytes())),
+            Ok(collected) => BodySource::Whole(Some(collected.to_bytes())),
             Err(error) => return Err(passage.give_up(&format!("the server's reply broke off: {error}"))),
         }
     } else {
-        Source::Streamed(reply_body)
+        BodySource::Streamed(reply_body)
     };
     for order in &orders {
-        if let Err(left) = passage.wait(order, Side::Reply).await {
+        if let Err(left) = passage.wait(order, RequestSide::Reply).await {
             // Through the body, so that what the server said is on record.
             ReplyBody::new(source, BodyDamage::default(), Some(passage.ticket)).undelivered();
             return Err(RelayError(left));
@@ -194,11 +194,11 @@ pub(super) async fn relay(
 
 impl Passage<'_> {
     /// Obeys a rule that delays or holds on this side; fails when the client leaves meanwhile.
-    async fn wait(&mut self, order: &Order, side: Side) -> Result<(), String> {
+    async fn wait(&mut self, order: &Order, side: RequestSide) -> Result<(), String> {
         let journal = self.journal;
         match &order.action {
             Action::Delay { request_ms, reply_ms } => {
-                let milliseconds = if side == Side::Request { *request_ms } else { *reply_ms };
+                let milliseconds = if side == RequestSide::Request { *request_ms } else { *reply_ms };
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_millis(milliseconds)) => Ok(()),
                     () = self.client.closed() => Err("the client left while its request was delayed".to_owned()),
@@ -241,7 +241,7 @@ impl Passage<'_> {
             reply = reply.header(name, value);
         }
         let length = xml.len();
-        let body = ReplyBody::new(Source::Whole(Some(xml)), BodyDamage::default(), Some(self.ticket));
+        let body = ReplyBody::new(BodySource::Whole(Some(xml)), BodyDamage::default(), Some(self.ticket));
         match reply.header(CONTENT_LENGTH, length).body(body) {
             Ok(reply) => reply,
             Err(error) => {
@@ -255,8 +255,8 @@ impl Passage<'_> {
 }
 
 /// Reads a request's body to its end, as a server does that answers an error.
-async fn drain(body: Source) {
-    if let Source::Streamed(mut body) = body {
+async fn drain(body: BodySource) {
+    if let BodySource::Streamed(mut body) = body {
         while let Some(Ok(_)) = body.frame().await {}
     }
 }

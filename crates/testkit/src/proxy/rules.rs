@@ -12,7 +12,7 @@ use crate::classify::{OPERATIONS, RequestInfo};
 /// [`Action::Hold`] the next rules apply as well; any other action decides the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct ProxyRule {
     /// Operations as S3 names them (`UploadPartCopy`, ...); empty for all.
     #[serde(default)]
     pub operations: Vec<String>,
@@ -128,14 +128,14 @@ pub enum Action {
     Hold {
         /// Side on which the request stops.
         #[serde(default)]
-        at: Side,
+        at: RequestSide,
     },
 }
 
 /// Side of the exchange, request or reply, on which a request is held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum RequestSide {
     /// The request is held before it is sent to the server.
     #[default]
     Request,
@@ -175,7 +175,7 @@ impl Action {
     }
 }
 
-impl Rule {
+impl ProxyRule {
     /// A rule for one operation that touches all its requests.
     pub fn on(operation: &str, action: Action) -> Self {
         Self {
@@ -271,14 +271,14 @@ impl Rule {
 #[derive(Debug)]
 pub(super) struct RuleState {
     pub(super) id: u64,
-    pub(super) rule: Rule,
+    pub(super) rule: ProxyRule,
     pub(super) matched: u64,
     pub(super) fired: u64,
     random: fastrand::Rng,
 }
 
 impl RuleState {
-    pub(super) fn new(id: u64, rule: Rule) -> Self {
+    pub(super) fn new(id: u64, rule: ProxyRule) -> Self {
         let random = fastrand::Rng::with_seed(rule.seed);
         Self { id, rule, matched: 0, fired: 0, random }
     }
@@ -304,7 +304,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut at_pattern, mut at_text) = (0, 0);
-    // Where the last `*` was, and how far the text that it stands for reaches by now.
+    // Where the last `*` was, and how far the text that it stands for reaches meanwhile.
     let mut star: Option<(usize, usize)> = None;
     while at_text < text.len() {
         match pattern.get(at_pattern) {
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    fn fired(rule: Rule, calls: usize) -> Vec<bool> {
+    fn fired(rule: ProxyRule, calls: usize) -> Vec<bool> {
         let mut state = RuleState::new(1, rule);
         (0..calls).map(|_| state.fires_on(&call("PutObject", "k", None))).collect()
     }
@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_rule_looks_at_operation_bucket_key_part_and_signer() {
-        let rule = || Rule::on("UploadPartCopy", Action::Reset);
-        let hits = |rule: Rule, call: &RequestInfo| RuleState::new(1, rule).fires_on(call);
+        let rule = || ProxyRule::on("UploadPartCopy", Action::Reset);
+        let hits = |rule: ProxyRule, call: &RequestInfo| RuleState::new(1, rule).fires_on(call);
         let part = call("UploadPartCopy", "a/x.gz", Some(2));
 
         assert!(hits(rule(), &part));
@@ -380,22 +380,25 @@ mod tests {
         assert!(!hits(rule().key("b/*"), &part));
         assert!(!hits(rule().bucket("other"), &part));
         assert!(!hits(rule().part(1), &part));
-        assert!(!hits(Rule { key_is: Some("a/*".to_owned()), ..rule() }, &part));
-        assert!(!hits(Rule { access_key: Some("ELSE".to_owned()), ..rule() }, &part));
+        assert!(!hits(ProxyRule { key_is: Some("a/*".to_owned()), ..rule() }, &part));
+        assert!(!hits(ProxyRule { access_key: Some("ELSE".to_owned()), ..rule() }, &part));
     }
 
     #[test]
     fn a_rule_chooses_among_its_matches_by_count() {
-        let rule = || Rule::on("PutObject", Action::Reset);
+        let rule = || ProxyRule::on("PutObject", Action::Reset);
 
         assert_eq!(fired(rule().after(2).times(1), 5), [false, false, true, false, false]);
-        assert_eq!(fired(Rule { every: 2, ..rule() }, 5), [true, false, true, false, true]);
-        assert_eq!(fired(Rule { every: 2, ..rule().after(1).times(2) }, 6), [false, true, false, true, false, false]);
+        assert_eq!(fired(ProxyRule { every: 2, ..rule() }, 5), [true, false, true, false, true]);
+        assert_eq!(
+            fired(ProxyRule { every: 2, ..rule().after(1).times(2) }, 6),
+            [false, true, false, true, false, false]
+        );
     }
 
     #[test]
     fn chance_depends_on_the_seed_alone() {
-        let rule = |seed| Rule::on("PutObject", Action::Reset).with_probability(0.3, seed);
+        let rule = |seed| ProxyRule::on("PutObject", Action::Reset).with_probability(0.3, seed);
 
         let first = fired(rule(7), 1000);
 
@@ -406,10 +409,10 @@ mod tests {
 
     #[test]
     fn a_rule_that_could_never_fire_is_refused() {
-        assert!(Rule::on("PutObjekt", Action::Reset).problem().is_some());
-        assert!(Rule::on("PutObject", Action::error(200, "OK")).problem().is_some());
-        assert!(Rule { every: 0, ..Rule::on("PutObject", Action::Reset) }.problem().is_some());
-        assert!(Rule::on("PutObject", Action::error(503, "SlowDown")).problem().is_none());
+        assert!(ProxyRule::on("PutObjekt", Action::Reset).problem().is_some());
+        assert!(ProxyRule::on("PutObject", Action::error(200, "OK")).problem().is_some());
+        assert!(ProxyRule { every: 0, ..ProxyRule::on("PutObject", Action::Reset) }.problem().is_some());
+        assert!(ProxyRule::on("PutObject", Action::error(503, "SlowDown")).problem().is_none());
     }
 
     #[test]
@@ -418,8 +421,8 @@ mod tests {
             r#"{"operations": ["CopyObject"], "times": 1, "action": {"do": "error_in_200", "code": "InternalError"}}"#;
         let bad = r#"{"operations": ["CopyObject"], "time": 1, "action": {"do": "reset"}}"#;
 
-        assert!(serde_json::from_str::<Rule>(good).is_ok());
-        assert!(serde_json::from_str::<Rule>(bad).is_err());
-        assert!(serde_json::from_str::<Rule>(r#"{"action": {"do": "truncate", "bytes": 1}}"#).is_err());
+        assert!(serde_json::from_str::<ProxyRule>(good).is_ok());
+        assert!(serde_json::from_str::<ProxyRule>(bad).is_err());
+        assert!(serde_json::from_str::<ProxyRule>(r#"{"action": {"do": "truncate", "bytes": 1}}"#).is_err());
     }
 }

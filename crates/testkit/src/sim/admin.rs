@@ -3,7 +3,7 @@
 //! | request | body | answer |
 //! |---|---|---|
 //! | `GET stats` | | counters, see [`Stats`](super::Stats) |
-//! | `POST reset` | | counters begin anew; objects stay |
+//! | `POST reset` | | counters begin again; objects stay |
 //! | `GET faults`, `PUT faults`, `POST faults` | one rule or a list | rules in force; PUT replaces them, POST adds |
 //! | `GET check?source=BUCKET/PREFIX&target=BUCKET/PREFIX` | | comparison of all objects below both, byte for byte |
 //! | `POST buckets` | a bucket of a scenario | `{}` |
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::answer::AnswerBody;
 use super::bucket::Position;
 use super::context::{ServerContext, model_options};
-use super::faults::Rule;
+use super::faults::FaultRule;
 use super::scenario::BucketSpec;
 use super::state::SimState;
 use super::{Check, Stats};
@@ -49,10 +49,10 @@ fn bad(problem: impl std::fmt::Display) -> Refusal {
     (StatusCode::BAD_REQUEST, problem.to_string())
 }
 
-fn rules(body: &[u8]) -> Result<Vec<Rule>, Refusal> {
+fn rules(body: &[u8]) -> Result<Vec<FaultRule>, Refusal> {
     let value: Value = serde_json::from_slice(body).map_err(bad)?;
     // By hand, since an untagged enum would hide what is wrong with a rule.
-    let rules: Vec<Rule> = if value.is_array() {
+    let rules: Vec<FaultRule> = if value.is_array() {
         serde_json::from_value(value).map_err(bad)?
     } else {
         vec![serde_json::from_value(value).map_err(bad)?]
@@ -143,7 +143,7 @@ fn place(text: &str) -> (&str, &str) {
     text.split_once('/').unwrap_or((text, ""))
 }
 
-/// Page by page, so that requests go on between.
+/// Page by page, so that requests continue between.
 pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Result<Check, String> {
     let ((from, from_prefix), (to, to_prefix)) = (place(source), place(target));
     let mut check = Check::default();

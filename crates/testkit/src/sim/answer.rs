@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::content::Content;
 use super::context::Ticket;
 
-/// Bytes made at once.
+/// Bytes made in one step.
 const PIECE: u64 = 256 * 1024;
 /// Shorter waits are made up for by the next one: timers are not finer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);
@@ -32,11 +32,11 @@ impl std::error::Error for SimulatedDisconnect {}
 
 /// A body, and the counts to add when it ends.
 pub(super) struct AnswerBody {
-    source: Source,
+    source: AnswerSource,
     ticket: Option<Ticket>,
 }
 
-enum Source {
+enum AnswerSource {
     Once(Option<Bytes>),
     Content(Box<Stream>),
 }
@@ -62,11 +62,11 @@ pub(super) struct Stream {
 
 impl AnswerBody {
     pub(super) fn once(bytes: Bytes, ticket: Option<Ticket>) -> Self {
-        Self { source: Source::Once(Some(bytes).filter(|bytes| !bytes.is_empty())), ticket }
+        Self { source: AnswerSource::Once(Some(bytes).filter(|bytes| !bytes.is_empty())), ticket }
     }
 
     pub(super) fn stream(stream: Stream, ticket: Ticket) -> Self {
-        Self { source: Source::Content(Box::new(stream)), ticket: Some(ticket) }
+        Self { source: AnswerSource::Content(Box::new(stream)), ticket: Some(ticket) }
     }
 }
 
@@ -126,8 +126,8 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, SimulatedDisconnect>>> {
         let polled = match &mut self.source {
-            Source::Once(bytes) => Poll::Ready(bytes.take().map(Ok)),
-            Source::Content(stream) => stream.poll(context),
+            AnswerSource::Once(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            AnswerSource::Content(stream) => stream.poll(context),
         };
         if self.is_end_stream()
             && let Some(ticket) = &mut self.ticket
@@ -139,15 +139,15 @@ impl Body for AnswerBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Once(bytes) => bytes.is_none(),
-            Source::Content(stream) => stream.sent == stream.length,
+            AnswerSource::Once(bytes) => bytes.is_none(),
+            AnswerSource::Content(stream) => stream.sent == stream.length,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match &self.source {
-            Source::Once(bytes) => bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
-            Source::Content(stream) => stream.length - stream.sent,
+            AnswerSource::Once(bytes) => bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
+            AnswerSource::Content(stream) => stream.length - stream.sent,
         })
     }
 }

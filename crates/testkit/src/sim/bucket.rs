@@ -14,7 +14,7 @@ use super::scenario::{BucketSpec, Family, RegionRefusal, mixed};
 /// `ETag`s of counted objects that are remembered; then all are forgotten.
 const MOST_CACHED: usize = 1 << 20;
 
-/// An `ETag`: 16 bytes, and the number of parts unless the object was made at once.
+/// An `ETag`: 16 bytes, and the number of parts unless the object was made in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Etag {
     pub(super) digest: [u8; 16],
@@ -97,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// Number of parts; None when the object was uploaded at once.
+    /// Number of parts; None when the object was uploaded in one request.
     pub(super) fn parts(&self, size: u64) -> Option<u64> {
         match self {
             Self::AtOnce => None,
@@ -181,7 +181,7 @@ pub(super) struct PageObject {
     pub(super) sum: Sum,
 }
 
-/// Position at which a listing goes on.
+/// Position at which a listing continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Position {
     /// Position after this key.
@@ -379,8 +379,8 @@ impl Bucket {
         }
         for (key, place) in found {
             let object = match place {
-                Place::Written => self.written.get(key.as_str()).cloned().flatten(),
-                Place::Counted(family, index) => Some(self.make(family, index)),
+                KeyRange::Written => self.written.get(key.as_str()).cloned().flatten(),
+                KeyRange::Counted(family, index) => Some(self.make(family, index)),
             };
             if let Some(object) = object {
                 page.objects.push(PageObject {
@@ -399,7 +399,7 @@ impl Bucket {
 
 /// Origin of an object in a listing: written by a client, or counted by a family.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum KeyRange {
     Written,
     Counted(usize, u64),
 }
@@ -440,8 +440,8 @@ impl<'a> Cursors<'a> {
         self.next_written = self.written.next().map(|(key, object)| (&**key, object.is_some()));
     }
 
-    /// The first key that is there. What was deleted or overwritten is stepped over.
-    fn first(&mut self) -> Option<(&str, Place)> {
+    /// The first key that is there. Deleted and overwritten objects are skipped.
+    fn first(&mut self) -> Option<(&str, KeyRange)> {
         loop {
             let mut least: Option<usize> = None;
             for (number, ((family, _), (index, key))) in self.bucket.families.iter().zip(&self.families).enumerate() {
@@ -463,7 +463,7 @@ impl<'a> Cursors<'a> {
                     {
                         self.advance(number);
                     } else if there {
-                        return Some((key, Place::Written));
+                        return Some((key, KeyRange::Written));
                     } else {
                         self.take_written();
                     }
@@ -472,9 +472,9 @@ impl<'a> Cursors<'a> {
         }
     }
 
-    fn counted(&self, number: usize) -> (&str, Place) {
+    fn counted(&self, number: usize) -> (&str, KeyRange) {
         let (index, key) = &self.families[number];
-        (key, Place::Counted(number, *index))
+        (key, KeyRange::Counted(number, *index))
     }
 
     fn advance(&mut self, number: usize) {
@@ -486,10 +486,10 @@ impl<'a> Cursors<'a> {
         }
     }
 
-    fn step(&mut self, place: Place) {
+    fn step(&mut self, place: KeyRange) {
         match place {
-            Place::Written => self.take_written(),
-            Place::Counted(number, _) => {
+            KeyRange::Written => self.take_written(),
+            KeyRange::Counted(number, _) => {
                 // Two families may have the same key: the first one counts.
                 let key = self.families[number].1.clone();
                 for other in 0..self.families.len() {

@@ -5,8 +5,8 @@
 //! wrong place or of the wrong object is another block. Since the head enters a CRC linearly, the CRC of any range is a
 //! sum of a few precomputed terms.
 //!
-//! Copies and multipart uploads make lists of extents, joined where one goes on where the last ended: two contents are
-//! the same by construction when their lists are equal.
+//! Copies and multipart uploads make lists of extents, joined where one continues where the last ended: two contents
+//! are the same by construction when their lists are equal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -184,7 +184,7 @@ pub struct DiscardedBody {
 
 /// Source of an extent's bytes.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum ContentSource {
     /// The stream of a seed.
     Stream(u64),
     /// A body that was sent.
@@ -193,7 +193,7 @@ pub enum Source {
     Forgotten(Arc<DiscardedBody>),
 }
 
-impl Source {
+impl ContentSource {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stream(a), Self::Stream(b)) => a == b,
@@ -210,7 +210,7 @@ impl Source {
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Source of the bytes.
-    pub source: Source,
+    pub source: ContentSource,
     /// Offset in the source, in bytes.
     pub offset: u64,
     /// Length in bytes; never 0.
@@ -243,20 +243,20 @@ pub struct DiscardedBodyError;
 impl Content {
     /// A range of the stream of `seed`.
     pub fn stream(seed: u64, offset: u64, length: u64) -> Self {
-        Self::whole(Source::Stream(seed), offset, length)
+        Self::whole(ContentSource::Stream(seed), offset, length)
     }
 
     pub(super) fn kept(kept: Arc<KeptBody>) -> Self {
         let length = kept.bytes.len() as u64;
-        Self::whole(Source::Kept(kept), 0, length)
+        Self::whole(ContentSource::Kept(kept), 0, length)
     }
 
     pub(super) fn forgotten(forgotten: Arc<DiscardedBody>) -> Self {
         let length = forgotten.length;
-        Self::whole(Source::Forgotten(forgotten), 0, length)
+        Self::whole(ContentSource::Forgotten(forgotten), 0, length)
     }
 
-    fn whole(source: Source, offset: u64, length: u64) -> Self {
+    fn whole(source: ContentSource, offset: u64, length: u64) -> Self {
         Self(if length == 0 { List::Empty } else { List::One(Extent { source, offset, length }) })
     }
 
@@ -347,7 +347,7 @@ impl Content {
 
     /// Returns true when no extent's bytes were thrown away.
     pub fn is_readable(&self) -> bool {
-        !self.extents().iter().any(|extent| matches!(extent.source, Source::Forgotten(_)))
+        !self.extents().iter().any(|extent| matches!(extent.source, ContentSource::Forgotten(_)))
     }
 
     /// Bytes from `offset` on into the whole of `bytes`.
@@ -363,12 +363,12 @@ impl Content {
             let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
             let piece = &mut bytes[done..done + length];
             match &extent.source {
-                Source::Stream(seed) => fill(*seed, extent.offset, piece),
-                Source::Kept(kept) => {
+                ContentSource::Stream(seed) => fill(*seed, extent.offset, piece),
+                ContentSource::Kept(kept) => {
                     let from = usize::try_from(extent.offset).unwrap_or(usize::MAX);
                     piece.copy_from_slice(&kept.bytes[from..from + length]);
                 }
-                Source::Forgotten(_) => return Err(DiscardedBodyError),
+                ContentSource::Forgotten(_) => return Err(DiscardedBodyError),
             }
             done += length;
         }
@@ -400,13 +400,13 @@ impl Content {
         let mut all = crc.of(&[]);
         for extent in self.extents() {
             let value = match &extent.source {
-                Source::Stream(seed) => stream_crc(crc, *seed, extent.offset, extent.length),
-                Source::Kept(kept) => {
+                ContentSource::Stream(seed) => stream_crc(crc, *seed, extent.offset, extent.length),
+                ContentSource::Kept(kept) => {
                     let from = usize::try_from(extent.offset).unwrap_or(usize::MAX);
                     crc.of(&kept.bytes[from..from + usize::try_from(extent.length).unwrap_or(0)])
                 }
-                Source::Forgotten(body) if extent.length == body.length => body.crcs[crc.index()],
-                Source::Forgotten(_) => return Err(DiscardedBodyError),
+                ContentSource::Forgotten(body) if extent.length == body.length => body.crcs[crc.index()],
+                ContentSource::Forgotten(_) => return Err(DiscardedBodyError),
             };
             all = crc.joined(all, value, extent.length);
         }
@@ -415,7 +415,7 @@ impl Content {
 
     pub(super) fn known_sha256(&self) -> Option<[u8; 32]> {
         match &self.0 {
-            List::One(Extent { source: Source::Forgotten(body), length, .. }) if *length == body.length => {
+            List::One(Extent { source: ContentSource::Forgotten(body), length, .. }) if *length == body.length => {
                 Some(body.sha256)
             }
             _ => None,
@@ -438,15 +438,15 @@ impl Content {
         digest.update(b"s3sim extents");
         for extent in self.extents() {
             match &extent.source {
-                Source::Stream(seed) => {
+                ContentSource::Stream(seed) => {
                     digest.update([0]);
                     digest.update(seed.to_le_bytes());
                 }
-                Source::Kept(kept) => {
+                ContentSource::Kept(kept) => {
                     digest.update([1]);
                     digest.update(Md5::digest(&kept.bytes));
                 }
-                Source::Forgotten(body) => {
+                ContentSource::Forgotten(body) => {
                     digest.update([2]);
                     digest.update(body.sha256);
                 }
@@ -463,7 +463,7 @@ fn same_bytes(a: &Extent, b: &Extent) -> bool {
     if a.offset == b.offset && a.source.is(&b.source) {
         return true;
     }
-    if matches!((&a.source, &b.source), (Source::Stream(_), Source::Stream(_))) {
+    if matches!((&a.source, &b.source), (ContentSource::Stream(_), ContentSource::Stream(_))) {
         // Different places of streams: could only be equal between two heads, which no client's copy comes to.
         return false;
     }

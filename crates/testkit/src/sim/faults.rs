@@ -8,7 +8,7 @@ use crate::classify::{OPERATIONS, RequestInfo};
 /// A fault and the requests that it strikes. A request must match all given fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct FaultRule {
     /// Fault that the rule causes.
     pub fault: Fault,
     /// Operation that the rule is restricted to. The sources of copies are read by `GetObject`.
@@ -82,7 +82,7 @@ impl Fault {
     }
 }
 
-impl Rule {
+impl FaultRule {
     /// Checks the rule: its operation exists, and its values are in range.
     ///
     /// # Errors
@@ -119,13 +119,13 @@ impl Rule {
 /// The rules in force.
 #[derive(Debug)]
 pub(super) struct Faults {
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<FaultRule>,
     random: Rng,
     fired: u64,
 }
 
 impl Faults {
-    pub(super) fn new(rules: Vec<Rule>, seed: u64) -> Self {
+    pub(super) fn new(rules: Vec<FaultRule>, seed: u64) -> Self {
         Self { rules, random: Rng::with_seed(seed), fired: 0 }
     }
 
@@ -148,7 +148,7 @@ impl Faults {
         self.first(|rule| rule.fault.is_of_access() && rule.matches("GetObject", bucket, key, access_key))
     }
 
-    fn first(&mut self, matches: impl Fn(&Rule) -> bool) -> Option<Fault> {
+    fn first(&mut self, matches: impl Fn(&FaultRule) -> bool) -> Option<Fault> {
         for rule in &mut self.rules {
             if matches(rule) && (rule.probability >= 1.0 || self.random.f64() < rule.probability) {
                 if let Some(times) = &mut rule.times {

@@ -80,7 +80,7 @@ pub struct ModelOptions {
     pub slow_down_seconds: f64,
     /// Seconds of refusals after which a partition splits; null: never. 300: S3 documents "gradual", observers minutes.
     pub split_after_seconds: Option<f64>,
-    /// Seconds without a refusal that end the overload, so that the wait for a split begins anew. 10, assumed.
+    /// Seconds without a refusal that end the overload, so that the wait for a split begins again. 10, assumed.
     pub calm_seconds: f64,
     /// Partitions that a bucket can have. 64, assumed.
     pub maximum_partitions: usize,
@@ -110,7 +110,7 @@ impl Default for ModelOptions {
 }
 
 impl ModelOptions {
-    /// A service that answers everything at once and refuses nothing.
+    /// A service that answers everything immediately and refuses nothing.
     pub fn instant() -> Self {
         let none = Timing::new(0.0, 0.0, 0.0);
         Self {
@@ -199,7 +199,7 @@ pub enum Load {
 
 /// Work that a request asks of the service, as far as its time depends on it. Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum ModelWork {
     /// No object bytes.
     Small,
     /// A page of a listing.
@@ -228,7 +228,7 @@ pub enum Work {
 
 /// Outcome of a request in the model. Times count from its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ModelVerdict {
     /// The request is carried out.
     Serve {
         /// Time until its answer is complete.
@@ -333,7 +333,7 @@ impl Partition {
 }
 
 impl Model {
-    /// A service at time 0, with nothing going on.
+    /// A service at time 0, with nothing continuing.
     ///
     /// # Panics
     /// When the options fail [`ModelOptions::check`].
@@ -351,7 +351,7 @@ impl Model {
 
     /// Takes a request that arrives at `now`, counted from the start. Times must not go back; one that does counts as
     /// the latest seen.
-    pub fn arrive(&mut self, now: Duration, load: Load, bucket: &str, key: &str, work: Work) -> Verdict {
+    pub fn arrive(&mut self, now: Duration, load: Load, bucket: &str, key: &str, work: ModelWork) -> ModelVerdict {
         let now = now.as_secs_f64();
         if !self.buckets.contains_key(bucket) {
             self.buckets.insert(bucket.into(), vec![Partition::new("", &self.options, now)]);
@@ -363,7 +363,7 @@ impl Model {
         if admitted {
             self.time(work)
         } else {
-            Verdict::SlowDown { after: Duration::from_secs_f64(self.options.slow_down_seconds) }
+            ModelVerdict::SlowDown { after: Duration::from_secs_f64(self.options.slow_down_seconds) }
         }
     }
 
@@ -383,15 +383,15 @@ impl Model {
         self.buckets.get(bucket).into_iter().flatten().map(|partition| partition.first.to_string()).collect()
     }
 
-    fn time(&mut self, work: Work) -> Verdict {
+    fn time(&mut self, work: ModelWork) -> ModelVerdict {
         let options = &self.options;
         let (timing, bytes) = match work {
-            Work::Small => (&options.small, 0),
-            Work::List => (&options.list, 0),
-            Work::Get { bytes } => (&options.get, bytes),
-            Work::Put { bytes } => (&options.put, bytes),
-            Work::Copy { bytes } => (&options.copy, bytes),
-            Work::PartCopy { bytes } => (&options.part_copy, bytes),
+            ModelWork::Small => (&options.small, 0),
+            ModelWork::List => (&options.list, 0),
+            ModelWork::Get { bytes } => (&options.get, bytes),
+            ModelWork::Put { bytes } => (&options.put, bytes),
+            ModelWork::Copy { bytes } => (&options.copy, bytes),
+            ModelWork::PartCopy { bytes } => (&options.part_copy, bytes),
         };
         // Both drawn always, so that a run with other options meets the same chance.
         let (spread, tail) = (self.random.f64(), self.random.f64());
@@ -401,8 +401,9 @@ impl Model {
         }
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
         let after = seconds(factor * (timing.base_seconds + timing.body_seconds(bytes)));
-        let first_byte = if matches!(work, Work::Get { .. }) { seconds(factor * timing.base_seconds) } else { after };
-        Verdict::Serve { after, first_byte }
+        let first_byte =
+            if matches!(work, ModelWork::Get { .. }) { seconds(factor * timing.base_seconds) } else { after };
+        ModelVerdict::Serve { after, first_byte }
     }
 }
 

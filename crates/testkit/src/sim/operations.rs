@@ -10,28 +10,28 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::bucket::{Attributes, FixedSum, Object, Sum};
 use super::content::DiscardedBodyError;
-use super::model::{Load, Work};
-use super::reply::{ErrorReply, Outcome, Reply};
+use super::model::{Load, ModelWork};
+use super::reply::{ErrorReply, Reply, ReplyResult};
 use super::state::{SimRequest, SimState};
 
 /// Load and work of a request, for the model; a request whose object is missing counts as empty.
-pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> (Load, Work) {
+pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> (Load, ModelWork) {
     let size = |bucket: &str, key: &str| state.buckets.get(bucket).and_then(|bucket| bucket.size(key));
     match request.call.operation {
         "GetObject" => {
             let bytes = size(request.bucket(), request.key()).map_or(0, |size| objects::expected_length(request, size));
-            (Load::Read, Work::Get { bytes })
+            (Load::Read, ModelWork::Get { bytes })
         }
-        "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, Work::List),
-        "PutObject" | "UploadPart" => (Load::Write, Work::Put { bytes: body_length }),
+        "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, ModelWork::List),
+        "PutObject" | "UploadPart" => (Load::Write, ModelWork::Put { bytes: body_length }),
         "CopyObject" | "UploadPartCopy" => {
-            let source = request.header("x-amz-copy-source").and_then(|raw| copies::Source::parse(raw).ok());
+            let source = request.header("x-amz-copy-source").and_then(|raw| copies::CopySource::parse(raw).ok());
             let bytes = source.and_then(|source| size(&source.bucket, &source.key)).unwrap_or(0);
             if request.call.operation == "CopyObject" {
-                return (Load::Write, Work::Copy { bytes });
+                return (Load::Write, ModelWork::Copy { bytes });
             }
             let part = request.call.range.as_deref().and_then(copies::closed_range);
-            (Load::Write, Work::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
+            (Load::Write, ModelWork::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
         }
         "CreateBucket"
         | "DeleteBucket"
@@ -41,8 +41,8 @@ pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> 
         | "DeleteObject"
         | "DeleteObjects"
         | "PutObjectTagging"
-        | "DeleteObjectTagging" => (Load::Write, Work::Small),
-        _ => (Load::Read, Work::Small),
+        | "DeleteObjectTagging" => (Load::Write, ModelWork::Small),
+        _ => (Load::Read, ModelWork::Small),
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn body_of(operation: &str) -> Body {
 }
 
 /// Carries a request out.
-pub(super) fn perform(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn perform(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if let Some(header) = request.headers.keys().find(|name| is_unknown(name.as_str())) {
         return Err(ErrorReply::unknown(format_args!("the header {header}")));
     }

@@ -78,7 +78,7 @@ pub(super) struct ErrorReply {
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-pub(super) type Outcome = Result<Reply, ErrorReply>;
+pub(super) type ReplyResult = Result<Reply, ErrorReply>;
 
 impl ErrorReply {
     pub(super) fn new(status: u16, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
@@ -95,7 +95,7 @@ impl ErrorReply {
         self
     }
 
-    /// Failure for a request that the simulator does not know: answered 501, never passed over.
+    /// Failure for a request that the simulator does not know: answered 501, never skipped.
     pub(super) fn unknown(what: impl std::fmt::Display) -> Self {
         Self::new(501, "NotImplemented", format!("s3sim does not know {what}."))
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::checksum::Algorithm;
-use super::faults::Rule;
+use super::faults::FaultRule;
 use super::keys::KeyPattern;
 use super::model::ModelOptions;
 
@@ -28,16 +28,16 @@ pub struct Scenario {
     /// The buckets that there are from the start.
     pub buckets: Vec<BucketSpec>,
     /// Rules of the faults that strike requests.
-    pub faults: Vec<Rule>,
+    pub faults: Vec<FaultRule>,
     /// Capabilities that the service lacks.
     pub without: Vec<Capability>,
-    /// Access keys that die. All others are taken for good.
+    /// Access keys that die. All others are taken permanently.
     pub credentials: Vec<CredentialSpec>,
     /// The service's clock minus the real one, in seconds.
     pub clock_offset_seconds: i64,
     /// Bytes of bodies that are kept; bodies beyond are remembered by their checksums only.
     pub memory: Bytes,
-    /// Up to this size the `ETag` of an object made at once is its true MD5; above it is an opaque digest.
+    /// Up to this size the `ETag` of an object made in one request is its true MD5; above it is an opaque digest.
     pub md5_limit: Bytes,
     /// True when uploads of any size have their true MD5 for `ETag`. Hashing costs about 1.5 s per GiB.
     pub upload_md5: bool,
@@ -75,13 +75,13 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// A service that answers at once, for tests of its replies.
+    /// A service that answers immediately, for tests of its replies.
     pub fn instant() -> Self {
         Self { model: ModelOptions::instant(), ..Self::default() }
     }
 
     /// Reads a scenario from JSON. Its options of the model override those of the default model, or of one that answers
-    /// at once; `sets` such as `model.part_copy.base_seconds=1` override both, their values JSON or plain text.
+    /// immediately; `sets` such as `model.part_copy.base_seconds=1` override both, their values JSON or plain text.
     ///
     /// # Errors
     /// The first thing that is unknown or makes no sense, by name.
@@ -210,7 +210,8 @@ pub struct ObjectsSpec {
     /// Size of all together: sizes are scaled to give just that.
     #[serde(default)]
     pub total: Option<Bytes>,
-    /// Larger ones look as if uploaded in parts of this size; 0: as if uploaded at once. 8 MiB, as AWS's tools do.
+    /// Larger ones look as if uploaded in parts of this size; 0: as if uploaded in one request. 8 MiB, as AWS's tools
+    /// do.
     #[serde(default = "eight_mib")]
     pub part_size: Bytes,
     /// The checksum that S3 keeps for them: `CRC64NVME`, `CRC32`, `CRC32C` (over the full object) or `none`.
@@ -487,7 +488,7 @@ impl Family {
             "none" => None,
             name => match Algorithm::parse(name) {
                 Some(found @ Algorithm::Crc(_)) => Some(found),
-                _ => return Err(format!("checksum {name:?} is none of CRC64NVME, CRC32, CRC32C, none")),
+                _ => return Err(format!("checksum {name:?} must be one of CRC64NVME, CRC32, CRC32C, none")),
             },
         };
         Ok(Self {

@@ -24,14 +24,14 @@ use super::answer::{AnswerBody, SimulatedDisconnect, Stream};
 use super::context::{End, ServerContext, Ticket};
 use super::faults::Fault;
 use super::intake::{self, ReceivedBody};
-use super::model::{Load, Verdict};
+use super::model::{Load, ModelVerdict};
 use super::operations::{self, Body};
-use super::reply::{ErrorReply, Outcome, Payload, Reply};
+use super::reply::{ErrorReply, Payload, Reply, ReplyResult};
 use super::state::{SimRequest, fault, slow_down};
 use crate::classify::classify;
 use crate::connection::ClientStream;
 
-type Answer = Result<Response<AnswerBody>, SimulatedDisconnect>;
+type ServerReply = Result<Response<AnswerBody>, SimulatedDisconnect>;
 
 /// Takes connections until dropped.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<ServerContext>) {
@@ -86,7 +86,7 @@ impl Drop for PendingRequest {
 
 /// Decision on a request, made at its arrival.
 struct Decision {
-    verdict: Verdict,
+    verdict: ModelVerdict,
     fault: Option<Fault>,
     refusal: Option<ErrorReply>,
     load: Load,
@@ -104,13 +104,13 @@ fn decide(shared: &ServerContext, request: &SimRequest, body_length: u64) -> Dec
         let prefix = request.call.key.is_none().then(|| request.query().get("prefix").map(str::to_owned)).flatten();
         state.model.arrive(now, load, request.bucket(), prefix.as_deref().unwrap_or(request.key()), work)
     } else {
-        Verdict::Serve { after: Duration::ZERO, first_byte: Duration::ZERO }
+        ModelVerdict::Serve { after: Duration::ZERO, first_byte: Duration::ZERO }
     };
-    state.counters.tick(now.as_secs(), matches!(verdict, Verdict::SlowDown { .. }));
+    state.counters.tick(now.as_secs(), matches!(verdict, ModelVerdict::SlowDown { .. }));
     Decision { verdict, fault: state.faults.strike(&request.call), refusal: state.admit(request).err(), load }
 }
 
-async fn answer(shared: Arc<ServerContext>, request: Request<Incoming>, reset: &AtomicBool) -> Answer {
+async fn answer(shared: Arc<ServerContext>, request: Request<Incoming>, reset: &AtomicBool) -> ServerReply {
     let arrived = Instant::now();
     let (parts, body) = request.into_parts();
     let call = classify(&parts);
@@ -129,8 +129,8 @@ async fn answer(shared: Arc<ServerContext>, request: Request<Incoming>, reset: &
         return Err(SimulatedDisconnect);
     }
     let (after, first_byte) = match decision.verdict {
-        Verdict::Serve { after, first_byte } => (after, first_byte),
-        Verdict::SlowDown { after } => {
+        ModelVerdict::Serve { after, first_byte } => (after, first_byte),
+        ModelVerdict::SlowDown { after } => {
             ticket.end = End::Throttled;
             drain(body).await;
             sleep_until(arrived + shared.real(after)).await;
@@ -198,11 +198,11 @@ fn can_fail_in_200(operation: &str) -> bool {
 
 async fn finish(
     shared: &ServerContext,
-    outcome: Outcome,
+    outcome: ReplyResult,
     struck: Option<Fault>,
     (head_only, resource, at, body_time): (bool, &str, Instant, Duration),
     mut ticket: Ticket,
-) -> Answer {
+) -> ServerReply {
     let mut reply = match outcome {
         Ok(reply) => reply,
         Err(fail) => return Ok(failed(&fail, head_only, resource, ticket)),

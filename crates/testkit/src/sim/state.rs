@@ -177,7 +177,7 @@ impl SimState {
         Arc::clone(&self.attributes)
     }
 
-    /// The `ETag` of an object made at once out of content whose MD5 is not computed yet.
+    /// The `ETag` of an object made in one request out of content whose MD5 is not computed yet.
     pub(super) fn etag_of(&mut self, content: &Content, attributes: &Attributes) -> Etag {
         let digest = if content.length() <= self.options.md5_limit.0 { content.md5().ok() } else { None };
         let digest = digest.unwrap_or_else(|| content.opaque_digest());

@@ -74,7 +74,7 @@ pub(super) enum Event<'a> {
     Close(&'a str),
 }
 
-/// Reads a document that a client sent; namespaces and attributes are passed over.
+/// Reads a document that a client sent; namespaces and attributes are skipped.
 ///
 /// # Errors
 /// When it is not well formed as far as that can be seen in passing.

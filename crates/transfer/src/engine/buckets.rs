@@ -11,7 +11,7 @@ use seqferry_store::{
 
 use super::Engine;
 
-/// Uploads of one call that are asked for, or aborted, at a time.
+/// Uploads of one call that are requested, or aborted, at a time.
 const AT_ONCE: usize = 32;
 
 /// Bytes and number of the parts that an open upload holds.
@@ -80,7 +80,7 @@ impl Engine {
         self.ask(endpoint, spec, &async |service: &dyn BucketService| service.presign(object, put, seconds).await)
     }
 
-    /// Facts about an object, or a version of it.
+    /// Attributes of an object, or a version of it.
     ///
     /// # Errors
     /// [`ErrorClass::NotFound`] where there is none.

@@ -5,8 +5,8 @@ use seqferry_store::{ErrorClass, WrittenObject};
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, VerificationRule};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::{Side, Verdict, compare};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
+use crate::verification::{CopySide, Verdict, compare};
 
 impl<J: UploadJournal> Object<'_, J> {
     /// Compare the target with the source, and write nothing. Metadata decide where they are enough for the policy;
@@ -21,8 +21,8 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(other) => return Err(other.into()),
         };
         let opaque_etag = self.has_opaque_etags();
-        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
-        let mut verdict = compare(listed, Side::from(&target), false);
+        let listed = CopySide { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
+        let mut verdict = compare(listed, CopySide::from(&target), false);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
             let source = self.head_source().await?;
             verdict = self.compare_sides(&source, &target, false, self.policy.verify == VerificationRule::Auto).await?;
@@ -48,7 +48,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 }
             }
         };
-        Ok(CopyResult::found(State::Skipped, Method::None, &target, verified))
+        Ok(CopyResult::found(ObjectState::Skipped, CopyMethod::None, &target, verified))
     }
 
     fn is_different(&self, how: &str) -> AttemptError {

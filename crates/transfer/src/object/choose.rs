@@ -1,4 +1,4 @@
-//! Choice of the route of one object by the verification that it allows, and the copy of an object at once.
+//! Choice of the route of one object by the verification that it allows, and the copy of an object in one request.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use seqferry_client::{RequestError, UploadJournal};
 use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{AttemptError, CopyResult, Object};
-use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::plan::PlanError;
 use crate::verification::{self, Route};
 
@@ -84,7 +84,7 @@ impl<J: UploadJournal> Object<'_, J> {
             return Box::pin(self.copy_at_once(checksum, Some(encrypted))).await;
         }
         self.active.add(self.item.size);
-        // CopyObject makes a single-part object: its ETag can equal only that of a source made at once.
-        self.verify(Method::Copy, written, source, false).await
+        // CopyObject makes a single-part object: its ETag can equal only that of a source made in one request.
+        self.verify(CopyMethod::Copy, written, source, false).await
     }
 }

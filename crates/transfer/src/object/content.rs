@@ -11,13 +11,13 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Object, TargetAfterWrite};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
-use crate::verification::{Cut, ExpectedDigest, SegmentedDigest, Verdict};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
+use crate::verification::{ExpectedDigest, SegmentLengths, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
-/// Ranges compared side by side.
-const SIDE_BY_SIDE: usize = 4;
+/// Ranges compared concurrently.
+const PARALLEL_RANGES: usize = 4;
 
 /// Result of reading both sides.
 pub(super) enum ContentComparison {
@@ -81,12 +81,12 @@ struct ReadRange {
 }
 
 /// Reason why the comparison ended before the last byte.
-enum Ended {
+enum ComparisonEnd {
     Different(ContentComparison),
     Other(AttemptError),
 }
 
-impl<T: Into<AttemptError>> From<T> for Ended {
+impl<T: Into<AttemptError>> From<T> for ComparisonEnd {
     fn from(other: T) -> Self {
         Self::Other(other.into())
     }
@@ -108,28 +108,28 @@ impl<J: UploadJournal> Object<'_, J> {
         let Some(mut digests) = self.stated_digests(written).await? else { return Ok(ContentComparison::Gone) };
         let in_order = || self.source.quirks().ignores_ranges() || self.target.quirks().ignores_ranges();
         let mut read = if size > RANGE && in_order() {
-            Err(Ended::Other(AttemptError::RangesIgnored))
+            Err(ComparisonEnd::Other(AttemptError::RangesIgnored))
         } else {
             self.compare_ranges(&source, &target, &mut digests).await
         };
-        if matches!(read, Err(Ended::Other(AttemptError::RangesIgnored))) {
+        if matches!(read, Err(ComparisonEnd::Other(AttemptError::RangesIgnored))) {
             digests = digests.begun_again();
             read = self.compare_in_order(&source, &target, &mut digests).await;
         }
         match read {
             Ok(()) => self.compare_stated(digests, written).await,
-            Err(Ended::Different(different)) => Ok(different),
-            Err(Ended::Other(trouble)) => Err(trouble),
+            Err(ComparisonEnd::Different(different)) => Ok(different),
+            Err(ComparisonEnd::Other(trouble)) => Err(trouble),
         }
     }
 
-    /// The digests that both sides state. None: the target is another object by now.
+    /// The digests that both sides state. None: the target is another object meanwhile.
     async fn stated_digests(&self, written: &WrittenObject) -> Result<Option<SideDigests>, AttemptError> {
         let source = if self.source.capabilities().digests {
             let meta = self.head_source().await?;
             match self.reference(&meta).await? {
                 // The last word on the bytes: no boundary is guessed.
-                Some(guessed) if matches!(guessed.cut, Some(Cut::Even(_))) => {
+                Some(guessed) if matches!(guessed.cut, Some(SegmentLengths::Even(_))) => {
                     self.exact_reference(&meta).await?.or(Some(guessed))
                 }
                 found => found,
@@ -166,7 +166,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let Some((expected, digest)) = digest else { continue };
             let verdict = expected.verdict(&digest.finish());
             let stated = StatedEtag { is_exact: expected.is_exact(), ..stated };
-            if let Verdict::Differs(how) = judge(verdict, &[stated], &self.retry_context).await? {
+            if let Verdict::Differs(how) = resolve_contradiction(verdict, &[stated], &self.retry_context).await? {
                 let how = format!("both were read and are equal, but they are not what the {side} states: {how}");
                 return Ok(ContentComparison::Differs(how));
             }
@@ -179,11 +179,11 @@ impl<J: UploadJournal> Object<'_, J> {
         source: &PinnedObject,
         target: &PinnedObject,
         digests: &mut SideDigests,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ComparisonEnd> {
         // Memory is reserved in the order of the ranges: the one that is hashed next does not wait for later ones.
         let ranges = stream::iter(ranges(self.item.size))
             .map(|range| self.compare_range(source, target, range))
-            .buffered(SIDE_BY_SIDE);
+            .buffered(PARALLEL_RANGES);
         let mut ranges = pin!(ranges);
         while let Some(range) = ranges.next().await {
             let ReadRange { theirs, ours, _memory } = range?;
@@ -197,7 +197,7 @@ impl<J: UploadJournal> Object<'_, J> {
         source: &PinnedObject,
         target: &PinnedObject,
         range: Range,
-    ) -> Result<ReadRange, Ended> {
+    ) -> Result<ReadRange, ComparisonEnd> {
         let memory = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
         let theirs = theirs.map_err(|error| self.source_trouble(error))?;
@@ -212,7 +212,7 @@ impl<J: UploadJournal> Object<'_, J> {
         source: &PinnedObject,
         target: &PinnedObject,
         digests: &mut SideDigests,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ComparisonEnd> {
         let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
         let mut ours = self.whole(self.target, target).await.map_err(explain_target_error)?;
         for range in ranges(self.item.size) {
@@ -276,16 +276,16 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 }
 
-fn explain_target_error(why: RequestError) -> Ended {
+fn explain_target_error(why: RequestError) -> ComparisonEnd {
     match why {
         RequestError::Failed(error) if error.cause() == Cause::RangeIgnored => {
-            Ended::Other(AttemptError::RangesIgnored)
+            ComparisonEnd::Other(AttemptError::RangesIgnored)
         }
         // Overwritten or removed since we wrote it: not our copy any more.
         RequestError::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
-            Ended::Different(ContentComparison::Gone)
+            ComparisonEnd::Different(ContentComparison::Gone)
         }
-        other => Ended::Other(other.into()),
+        other => ComparisonEnd::Other(other.into()),
     }
 }
 
@@ -293,13 +293,13 @@ fn ranges(size: u64) -> impl Iterator<Item = Range> {
     (0..size.div_ceil(RANGE)).map(move |n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 })
 }
 
-fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> Result<(), Ended> {
+fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> Result<(), ComparisonEnd> {
     let at = theirs.bytes.iter().zip(&ours.bytes).position(|(a, b)| a != b);
     match at {
         None => Ok(()),
         Some(at) => {
             let how = format!("the bytes differ at offset {}", range.first + at as u64);
-            Err(Ended::Different(ContentComparison::Differs(how)))
+            Err(ComparisonEnd::Different(ContentComparison::Differs(how)))
         }
     }
 }

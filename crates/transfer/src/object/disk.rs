@@ -8,8 +8,8 @@ use seqferry_store::{
 };
 
 use super::{AttemptError, Object};
-use crate::outcome::VerificationLevel;
-use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compare};
+use crate::object_outcome::VerificationLevel;
+use crate::verification::{CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare};
 
 /// Bytes read from a file in one request.
 const RANGE: u64 = 8 << 20;
@@ -39,7 +39,7 @@ impl<J: UploadJournal> Object<'_, J> {
         same_boundaries: bool,
         trust_times: bool,
     ) -> Result<Verdict, AttemptError> {
-        let plain = compare(Side::from(source), Side::from(target), same_boundaries);
+        let plain = compare(CopySide::from(source), CopySide::from(target), same_boundaries);
         if !self.has_local_side() || matches!(plain, Verdict::Differs(_)) {
             return Ok(plain);
         }

@@ -1,8 +1,9 @@
 //! The MD5 of a file, kept with its object as rclone keeps it, so that others can check the object against the file.
 //!
-//! Metadata are sent before the bytes. The bytes of a file that goes at once are in memory by then. A file that goes in
-//! parts must be read once more, before its upload is created. Both reads are pinned to the same state of the file, and
-//! the CRC64NVME that is computed along with the MD5 must be that of the parts. A resumed upload has its MD5 already.
+//! Metadata are sent before the bytes. The bytes of a file that goes in one request are in memory by then. A file that
+//! goes in parts must be read again, before its upload is created. Both reads are pinned to the same state of the file,
+//! and the CRC64NVME that is computed along with the MD5 must be that of the parts. A resumed upload has its MD5
+//! already.
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -23,12 +24,12 @@ pub(super) const MD5: &str = "md5chksum";
 const RANGE: u64 = 8 << 20;
 
 /// Computed over a file, in order.
-struct Sums {
+struct FileSums {
     md5: Digester,
     crc: Digester,
 }
 
-impl Sums {
+impl FileSums {
     fn new() -> Self {
         let crc = DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc64Nvme);
         Self { md5: Digester::new(DigestAlgorithm::Md5), crc: Digester::new(crc) }
@@ -54,7 +55,7 @@ impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn read_md5(&mut self) -> Result<String, AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned_source();
-        let mut hashing = tokio::task::spawn_blocking(Sums::new);
+        let mut hashing = tokio::task::spawn_blocking(FileSums::new);
         let mut first = 0;
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
@@ -106,6 +107,6 @@ impl<J: UploadJournal> Object<'_, J> {
 }
 
 /// Returns the sums when the hashing has ended; fails only when the runtime is being torn down.
-async fn finish(hashing: JoinHandle<Sums>) -> Result<Sums, AttemptError> {
+async fn finish(hashing: JoinHandle<FileSums>) -> Result<FileSums, AttemptError> {
     hashing.await.map_err(|_| AttemptError::Cancelled)
 }

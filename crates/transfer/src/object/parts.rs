@@ -6,7 +6,7 @@
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_client::quirks::Trial;
+use seqferry_client::quirks::PartCopyTrial;
 use seqferry_client::upload::ReservedCopy;
 use seqferry_client::{RequestError, UploadJournal};
 use seqferry_store::{Cause, CompletedPart, ObjectMeta};
@@ -14,11 +14,11 @@ use tracing::{Instrument as _, debug_span};
 
 use super::upload::{CompletedParts, OpenedUpload};
 use super::{AttemptError, CopyResult, Object};
-use crate::outcome::Method;
+use crate::object_outcome::CopyMethod;
 use crate::plan::PartPlan;
 use crate::verification::PartsRoute;
 
-/// Parts of one object that wait for the budget: enough that the object misses no turn. Further parts cost nothing. The
+/// Parts of one object that wait for the budget: enough that the object uses its share. Further parts cost nothing. The
 /// budget decides how many are under way.
 const AHEAD: usize = 8;
 impl<'a, J: UploadJournal> Object<'a, J> {
@@ -35,7 +35,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         let done = match self.open_upload(&mut route, source).await? {
             OpenedUpload::Upload(done) => done,
             OpenedUpload::Completed(written) => {
-                return self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await;
+                return self.verify(CopyMethod::Multipart, written, Some(source.clone()), route.same_boundaries).await;
             }
         };
         if done.is_empty() && recorded.is_some() && recorded.as_ref() == self.upload.open() && route.checksum.is_some()
@@ -65,7 +65,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         let checked = route.checksum.is_some() || is_recorded;
         let done = self.copy_missing(&route, source, checked, done, trial).await?;
         let written = self.complete(&route, source, done).await?;
-        self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
+        self.verify(CopyMethod::Multipart, written, Some(source.clone()), route.same_boundaries).await
     }
 
     /// Wait for the trial of part checksums, so that not every object starts over where they are useless. Some: this
@@ -74,7 +74,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
-    ) -> Result<Option<Trial<'a>>, AttemptError> {
+    ) -> Result<Option<PartCopyTrial<'a>>, AttemptError> {
         let Some((algorithm, _)) = route.checksum.filter(|_| route.plan.count() > 1) else { return Ok(None) };
         // Only then can a part's checksum be taken for the whole's.
         let alike = source.checksum.as_ref().is_some_and(|sum| sum.algorithm == algorithm);
@@ -94,7 +94,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         source: &ObjectMeta,
         checked: bool,
         mut done: CompletedParts,
-        trial: Option<Trial<'_>>,
+        trial: Option<PartCopyTrial<'_>>,
     ) -> Result<CompletedParts, AttemptError> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();

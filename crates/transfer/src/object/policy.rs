@@ -8,7 +8,7 @@ use super::properties::Properties;
 use super::stream::DataPath;
 use crate::clock::now;
 use crate::limits::CopyLimits;
-use crate::outcome::{Method, Outcome, State, VerificationLevel};
+use crate::object_outcome::{CopyMethod, ObjectOutcome, ObjectState, VerificationLevel};
 use crate::recorded_digest::RecordedContent;
 use crate::verification::PartOptions;
 
@@ -83,8 +83,8 @@ pub struct Policy {
     pub in_order: bool,
     /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
     pub at_once: Option<usize>,
-    /// Settling time of files: one that was younger when it was opened is looked at again after its copy. Zero: the
-    /// files are at rest.
+    /// Settling time of files: one that was younger when it was opened is checked again after its copy. Zero: the files
+    /// are at rest.
     pub settle: Duration,
     /// Whole files are synced together, before their ends are reported, where the target can do that.
     pub synced_later: bool,
@@ -97,14 +97,14 @@ pub struct Policy {
 impl Policy {
     /// Returns the state on record of an object that has ended in this one: identical bytes that only an earlier run
     /// can have left were copied by it, which was cut off before it could say so.
-    pub(crate) fn ended_state(&self, state: State) -> State {
-        if state == State::Skipped && self.resumed && self.target_was_empty { State::Done } else { state }
+    pub(crate) fn ended_state(&self, state: ObjectState) -> ObjectState {
+        if state == ObjectState::Skipped && self.resumed && self.target_was_empty { ObjectState::Done } else { state }
     }
 }
 
 /// One object to copy.
 #[derive(Debug, Clone, Default)]
-pub struct Item {
+pub struct JobItem {
     /// Chosen by the caller; comes back in events.
     pub id: u64,
     /// Key to read.
@@ -142,16 +142,16 @@ pub struct FoundCopy {
 }
 
 impl FoundCopy {
-    pub(crate) fn outcome(&self, item: &Item) -> Outcome {
-        Outcome {
+    pub(crate) fn outcome(&self, item: &JobItem) -> ObjectOutcome {
+        ObjectOutcome {
             size: item.size,
             source_etag: item.etag.clone(),
-            state: State::Done,
-            method: Method::Copy,
+            state: ObjectState::Done,
+            method: CopyMethod::Copy,
             target_etag: Some(self.etag.clone()),
             target_version_id: self.version_id.clone(),
             verified: self.verified,
-            ..Outcome::of(item.id, now())
+            ..ObjectOutcome::of(item.id, now())
         }
     }
 }

@@ -16,7 +16,7 @@ use seqferry_store::{
 };
 
 use super::{AttemptError, Object, TargetAfterWrite};
-use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 
 /// Rule for the encryption of targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl LockRule {
     /// The rule by what a user asks for: the source's lock, or a retention (mode and time) and a legal hold.
     ///
     /// # Errors
-    /// When half of a retention is missing, or both a copied lock and another are asked for.
+    /// When half of a retention is missing, or both a copied lock and another are requested.
     pub fn of(
         copies: bool,
         mode: Option<String>,
@@ -158,7 +158,8 @@ impl Default for Properties {
 }
 
 impl Properties {
-    /// True when a copy in one request needs facts of its source: attributes to which others are added, or its lock.
+    /// True when a copy in one request needs attributes of its source: attributes to which others are added, or its
+    /// lock.
     pub(super) fn needs_source(&self) -> bool {
         self.carry_attributes && self.attributes != Attributes::default() || self.lock == LockRule::Carry
     }
@@ -218,7 +219,7 @@ impl Properties {
 /// Encryption and Object Lock of one object, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Protection {
-    /// The source was looked at.
+    /// The source was checked.
     has_seen_source: bool,
     /// The source's.
     source: Option<Encryption>,
@@ -330,14 +331,14 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Requires that the target is encrypted as requested, or as its source is; removes a target that is not.
     pub(super) async fn require_encryption(
         &mut self,
-        method: Method,
+        method: CopyMethod,
         written: &WrittenObject,
     ) -> Result<(), AttemptError> {
         let is_explicit = matches!(self.policy.properties.encryption, EncryptionRule::Explicit(_));
         let wanted = self.protection.sent.clone();
         let source = self.encrypted_source().cloned();
         let rule = &self.policy.properties.encryption;
-        if method == Method::None
+        if method == CopyMethod::None
             || !self.target.capabilities().protection
             || *rule == EncryptionRule::BucketDefault
             || (wanted.is_none() && source.is_none())
@@ -379,13 +380,17 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Requires that the target is locked as it must be, since some services drop the headers of a copy; removes a
     /// target that is not.
-    pub(super) async fn require_lock(&mut self, method: Method, written: &WrittenObject) -> Result<(), AttemptError> {
+    pub(super) async fn require_lock(
+        &mut self,
+        method: CopyMethod,
+        written: &WrittenObject,
+    ) -> Result<(), AttemptError> {
         let wanted = self.protection.lock.clone();
-        if method == Method::None || wanted.is_none() || !self.target.capabilities().protection {
+        if method == CopyMethod::None || wanted.is_none() || !self.target.capabilities().protection {
             return Ok(());
         }
         let TargetAfterWrite::Found(target) = self.look_back().await? else {
-            return Err(self.target_change_error("cannot be looked at"));
+            return Err(self.target_change_error("cannot be checked"));
         };
         if target.etag != written.etag {
             return Err(self.target_change_error("holds something else"));

@@ -1,4 +1,4 @@
-//! The source of one object: its facts, its pin, and the failures when it is not as listed.
+//! The source of one object: its attributes, its pin, and the failures when it is not as listed.
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
@@ -8,7 +8,7 @@ use seqferry_store::{
 
 use super::{AttemptError, Object, RecheckError};
 use crate::etags::{ObjectOrigin, StatedEtag};
-use crate::outcome::{FailureClass, ObjectFailure};
+use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
 impl<J: UploadJournal> Object<'_, J> {
@@ -67,7 +67,7 @@ impl<J: UploadJournal> Object<'_, J> {
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
-    /// Returns the facts about the source, which must be as listed.
+    /// Returns the attributes of the source, which must be as listed.
     pub(super) async fn head_source(&self) -> Result<ObjectMeta, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
@@ -161,7 +161,7 @@ impl<J: UploadJournal> Object<'_, J> {
         PinnedObject::listed(object, &self.item.etag, self.item.size)
     }
 
-    /// The source, as evidence of its bytes.
+    /// The source, with its size, `ETag` and checksum, for a comparison.
     pub(super) fn stated_source(&self) -> StatedEtag<'_> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let object = ObjectRef::new(bucket, key).at_version(self.item.version_id.as_deref());
@@ -169,7 +169,7 @@ impl<J: UploadJournal> Object<'_, J> {
         StatedEtag { client: self.source, object, etag, size, origin: ObjectOrigin::Found, is_exact: false }
     }
 
-    /// The target, as evidence of its bytes; with the `ETag` of the source.
+    /// The target, with its size, `ETag` and checksum, for a comparison; with the `ETag` of the source.
     pub(super) fn stated_target<'s>(&'s self, origin: ObjectOrigin<'s>) -> StatedEtag<'s> {
         let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
         StatedEtag { client: self.target, object, origin, ..self.stated_source() }

@@ -16,7 +16,7 @@ mod sent;
 mod whole;
 
 use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned};
-use seqferry_client::{RequestError, RequestSpec, Sums, UploadJournal};
+use seqferry_client::{ChecksumSupport, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
@@ -27,13 +27,13 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
-use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
-use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
+use crate::verification::{self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker};
 
-/// Memory of an object that goes at once besides its bytes: the requests of the SDK, their connections and the facts of
-/// the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
+/// Memory of an object that goes in one request besides its bytes: the requests of the SDK, their connections and the
+/// attributes of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
 
 /// The path of the bytes: inside the service, or through this process.
@@ -100,7 +100,7 @@ impl<J: UploadJournal> Object<'_, J> {
         wanted && !self.target.quirks().refuses_conditions()
     }
 
-    /// Returns the `ETag` that the target had when it was looked at: nothing else may be replaced.
+    /// Returns the `ETag` that the target had when it was checked: nothing else may be replaced.
     pub(super) fn if_match(&self) -> Option<String> {
         match (&self.there, self.policy.if_exists) {
             (TargetState::Object(etag), IfExists::Same | IfExists::Size | IfExists::Overwrite)
@@ -133,12 +133,12 @@ impl<J: UploadJournal> Object<'_, J> {
         if self.is_unseen() {
             return Some(self.cannot_be_compared(error.operation));
         }
-        // The next look at the target shows whether this transfer wrote it.
+        // The next check of the target shows whether this transfer wrote it.
         let failure = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
             IfExists::Same | IfExists::Size | IfExists::Overwrite => {
                 let message = format!(
-                    "{error}: another program has written or removed {} since it was looked at. {}",
+                    "{error}: another program has written or removed {} since it was checked. {}",
                     self.target_address(),
                     Advice::RepeatAfterWriter
                 );
@@ -150,7 +150,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the target after a write was refused for its condition, if an attempt whose reply was lost has written
     /// it.
-    async fn find_written(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
+    async fn find_written(&self, sent: CopySide<'_>) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         if target.etag.is_empty() && target.checksum.is_none() && self.target.capabilities().digests {
             // A further attempt would prove no more.
@@ -161,7 +161,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let class = FailureClass::Store(ErrorClass::Object);
             return Err(AttemptError::Failed(ObjectFailure::new(class, code::MALFORMED, "PutObject", message)));
         }
-        if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
+        if !matches!(compare(sent, CopySide::from(&*target), true), Verdict::Proven(_)) {
             return Ok(None);
         }
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
@@ -195,9 +195,11 @@ impl<J: UploadJournal> Object<'_, J> {
             return Some(ChecksumAlgorithm::Crc64Nvme);
         }
         match self.target.quirks().sums() {
-            Sums::Any => Some(self.policy.properties.checksum.or(own).unwrap_or(ChecksumAlgorithm::Crc64Nvme)),
-            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
-            Sums::Md5 => None,
+            ChecksumSupport::Any => {
+                Some(self.policy.properties.checksum.or(own).unwrap_or(ChecksumAlgorithm::Crc64Nvme))
+            }
+            ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            ChecksumSupport::Md5 => None,
         }
     }
 
@@ -254,7 +256,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Some(reference) => {
                 let verdict = reference.verdict(&compute_digest(reference, &piece));
                 let stated = StatedEtag { is_exact: reference.is_exact(), ..self.stated_source() };
-                judge(verdict, &[stated], &self.retry_context).await?
+                resolve_contradiction(verdict, &[stated], &self.retry_context).await?
             }
         };
         if let Verdict::Differs(how) = &read {
@@ -311,7 +313,8 @@ impl<J: UploadJournal> Object<'_, J> {
                             kind: ChecksumKind::FullObject,
                         });
                         let etag = hex(&piece.digest(DigestAlgorithm::Md5));
-                        let sent = Side { size: Some(size), etag: &etag, opaque_etag: false, checksum: sum.as_ref() };
+                        let sent =
+                            CopySide { size: Some(size), etag: &etag, opaque_etag: false, checksum: sum.as_ref() };
                         self.find_written(sent).await?
                     }
                     _ => None,
@@ -340,7 +343,7 @@ impl<J: UploadJournal> Object<'_, J> {
         self.settle(StreamResult { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
-    /// The whole object, with its facts.
+    /// The whole object, with its attributes.
     async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned_source();
@@ -421,14 +424,14 @@ impl<J: UploadJournal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
         let StreamResult { mut read, sum, etag, doubt } = streamed;
-        let sent = Side {
+        let sent = CopySide {
             size: Some(self.item.size),
             etag: etag.as_deref().unwrap_or_default(),
             opaque_etag: etag.is_none(),
             checksum: sum.as_ref(),
         };
         let kept = if self.target.capabilities().digests {
-            let mut kept = compare(sent, Side::from(&written), true);
+            let mut kept = compare(sent, CopySide::from(&written), true);
             let mut seen = None;
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
@@ -438,10 +441,11 @@ impl<J: UploadJournal> Object<'_, J> {
                         return Err(self.target_change_error("holds something else"));
                     }
                     TargetAfterWrite::Found(target) => {
-                        kept = compare(sent, Side::from(&*target), true);
+                        kept = compare(sent, CopySide::from(&*target), true);
                         // Parts of an earlier run may have left gaps in the digests: the metadata of both sides may
                         // still prove them equal.
-                        let metadata_verdict = compare(Side::from(source), Side::from(&*target), same_boundaries);
+                        let metadata_verdict =
+                            compare(CopySide::from(source), CopySide::from(&*target), same_boundaries);
                         if self.source.capabilities().digests && matches!(metadata_verdict, Verdict::Proven(_)) {
                             (read, kept) = (metadata_verdict.clone(), metadata_verdict);
                         }
@@ -456,7 +460,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
             };
-            judge(kept, &[self.stated_target(ObjectOrigin::Sent)], &self.retry_context).await?
+            resolve_contradiction(kept, &[self.stated_target(ObjectOrigin::Sent)], &self.retry_context).await?
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.
@@ -468,7 +472,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Verdict::Proven(VerificationLevel::Checksum)
         };
         written.checksum = written.checksum.or(sum);
-        self.conclude(Method::Stream, weaker(read, kept), written).await
+        self.conclude(CopyMethod::Stream, weaker(read, kept), written).await
     }
 }
 

@@ -6,8 +6,8 @@ use seqferry_store::{Address, Advice, ErrorClass, ObjectMeta, ObjectRef, Written
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState, VerificationRule};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::{Side, Verdict, compare};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
+use crate::verification::{CopySide, Verdict, compare};
 
 impl<J: UploadJournal> Object<'_, J> {
     /// The target, as texts name it.
@@ -29,7 +29,7 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Decide by the state of the target. None: copy. `looked` receives the metadata of the source if it was looked at.
+    /// Decide by the state of the target. None: copy. `looked` receives the metadata of the source if it was checked.
     pub(super) async fn look_at_target(
         &mut self,
         looked: &mut Option<ObjectMeta>,
@@ -59,16 +59,16 @@ impl<J: UploadJournal> Object<'_, J> {
         };
         self.there = TargetState::Object(target.etag.clone());
         if self.policy.if_exists == IfExists::Skip {
-            return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::No)));
+            return Ok(Some(CopyResult::found(ObjectState::Skipped, CopyMethod::None, &target, VerificationLevel::No)));
         }
         if self.policy.if_exists == IfExists::Size {
             let same = self.item.size == target.size;
-            let found = || CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::Size);
+            let found = || CopyResult::found(ObjectState::Skipped, CopyMethod::None, &target, VerificationLevel::Size);
             return Ok(same.then(found));
         }
         let opaque_etag = self.has_opaque_etags();
-        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
-        let mut verdict = compare(listed, Side::from(&target), false);
+        let listed = CopySide { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
+        let mut verdict = compare(listed, CopySide::from(&target), false);
         // The facts in a listing are not enough to compare checksums, nor times.
         let hopeless = self.item.size != target.size || target.checksum.is_none() && !opaque_etag;
         if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
@@ -90,13 +90,13 @@ impl<J: UploadJournal> Object<'_, J> {
         let ours = self.may_be_ours() && self.is_young(target.last_modified);
         match (verdict, self.policy.if_exists) {
             (Verdict::Proven(verified), IfExists::Same) => {
-                Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, verified)))
+                Ok(Some(CopyResult::found(ObjectState::Skipped, CopyMethod::None, &target, verified)))
             }
             (Verdict::Proven(verified), IfExists::Overwrite) if ours => {
-                Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, verified)))
+                Ok(Some(CopyResult::found(ObjectState::Skipped, CopyMethod::None, &target, verified)))
             }
             (Verdict::Proven(verified), IfExists::Fail) if ours => {
-                Ok(Some(CopyResult::found(State::Done, Method::None, &target, verified)))
+                Ok(Some(CopyResult::found(ObjectState::Done, CopyMethod::None, &target, verified)))
             }
             (_, IfExists::Fail) => Err(self.target_exists()),
             _ => Ok(None),
@@ -142,7 +142,7 @@ impl<J: UploadJournal> Object<'_, J> {
         at >= self.policy.since - CLOCK_SLACK
     }
 
-    /// Facts about the target, as far as the credentials may read it.
+    /// Attributes of the target, as far as the credentials may read it.
     pub(super) async fn look_back(&self) -> Result<TargetAfterWrite, AttemptError> {
         match self.ask_target().await {
             Ok(target) => Ok(TargetAfterWrite::Found(Box::new(target))),

@@ -14,7 +14,7 @@ use seqferry_store::{
 
 use super::md5::MD5;
 use super::{AttemptError, Object, TargetAfterWrite, VerificationRule};
-use crate::outcome::{FailureClass, ObjectFailure};
+use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::plan::PartPlan;
 use crate::verification::{self, PartsRoute, Verdict, joined_etag};
 
@@ -30,7 +30,7 @@ pub(super) enum OpenedUpload {
 }
 
 impl<'a, J: UploadJournal> Object<'a, J> {
-    /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
+    /// The upload to continue with: the recorded one, whose part size wins over the route's, or a new one.
     pub(super) async fn open_upload(
         &mut self,
         route: &mut PartsRoute,
@@ -93,7 +93,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         RecordedWith { journal: self.journal, part_size }
     }
 
-    /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
+    /// Note what cannot be carried of the source to a target that is written again; the tags that can.
     pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, AttemptError> {
         if source.missing_metadata > 0 {
             self.not_carried
@@ -223,8 +223,9 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         }
     }
 
-    /// Returns the target after an upload turned out to be gone, if it is what the upload was meant to become. `joined` is
-    /// the `ETag` that the service makes of its parts: as they were sent, or as a run that was killed had it recorded.
+    /// Returns the target after an upload turned out to be gone, if it is what the upload was meant to become. `joined`
+    /// is the `ETag` that the service makes of its parts: as they were sent, or as a run that was killed had it
+    /// recorded.
     async fn find_completed(
         &self,
         route: &PartsRoute,
@@ -235,8 +236,8 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
-            // No common digest: the target is ours if it was made of these very parts. Where more verification is required,
-            // the object is copied again.
+            // No common digest: the target is ours if it was made of these very parts. Where more verification is
+            // required, the object is copied again.
             Verdict::Unknown => self.policy.verify == VerificationRule::Auto && joined == Some(target.etag.as_str()),
         };
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;

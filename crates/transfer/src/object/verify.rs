@@ -5,15 +5,15 @@ use seqferry_store::{Advice, ErrorClass, ObjectMeta, ObjectRef, StoreError, Writ
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
-use crate::etags::{ObjectOrigin, judge};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::{Side, Verdict, compare};
+use crate::etags::{ObjectOrigin, resolve_contradiction};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
+use crate::verification::{CopySide, Verdict, compare};
 
 impl<J: UploadJournal> Object<'_, J> {
     /// Prove the target that was just written, or remove it.
     pub(crate) async fn verify(
         &mut self,
-        method: Method,
+        method: CopyMethod,
         written: WrittenObject,
         source: Option<ObjectMeta>,
         same_boundaries: bool,
@@ -41,15 +41,15 @@ impl<J: UploadJournal> Object<'_, J> {
 
     pub(super) async fn prove(
         &mut self,
-        method: Method,
+        method: CopyMethod,
         mut written: WrittenObject,
         mut source: Option<ObjectMeta>,
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
-        let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
-        let answered = Side::from(&written);
+        let listed = CopySide { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
+        let answered = CopySide::from(&written);
         let mut seen = None;
-        let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
+        let mut verdict = compare(source.as_ref().map_or(listed, CopySide::from), answered, same_boundaries);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
             // The answers do not settle it: look at both sides.
             if source.is_none() {
@@ -65,14 +65,14 @@ impl<J: UploadJournal> Object<'_, J> {
                     seen = Some(target);
                     verdict
                 }
-                (TargetAfterWrite::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
+                (TargetAfterWrite::Denied, Some(source)) => compare(CopySide::from(source), answered, same_boundaries),
                 (_, None) => Verdict::Unknown,
             };
         }
         let pinned = self.pinned_source();
-        let origin = if method == Method::Stream { ObjectOrigin::Sent } else { ObjectOrigin::Copied(&pinned) };
+        let origin = if method == CopyMethod::Stream { ObjectOrigin::Sent } else { ObjectOrigin::Copied(&pinned) };
         let stated = [self.stated_source(), self.stated_target(origin)];
-        verdict = judge(verdict, &stated, &self.retry_context).await?;
+        verdict = resolve_contradiction(verdict, &stated, &self.retry_context).await?;
         self.note_checksum(&written, seen.as_deref());
         written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
         self.conclude(method, verdict, written).await
@@ -81,7 +81,7 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Check encryption and lock, and apply the policy to a verdict: done, a mismatch, or both sides are read.
     pub(super) async fn conclude(
         &mut self,
-        method: Method,
+        method: CopyMethod,
         verdict: Verdict,
         written: WrittenObject,
     ) -> Result<CopyResult, AttemptError> {
@@ -116,7 +116,7 @@ impl<J: UploadJournal> Object<'_, J> {
             // The file may have grown since its last byte was read: the target then holds only its start.
             self.modified = Some(self.head_source().await?.last_modified);
         }
-        Ok(CopyResult { state: State::Done, method, target: written, verified })
+        Ok(CopyResult { state: ObjectState::Done, method, target: written, verified })
     }
 
     /// Returns the failure of a target that is no longer what was written: its object now is not ours to judge or
@@ -131,8 +131,8 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Removes a target that is proven wrong, since it must not look whole. Bytes that passed through this process may
-    /// have been corrupted on the way, and are sent once more.
-    pub(super) async fn mismatch(&self, method: Method, written: &WrittenObject, how: &str) -> AttemptError {
+    /// have been corrupted on the way, and are sent again.
+    pub(super) async fn mismatch(&self, method: CopyMethod, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
             "{} is not what {} is: {how}. {left} {}",
@@ -141,7 +141,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Advice::RepeatOrReport
         );
         let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
-        if method == Method::Stream { AttemptError::Again(failure) } else { AttemptError::Failed(failure) }
+        if method == CopyMethod::Stream { AttemptError::Again(failure) } else { AttemptError::Failed(failure) }
     }
 
     /// Remove the target, but only while it is what we wrote. Says what became of it.

@@ -9,14 +9,14 @@ use seqferry_store::{
     ObjectRef, StoreError, WrittenObject,
 };
 
+use super::error::PackError;
 use super::job::{MADE_OF, PackJob, PackedArchive};
-use super::parts::{Contents, Sender, SentPart, StatedCrcs};
+use super::parts::{PackedContents, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
-use super::trouble::PackError;
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::{IfExists, TargetState};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::{Side, Verdict, compare, join_digests};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
+use crate::verification::{CopySide, Verdict, compare, join_digests};
 
 impl PackJob {
     pub(super) async fn complete(
@@ -52,13 +52,13 @@ impl PackJob {
         };
         let is_sent = sent.values().all(|part| part.is_sent);
         let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref(), is_sent).await?;
-        let contents = Contents::of(&self.members, sent, copied).of;
+        let contents = PackedContents::of(&self.members, sent, copied).of;
         // One that is there is of an earlier archive: it would belong to none.
         if self.options.index || self.has_index().await? {
             self.write_index(plan, &target, whole.as_ref(), &contents).await?;
         }
-        let method = if plan.copies() { Method::Multipart } else { Method::Stream };
-        Ok(PackedArchive { state: State::Done, method, target: written_object(&target), verified, contents })
+        let method = if plan.copies() { CopyMethod::Multipart } else { CopyMethod::Stream };
+        Ok(PackedArchive { state: ObjectState::Done, method, target: written_object(&target), verified, contents })
     }
 
     /// Complete the upload, without a condition that the service does not know.
@@ -127,7 +127,7 @@ impl PackJob {
     fn explain_refused_completion(&self, error: StoreError) -> PackError {
         if error.class == ErrorClass::Precondition {
             let message = format!(
-                "{error}: another program has written or removed {} since it was looked at. {}",
+                "{error}: another program has written or removed {} since it was checked. {}",
                 self.address(),
                 Advice::RepeatAfterWriter
             );
@@ -187,12 +187,12 @@ impl PackJob {
             _ => {}
         }
         let Some(ours) = etag else { return Ok(VerificationLevel::Size) };
-        let sent = Side { size: None, etag: ours, opaque_etag: false, checksum: None };
+        let sent = CopySide { size: None, etag: ours, opaque_etag: false, checksum: None };
         let object = ObjectRef::new(&self.policy.target_bucket, &self.key);
         let (etag, size) = (&target.etag, target.size);
         let (client, origin) = (&self.target, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
-        match judge(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
+        match resolve_contradiction(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await? {
             Verdict::Proven(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.
             Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),

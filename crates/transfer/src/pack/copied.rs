@@ -18,11 +18,11 @@ use seqferry_store::{
     Range as ByteRange, WrittenPart,
 };
 
+use super::error::PackError;
 use super::job::PackJob;
 use super::parts::{PartError, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
 use super::split::head_member;
-use super::trouble::PackError;
 use crate::verification::{is_digest, unhex};
 
 /// Members that are looked up at a time. How many requests are under way is the budget's to decide.
@@ -66,8 +66,8 @@ impl PackJob {
     }
 
     /// Finds out whether the service answers copies with the CRC of the copied bytes, where nothing has shown it yet:
-    /// it copies one byte of a member into an upload that is aborted. A copy of a whole member would show nothing, since
-    /// the CRC may be that which the service keeps for the source.
+    /// it copies one byte of a member into an upload that is aborted. A copy of a whole member would show nothing,
+    /// since the CRC may be that which the service keeps for the source.
     pub(super) async fn try_copied_sums(&mut self, crcs: &StatedCrcs) -> Result<bool, PackError> {
         let Some((member, stated)) = crcs.iter().min_by_key(|(member, _)| **member) else { return Ok(false) };
         let target = self.target.clone();

@@ -10,7 +10,7 @@ use super::parts::PackedMember;
 use super::plan::Members;
 use crate::job::JobState;
 use crate::object::{Policy, TargetState};
-use crate::outcome::{Method, State, VerificationLevel};
+use crate::object_outcome::{CopyMethod, ObjectState, VerificationLevel};
 use crate::progress::ObjectTracker;
 
 /// Metadata of an archive: a digest of the names, sizes and pins of its members.
@@ -18,8 +18,8 @@ pub(super) const MADE_OF: &str = "seqferry-pack";
 
 /// Result for an archive that is at the target.
 pub(super) struct PackedArchive {
-    pub(super) state: State,
-    pub(super) method: Method,
+    pub(super) state: ObjectState,
+    pub(super) method: CopyMethod,
     pub(super) target: WrittenObject,
     pub(super) verified: VerificationLevel,
     /// Members that were read or copied, by ordinal. Empty when none was.

@@ -1,8 +1,8 @@
 //! The parts of an archive: assembled in memory from headers and members, or copied inside the storage.
 //!
 //! A part that passes through this process is held from its first byte read to its last one written. Its memory is
-//! reserved first, for one part at a time, so that no two wait for each other. The members of a part are fetched side
-//! by side, straight into their places.
+//! reserved first, for one part at a time, so that no two wait for each other. The members of a part are fetched
+//! concurrently, straight into their places.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_archive::write::{PartSource, Piece};
+use seqferry_archive::write::{ArchivePiece, PartSource};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::fetch_pinned;
 use seqferry_client::upload::PartBody;
@@ -25,19 +25,19 @@ use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
+use super::recent_members::RecentMembers;
 use super::split_members::{OTHER_CRCS, SplitMembers};
-use super::young::YoungMembers;
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
-use crate::outcome::VerificationLevel;
+use crate::object_outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
-use crate::stated_digest::{Comparison, Effort, StatedDigest};
+use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest};
 use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest};
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;
-/// Copies that wait for the budget: enough for its turns, while the others cost nothing.
+/// Copies that wait for the budget: enough to use its share, while the others cost nothing.
 const AHEAD: usize = 8;
 /// Bytes that are hashed at a time: about 2 ms of a thread of the engine.
 const HASHED: usize = 1 << 20;
@@ -136,7 +136,7 @@ pub(super) struct Sender {
     pub(super) retry_context: Arc<RetryContext>,
     pub(super) slots: JobSlots,
     /// Members that were changed a moment before they were read.
-    pub(super) young: YoungMembers,
+    pub(super) young: RecentMembers,
 }
 
 impl Sender {
@@ -220,9 +220,9 @@ impl Sender {
             let (place, after) = rest.split_at_mut(usize::try_from(piece.size()).unwrap_or(usize::MAX));
             rest = after;
             match piece {
-                Piece::Header(bytes) => place.copy_from_slice(&bytes),
-                Piece::Zeros(_) => {}
-                Piece::Contents { member, range } => wanted.push((member, range, place)),
+                ArchivePiece::Header(bytes) => place.copy_from_slice(&bytes),
+                ArchivePiece::Zeros(_) => {}
+                ArchivePiece::Contents { member, range } => wanted.push((member, range, place)),
             }
         }
         let (mut wanted, mut under_way) = (wanted.into_iter(), FuturesUnordered::new());
@@ -247,7 +247,7 @@ impl Sender {
         // Services state the checksum of an object only with all of its bytes.
         let partly = (len < object.size).then(|| ByteRange { first: range.start, last: range.end - 1 });
         let spec = RequestSpec::read("GetObject", &self.source_bucket).bytes(len);
-        // A hedged read waits until the first has given up its place.
+        // A hedged read waits until the first has abandoned its place.
         let place = Mutex::new(place);
         let read = self
             .source
@@ -273,7 +273,7 @@ impl Sender {
             origin: ObjectOrigin::Found,
             is_exact: false,
         };
-        let verified = match judge(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
+        let verified = match resolve_contradiction(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
             Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
@@ -288,21 +288,21 @@ impl Sender {
         meta: &ObjectMeta,
         bytes: &[u8],
     ) -> Result<Verdict, RequestError> {
-        let stated = StatedDigest::of(&self.source, object, meta, &self.limits, Effort::Whole).await?;
+        let stated = StatedDigest::of(&self.source, object, meta, &self.limits, LookupCost::Whole).await?;
         let Some(mut digest) = stated.digest() else { return Ok(Verdict::Unknown) };
         for chunk in bytes.chunks(HASHED) {
             digest.update(chunk);
             tokio::task::yield_now().await;
         }
         Ok(match stated.compare(Some(digest)).await? {
-            Comparison::Equal(level) => Verdict::Proven(level),
-            Comparison::Differs(how) => Verdict::Differs(how),
-            Comparison::Nothing => Verdict::Unknown,
+            DigestComparison::Equal(level) => Verdict::Proven(level),
+            DigestComparison::Differs(how) => Verdict::Differs(how),
+            DigestComparison::Nothing => Verdict::Unknown,
         })
     }
 
-    /// Reads the bytes of a reply into their place. Returns their CRC-32C, the other CRCs of a part of a member, and the
-    /// verification by the digest that the source states.
+    /// Reads the bytes of a reply into their place. Returns their CRC-32C, the other CRCs of a part of a member, and
+    /// the verification by the digest that the source states.
     async fn read(
         &self,
         object: &PinnedObject,
@@ -410,12 +410,12 @@ pub(super) struct PackedMember {
 }
 
 /// Checksums and verification levels of the members that were read or copied.
-pub(super) struct Contents {
+pub(super) struct PackedContents {
     /// By ordinal. None where this run has neither read nor proven all bytes.
     pub(super) of: Vec<Option<PackedMember>>,
 }
 
-impl Contents {
+impl PackedContents {
     /// Returns the contents of the parts that this run has sent, and the members with these CRCs that it has copied.
     /// Those that an earlier run has read are unknown.
     pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>, copied: StatedCrcs) -> Self {

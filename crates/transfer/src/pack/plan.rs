@@ -7,13 +7,13 @@ use std::fmt;
 use std::ops::Range;
 
 use seqferry_archive::write::{
-    Entry, Layout, LayoutError, PartSource, Piece, UploadLimits, UploadPart, plan_upload, split,
+    ArchiveEntry, ArchivePiece, Layout, LayoutError, PartSource, UploadLimits, UploadPart, plan_upload, split,
 };
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
 
 use crate::limits::CopyLimits;
-use crate::object::{Item, Policy};
+use crate::object::{JobItem, Policy};
 use crate::plan::plan_parts;
 
 /// Largest member: 5 TiB, the largest object of most services. Few services could unpack a larger one.
@@ -45,30 +45,30 @@ pub(super) struct PartRules {
 
 /// The members, in the order of the archive. All have a key, a size and a pin.
 pub(super) struct Members {
-    items: Vec<Item>,
+    items: Vec<JobItem>,
     strip: String,
 }
 
 impl Members {
     /// Sorts the members by the bytes of their names, so that the order of the listing does not matter.
-    pub(super) fn new(mut items: Vec<Item>, strip: &str) -> Self {
+    pub(super) fn new(mut items: Vec<JobItem>, strip: &str) -> Self {
         items.sort_by(|a, b| a.source_key.as_bytes().cmp(b.source_key.as_bytes()));
         Self { items, strip: strip.to_owned() }
     }
 
-    pub(super) fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[JobItem] {
         &self.items
     }
 
-    pub(super) fn items_mut(&mut self) -> &mut [Item] {
+    pub(super) fn items_mut(&mut self) -> &mut [JobItem] {
         &mut self.items
     }
 
-    fn name(&self, item: &Item) -> String {
+    fn name(&self, item: &JobItem) -> String {
         item.source_key.strip_prefix(self.strip.as_str()).unwrap_or(&item.source_key).to_owned()
     }
 
-    fn entry(&self, item: &Item) -> Entry {
+    fn entry(&self, item: &JobItem) -> ArchiveEntry {
         entry(&self.name(item), item.size)
     }
 
@@ -113,7 +113,7 @@ impl Plan {
     pub(super) fn new(members: &Members, policy: &Policy, rules: PartRules) -> Result<Self, PlanRefusal> {
         let limits = &policy.limits;
         check_sizes(members)?;
-        let entries: Vec<Entry> = members.items.iter().map(|item| members.entry(item)).collect();
+        let entries: Vec<ArchiveEntry> = members.items.iter().map(|item| members.entry(item)).collect();
         let layout = Layout::plan(entries).map_err(|error| to_refusal(&error))?;
         if layout.total() > limits.maximum_object {
             let cause = format!(
@@ -136,7 +136,7 @@ impl Plan {
         Ok(Self { layout, limits: upload_limits, parts, part_size, digest, fingerprint })
     }
 
-    /// Cuts the parts anew, so that no member but these is copied inside the storage.
+    /// Cuts the parts again, so that no member but these is copied inside the storage.
     pub(super) fn copy_only(&mut self, copyable: impl Fn(usize) -> bool) -> Result<(), PlanRefusal> {
         let parts = plan_upload(&self.layout, copyable, &self.limits);
         self.parts = parts.map_err(|error| to_refusal(&error))?;
@@ -188,8 +188,9 @@ impl Plan {
 
     /// Bytes of members in a range of the archive.
     pub(super) fn contents(&self, range: &Range<u64>) -> u64 {
-        let of_members =
-            |piece: Piece| if let Piece::Contents { range, .. } = piece { range.end - range.start } else { 0 };
+        let of_members = |piece: ArchivePiece| {
+            if let ArchivePiece::Contents { range, .. } = piece { range.end - range.start } else { 0 }
+        };
         self.layout.pieces(range.clone()).map(of_members).sum()
     }
 }
@@ -216,7 +217,7 @@ fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
 
 fn to_refusal(error: &LayoutError) -> PlanRefusal {
     match error {
-        LayoutError::Entry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
+        LayoutError::ArchiveEntry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
         LayoutError::Record { member, .. } | LayoutError::LinkAcrossShards { member } => {
             PlanRefusal::Member(*member, error.to_string())
         }
@@ -268,7 +269,7 @@ fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
 /// # Errors
 /// When the members have more bytes than any tar can hold.
 pub fn shards(names: &[String], sizes: &[u64], shard_size: u64) -> Result<Vec<usize>, String> {
-    let entries: Vec<Entry> = names.iter().zip(sizes).map(|(name, size)| entry(name, *size)).collect();
+    let entries: Vec<ArchiveEntry> = names.iter().zip(sizes).map(|(name, size)| entry(name, *size)).collect();
     let mut ends = Vec::new();
     for shard in split(&entries, shard_size).map_err(|error| error.to_string())? {
         ends.extend(shard.clone().skip(MOST_MEMBERS).step_by(MOST_MEMBERS));
@@ -277,10 +278,10 @@ pub fn shards(names: &[String], sizes: &[u64], shard_size: u64) -> Result<Vec<us
     Ok(ends)
 }
 
-fn entry(name: &str, size: u64) -> Entry {
+fn entry(name: &str, size: u64) -> ArchiveEntry {
     match name.strip_suffix('/') {
-        Some(folder) if size == 0 => Entry::directory(folder),
-        _ => Entry::file(name, size),
+        Some(folder) if size == 0 => ArchiveEntry::directory(folder),
+        _ => ArchiveEntry::file(name, size),
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seqferry_client::upload::{CLOCK_SLACK, RecordedWith};
-use seqferry_client::{KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
+use seqferry_client::{
+    ChecksumSupport, KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession,
+};
 use seqferry_store::{
     Address, Advice, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
     ObjectRef, PartInfo, Scope, StoreError,
@@ -17,18 +19,18 @@ use tokio::sync::RwLock;
 
 use super::PackOptions;
 use super::complete::written_object;
+use super::error::{ArchiveFailure, PackError};
 use super::job::{MADE_OF, PackJob, PackedArchive};
-use super::outcome::Report;
+use super::member_report::MemberReport;
 use super::parts::{Sender, SentPart, StatedCrcs};
 use super::plan::{Members, PartRules, Plan};
+use super::recent_members::RecentMembers;
 use super::sidecar;
 use super::split_members::SplitMembers;
-use super::trouble::{ArchiveFailure, PackError};
-use super::young::YoungMembers;
 use crate::clock::now;
 use crate::job::JobState;
-use crate::object::{DataPath, IfExists, Item, Policy, TargetState};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
+use crate::object::{DataPath, IfExists, JobItem, Policy, TargetState};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{is_digest, unhex};
 
 const CONTENT_TYPE: &str = "application/x-tar";
@@ -40,7 +42,7 @@ pub(super) async fn run(
     target: RetryingClient,
     policy: Policy,
     options: PackOptions,
-    mut items: Vec<Item>,
+    mut items: Vec<JobItem>,
 ) {
     let Some(first) = items.first() else { return shared.end() };
     let (id, key) = (first.id, first.target_key.clone());
@@ -106,7 +108,7 @@ impl PackJob {
     }
 
     async fn report(mut self, end: Option<Result<PackedArchive, ArchiveFailure>>, started_at: f64) {
-        let report = Report { pack: &self, started_at };
+        let report = MemberReport { pack: &self, started_at };
         match end {
             Some(Ok(packed)) => report.tell_packed(&packed),
             Some(Err(failed)) if failed.failure.scope == Scope::Job => {
@@ -117,7 +119,7 @@ impl PackJob {
             None if self.policy.only_clean || self.shared.aborts() => {
                 self.abort(true).await;
                 if self.shared.may_write() {
-                    Report { pack: &self, started_at }.tell_cancelled();
+                    MemberReport { pack: &self, started_at }.tell_cancelled();
                 }
             }
             None if self.shared.has_failed() => self.abort(true).await,
@@ -189,7 +191,7 @@ impl PackJob {
             active: Arc::clone(&self.active),
             retry_context: Arc::clone(&self.retry_context),
             slots: self.shared.slots.clone(),
-            young: YoungMembers::new(self.settle()),
+            young: RecentMembers::new(self.settling_time()),
         });
         let mut sent = done;
         let read = match sender.send_missing(&mut sent).await {
@@ -198,7 +200,7 @@ impl PackJob {
         };
         let result = match read.and_then(|()| sender.verify_copied_members(&sent)) {
             Ok(proven) => {
-                self.archives += u32::from(!self.settle().is_zero());
+                self.archives += u32::from(!self.settling_time().is_zero());
                 self.require_rest(&sender).await.map(|()| proven)
             }
             Err(trouble) => Err(self.part_trouble(trouble, sum).await),
@@ -247,9 +249,9 @@ impl PackJob {
     fn sum(&self) -> Option<ChecksumAlgorithm> {
         match self.target.quirks().sums() {
             _ if !self.target.capabilities().digests => Some(ChecksumAlgorithm::Crc64Nvme),
-            Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
-            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
-            Sums::Md5 => None,
+            ChecksumSupport::Any => Some(ChecksumAlgorithm::Crc64Nvme),
+            ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            ChecksumSupport::Md5 => None,
         }
     }
 
@@ -281,10 +283,10 @@ impl PackJob {
         let may_be_ours = self.policy.resumed || self.again;
         let is_ours = is_same && may_be_ours && target.last_modified >= self.policy.since - CLOCK_SLACK;
         let state = match self.policy.if_exists {
-            _ if is_ours => State::Done,
-            IfExists::Same if is_same => State::Skipped,
-            IfExists::Size if has_size => State::Skipped,
-            IfExists::Skip => State::Skipped,
+            _ if is_ours => ObjectState::Done,
+            IfExists::Same if is_same => ObjectState::Skipped,
+            IfExists::Size if has_size => ObjectState::Skipped,
+            IfExists::Skip => ObjectState::Skipped,
             IfExists::Fail => {
                 let message = format!("{} exists, and {}", self.address(), Advice::ReplaceTarget);
                 let failure = ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message);
@@ -301,7 +303,7 @@ impl PackJob {
             IfExists::Size => VerificationLevel::Size,
             _ => VerificationLevel::No,
         };
-        let method = if is_ours { Method::Multipart } else { Method::None };
+        let method = if is_ours { CopyMethod::Multipart } else { CopyMethod::None };
         self.abort(false).await;
         Ok(Some(PackedArchive { state, method, target: written, verified, contents: Vec::new() }))
     }
@@ -319,7 +321,7 @@ impl PackJob {
             .await
     }
 
-    /// The upload to go on with, and the parts that it holds.
+    /// The upload to continue with, and the parts that it holds.
     async fn open(
         &self,
         plan: &Plan,
@@ -332,7 +334,7 @@ impl PackJob {
         }
         if let Some(parts) = session.adopt().await? {
             let found: BTreeMap<u32, SentPart> =
-                parts.into_iter().filter_map(|part| Some((part.number, found(plan, part)?))).collect();
+                parts.into_iter().filter_map(|part| Some((part.number, of_listed_part(plan, part)?))).collect();
             let there = found.keys().filter_map(|number| plan.part(*number)).map(|part| plan.contents(&part.range));
             self.active.add(there.sum());
             return Ok(found);
@@ -365,7 +367,7 @@ impl PackJob {
         let Some(members) = Arc::get_mut(&mut self.members) else { return Err(PackError::Cancelled) };
         let bucket = &self.policy.source_bucket;
         // A version never changes.
-        let current = |item: &&mut Item| item.version_id.is_none();
+        let current = |item: &&mut JobItem| item.version_id.is_none();
         let keys = members.items_mut().iter_mut().filter(current).map(|item| item.source_key.clone()).collect();
         let found = self.source.look_up(bucket, keys).await?;
         let mut gone = None;
@@ -392,7 +394,7 @@ impl PackJob {
 }
 
 /// A part of an earlier run, if it is as long as the plan's.
-fn found(plan: &Plan, part: PartInfo) -> Option<SentPart> {
+fn of_listed_part(plan: &Plan, part: PartInfo) -> Option<SentPart> {
     let range = &plan.part(part.number)?.range;
     let fits = range.end - range.start == part.size;
     let md5 = unhex(&part.etag).filter(|_| is_digest(&part.etag));

@@ -3,19 +3,19 @@
 
 use bytes::Bytes;
 use seqferry_archive::index::{
-    Head, IndexLimits, IndexMember, IndexReader, IndexWriter, MemberSource, SUFFIX, TarIdentity,
+    IndexHead, IndexLimits, IndexMember, IndexReader, IndexWriter, MemberSource, SUFFIX, TarIdentity,
 };
-use seqferry_client::{RequestError, RetryContext, RetryingClient, Sums};
+use seqferry_client::{ChecksumSupport, RequestError, RetryContext, RetryingClient};
 use seqferry_store::checksum::{base64, unbase64};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PinnedObject,
     PutObject, Range,
 };
 
+use super::error::PackError;
 use super::job::PackJob;
 use super::parts::PackedMember;
 use super::plan::Plan;
-use super::trouble::PackError;
 
 const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
 const CONTENT_TYPE: &str = "application/x-ndjson";
@@ -39,9 +39,9 @@ pub(crate) async fn put(
     let _memory = client.reserve_passing(size, size).await?;
     loop {
         let algorithm = match client.quirks().sums() {
-            Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
-            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
-            Sums::Md5 => None,
+            ChecksumSupport::Any => Some(ChecksumAlgorithm::Crc64Nvme),
+            ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            ChecksumSupport::Md5 => None,
         };
         let digest = |algorithm| base64(&Digester::of(algorithm, &bytes));
         let checksum = algorithm.map(|algorithm| (algorithm, digest(DigestAlgorithm::Checksum(algorithm))));
@@ -116,7 +116,7 @@ impl PackJob {
             ..TarIdentity::default()
         };
         let items = self.members.items();
-        let mut head = Head::new(TOOL, identity, Some(items.len() as u64));
+        let mut head = IndexHead::new(TOOL, identity, Some(items.len() as u64));
         head.made_of = Some(plan.digest.clone());
         let (mut writer, mut lines) = IndexWriter::new(&head);
         let etags_last = !self.source.capabilities().opaque_etags;

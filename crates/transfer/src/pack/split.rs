@@ -9,15 +9,15 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
-use seqferry_archive::write::Piece;
+use seqferry_archive::write::ArchivePiece;
 use seqferry_client::reading::head_pinned;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta, PinnedObject};
 
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
-use super::split_members::{Digests, SplitMember};
-use crate::outcome::VerificationLevel;
-use crate::stated_digest::{Comparison, Effort, StatedDigest, hash};
+use super::split_members::{MemberDigests, SplitMember};
+use crate::object_outcome::VerificationLevel;
+use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest, hash};
 
 /// Members that are compared at a time. How many requests are under way is the budget's to decide.
 const COMPARISONS: usize = 64;
@@ -29,7 +29,7 @@ impl Sender {
         for piece in self.plan.layout().pieces(part.clone()) {
             let start = at;
             at += usize::try_from(piece.size()).unwrap_or(usize::MAX);
-            if let Piece::Contents { member, range } = piece
+            if let ArchivePiece::Contents { member, range } = piece
                 && let Some(split) = self.split.get(member)
             {
                 self.feed(member, split, &range, bytes.slice(start..at)).await?;
@@ -59,19 +59,19 @@ impl Sender {
     }
 
     /// Asks for what the source states of a member, before its first byte is hashed.
-    async fn stated_of(&self, member: usize) -> Result<Digests, PartError> {
+    async fn stated_of(&self, member: usize) -> Result<MemberDigests, PartError> {
         let pinned = self.members.pin(&self.source_bucket, member);
         let head = head_member(&self.source, &pinned, &self.retry_context).await;
         let meta = head.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
-        let Some(meta) = meta else { return Ok(Digests::default()) };
+        let Some(meta) = meta else { return Ok(MemberDigests::default()) };
         if let Some(crc) = meta.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject)
             && crc.algorithm.spans_parts()
         {
-            return Ok(Digests { crc: Some(crc), ..Digests::default() });
+            return Ok(MemberDigests { crc: Some(crc), ..MemberDigests::default() });
         }
-        let stated = StatedDigest::of(&self.source, &pinned, &meta, &self.limits, Effort::Whole).await;
+        let stated = StatedDigest::of(&self.source, &pinned, &meta, &self.limits, LookupCost::Whole).await;
         let stated = stated.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
-        Ok(Digests { crc: None, read: stated.digest(), stated: Some(stated) })
+        Ok(MemberDigests { crc: None, read: stated.digest(), stated: Some(stated) })
     }
 
     /// Compares each member that was read for several parts with the digest that the source states of it. Members
@@ -114,21 +114,21 @@ impl Sender {
         ranges: &[FetchedRange],
     ) -> Result<Option<(usize, VerificationLevel)>, PartError> {
         let Some(split) = self.split.get(member) else { return Ok(None) };
-        let Digests { crc, stated, read } = std::mem::take(&mut *split.digests());
+        let MemberDigests { crc, stated, read } = std::mem::take(&mut *split.digests());
         if let Some(stated) = crc {
             return has_stated_crc(member, ranges, &stated);
         }
         let Some(stated) = stated else { return Ok(None) };
         let compared = stated.compare(read).await;
         match compared.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))? {
-            Comparison::Equal(level) => Ok(Some((member, level))),
-            Comparison::Nothing => Ok(None),
-            Comparison::Differs(how) => Err(PartError::Misread(member, how)),
+            DigestComparison::Equal(level) => Ok(Some((member, level))),
+            DigestComparison::Nothing => Ok(None),
+            DigestComparison::Differs(how) => Err(PartError::Misread(member, how)),
         }
     }
 }
 
-/// Facts about a member, which must be what was found. None: these credentials may not ask for them.
+/// Attributes of a member, which must be what was found. None: these credentials may not ask for them.
 pub(super) async fn head_member(
     source: &RetryingClient,
     pinned: &PinnedObject,

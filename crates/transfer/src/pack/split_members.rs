@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seqferry_archive::write::{PartSource, Piece};
+use seqferry_archive::write::{ArchivePiece, PartSource};
 use seqferry_store::{Checksum, ChecksumAlgorithm};
 use tokio::sync::watch;
 
@@ -23,12 +23,12 @@ pub(super) struct SplitMembers(HashMap<usize, SplitMember>);
 pub(super) struct SplitMember {
     /// Offset of the range at its turn.
     pub(super) turn: watch::Sender<u64>,
-    digests: Mutex<Digests>,
+    digests: Mutex<MemberDigests>,
 }
 
 /// Digests of a member whose first range has come.
 #[derive(Debug, Default)]
-pub(super) struct Digests {
+pub(super) struct MemberDigests {
     /// A CRC that can be joined, as the source states it.
     pub(super) crc: Option<Checksum>,
     /// Another digest that the source states.
@@ -45,7 +45,7 @@ impl SplitMembers {
         let mut found: HashMap<usize, (usize, u64)> = HashMap::new();
         for part in assembled.filter(|part| part.source == PartSource::Assembled) {
             for piece in plan.layout().pieces(part.range.clone()) {
-                let Piece::Contents { member, range } = piece else { continue };
+                let ArchivePiece::Contents { member, range } = piece else { continue };
                 let (ranges, bytes) = found.entry(member).or_default();
                 (*ranges, *bytes) = (*ranges + 1, *bytes + range.end - range.start);
             }
@@ -62,7 +62,7 @@ impl SplitMembers {
 }
 
 impl SplitMember {
-    pub(super) fn digests(&self) -> MutexGuard<'_, Digests> {
+    pub(super) fn digests(&self) -> MutexGuard<'_, MemberDigests> {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

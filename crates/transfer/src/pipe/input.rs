@@ -1,4 +1,4 @@
-//! A descriptor to an object: bytes go up as they come, in parts that are sent side by side.
+//! A descriptor to an object: bytes go up as they come, in parts that are sent concurrently.
 //!
 //! | killed | left behind | what happens next |
 //! |---|---|---|
@@ -22,7 +22,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::upload::{Completion, PartBody, growing_part_size};
 use seqferry_client::{
-    RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
+    ChecksumSupport, RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, UploadJournal,
+    UploadSession,
 };
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
@@ -39,8 +40,8 @@ pub use source::{InputBytes, Replaces, ResumableInput, store_resumable};
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::clock::now;
 use crate::object::{IfExists, Properties};
-use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
-use crate::verification::{Side, Verdict, compare, is_digest, join_digests, joined_etag};
+use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
+use crate::verification::{CopySide, Verdict, compare, is_digest, join_digests, joined_etag};
 
 /// Bytes of the first parts where nothing else is set: small enough that little is held, and it begins soon.
 pub const FIRST_PART: u64 = 8 << 20;
@@ -82,7 +83,7 @@ struct FilledPart {
 }
 
 /// A part that the service has.
-struct SentPart {
+struct UploadedPart {
     part: CompletedPart,
     size: u64,
     sum: Option<String>,
@@ -90,7 +91,7 @@ struct SentPart {
     md5: Option<Vec<u8>>,
 }
 
-struct Input<S, J> {
+struct InputUpload<S, J> {
     client: RetryingClient,
     retry_context: Arc<RetryContext>,
     target: InputTarget,
@@ -99,7 +100,7 @@ struct Input<S, J> {
     journal: J,
     recorded: Option<RecordedUpload>,
     replaces: Replaces,
-    /// An upload that fails stays open, to go on with: it is on record.
+    /// An upload that fails stays open, to continue with: it is on record.
     stays_open: bool,
     passed: ByteCounter,
 }
@@ -113,7 +114,7 @@ pub(crate) async fn store_input(
 ) -> PipeEnd {
     let source = Descriptor { source: Arc::new(source), cancel: client.cancel().clone() };
     let journal = FileJournal { path: options.journal.clone(), target: target.clone() };
-    Input {
+    InputUpload {
         client,
         retry_context: Arc::default(),
         target,
@@ -129,10 +130,10 @@ pub(crate) async fn store_input(
     .await
 }
 
-impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
+impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     async fn store(self) -> PipeEnd {
         if matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
-            && let Some(there) = self.look().await?
+            && let Some(there) = self.head_target().await?
         {
             if self.options.if_exists == IfExists::Fail {
                 return Err(self.exists_failure().into());
@@ -157,7 +158,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         growing_part_size(number, self.options.part_size.unwrap_or(FIRST_PART))
     }
 
-    async fn look(&self) -> Result<Option<ObjectMeta>, RequestError> {
+    async fn head_target(&self) -> Result<Option<ObjectMeta>, RequestError> {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::read("HeadObject", &self.target.bucket);
         match self.client.call(call, &self.retry_context, async |store| store.head(object, None).await).await {
@@ -187,15 +188,15 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
     /// Checksum algorithm that the service accepts with bytes; None: MD5 is sent instead.
     fn sum(&self) -> Option<ChecksumAlgorithm> {
         match self.client.quirks().sums() {
-            Sums::Any => Some(
+            ChecksumSupport::Any => Some(
                 self.options
                     .properties
                     .checksum
                     .filter(|wanted| wanted.spans_parts())
                     .unwrap_or(ChecksumAlgorithm::Crc64Nvme),
             ),
-            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
-            Sums::Md5 => None,
+            ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            ChecksumSupport::Md5 => None,
         }
     }
 
@@ -269,7 +270,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
                 kind: ChecksumKind::FullObject,
             });
             let etag = hex(&Digester::of(DigestAlgorithm::Md5, &bytes));
-            return self.settle(size, sum, Some(etag), written).await;
+            return self.verify_target(size, sum, Some(etag), written).await;
         }
         Err(PipeError::Cancelled)
     }
@@ -292,7 +293,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
             None => self.begin(session, first).await?,
         };
         let mut sent = BTreeMap::from([(1, first)]);
-        self.rest(session, sum, &mut sent, held.as_ref()).await?;
+        self.send_remaining(session, sum, &mut sent, held.as_ref()).await?;
         let size = sent.values().map(|part| part.size).sum();
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
@@ -313,11 +314,11 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
             ..CompleteUpload::default()
         };
         match session.complete(request).await? {
-            Completion::Object(written) => self.settle(size, whole, etag, written).await,
+            Completion::Object(written) => self.verify_target(size, whole, etag, written).await,
             Completion::Gone(error) => {
-                // An attempt whose answer was lost may have completed the upload: the object is that of these very parts,
-                // or its checksum is that of these bytes.
-                let found = self.look().await?.filter(|found| found.size == size);
+                // An attempt whose answer was lost may have completed the upload: the object is that of these very
+                // parts, or its checksum is that of these bytes.
+                let found = self.head_target().await?.filter(|found| found.size == size);
                 let is_ours = |found: &ObjectMeta| {
                     let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
                     matches!(proof, Verdict::Proven(_)) || joined.as_ref() == Some(&found.etag)
@@ -327,7 +328,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
                 };
                 session.confirm_completed();
                 let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
-                self.settle(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
+                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
             }
         }
     }
@@ -337,7 +338,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         &self,
         session: &mut UploadSession,
         mut first: FilledPart,
-    ) -> Result<(Option<ChecksumAlgorithm>, SentPart), PipeError> {
+    ) -> Result<(Option<ChecksumAlgorithm>, UploadedPart), PipeError> {
         for tried in 1.. {
             let sum = self.sum();
             let request = CreateUpload {
@@ -373,11 +374,11 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
     }
 
     /// All parts after the first.
-    async fn rest(
+    async fn send_remaining(
         &self,
         session: &UploadSession,
         sum: Option<ChecksumAlgorithm>,
-        sent: &mut BTreeMap<u32, SentPart>,
+        sent: &mut BTreeMap<u32, UploadedPart>,
         held: Option<&HeldParts>,
     ) -> Result<(), PipeError> {
         let mut under_way = FuturesUnordered::new();
@@ -417,7 +418,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         sum: Option<ChecksumAlgorithm>,
         filled: FilledPart,
         held: Option<&HeldParts>,
-    ) -> Result<SentPart, RequestError> {
+    ) -> Result<UploadedPart, RequestError> {
         let FilledPart { bytes, memory, .. } = filled;
         let body = bytes.clone();
         let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
@@ -446,7 +447,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         };
         self.passed.add(size);
         let part = CompletedPart { number, etag, checksum: checksum.or_else(|| ours.clone()) };
-        Ok(SentPart { part, size, sum: ours, md5 })
+        Ok(UploadedPart { part, size, sum: ours, md5 })
     }
 }
 
@@ -456,8 +457,9 @@ fn report(bytes: u64, checksum: Option<Checksum>, written: WrittenObject, verifi
 
 /// Compares the target with the bytes that were sent.
 fn proof(size: u64, sum: Option<&Checksum>, etag: Option<&str>, there: &ObjectMeta) -> Verdict {
-    let sent = Side { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
-    compare(sent, Side::from(there), true)
+    let sent =
+        CopySide { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
+    compare(sent, CopySide::from(there), true)
 }
 
 #[cfg(test)]

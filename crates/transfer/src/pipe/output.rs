@@ -1,4 +1,4 @@
-//! An object, or a range of it, to a descriptor: ranges are read side by side, and written in order.
+//! An object, or a range of it, to a descriptor: ranges are read concurrently, and written in order.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,20 +19,20 @@ use seqferry_store::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
-use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
+use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes that are read at a time: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
 /// An object up to this size is proven whole before its first byte is written.
-const AT_ONCE: u64 = 16 << 20;
+const WHOLE_OBJECT: u64 = 16 << 20;
 /// The longest parts whose checksums are compared one by one: each is held whole.
 const LONGEST_PART: u64 = 64 << 20;
 /// Ranges under way at a time.
-const AHEAD: usize = 12;
+const RANGES_AHEAD: usize = 12;
 
 /// Object, or a range of it, that is written to the descriptor.
 #[derive(Debug, Clone)]
@@ -49,16 +49,16 @@ pub struct OutputSource {
 }
 
 /// A range that is being read.
-type PieceTask = AbortOnDropHandle<Result<Piece, RequestError>>;
+type PieceTask = AbortOnDropHandle<Result<OutputPiece, RequestError>>;
 
-struct Piece {
+struct OutputPiece {
     bytes: Bytes,
     /// The checksum of the part, as computed and as the service keeps it.
     part: Option<(String, String)>,
     _memory: Option<MemoryPermit>,
 }
 
-struct Output {
+struct OutputWriter {
     client: RetryingClient,
     retry_context: Arc<RetryContext>,
     source: OutputSource,
@@ -87,14 +87,14 @@ pub(crate) async fn write_output(
         pinned.version_id.clone_from(&source.version_id);
     }
     let sink = Arc::new(sink);
-    let output = Output { client, retry_context, source, meta, pinned, passed };
+    let output = OutputWriter { client, retry_context, source, meta, pinned, passed };
     match output.source.range {
         None => output.whole(&sink).await,
         Some(range) => output.range(range, &sink).await,
     }
 }
 
-impl Output {
+impl OutputWriter {
     async fn whole(&self, sink: &Arc<File>) -> PipeEnd {
         let first_part = self.first_part().await?;
         let expected = match ExpectedDigest::of(&self.meta, first_part, &CopyLimits::default()) {
@@ -106,7 +106,7 @@ impl Output {
         };
         let mut digest = expected.as_ref().map(SegmentedDigest::new);
         let size = self.meta.size;
-        if size <= AT_ONCE {
+        if size <= WHOLE_OBJECT {
             let piece = self.at_once().await?;
             if let Some(digest) = &mut digest {
                 digest.update(&piece.bytes);
@@ -161,14 +161,14 @@ impl Output {
     ) -> Result<VerificationLevel, PipeError> {
         let Some((expected, computed)) = expected.zip(computed) else { return Ok(VerificationLevel::Size) };
         let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated_etag() };
-        match judge(expected.verdict(&computed), &[stated], &self.retry_context).await? {
+        match resolve_contradiction(expected.verdict(&computed), &[stated], &self.retry_context).await? {
             Verdict::Differs(how) => Err(self.mismatch(&how)),
             Verdict::Proven(verified) => Ok(verified),
             Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
         }
     }
 
-    /// The object, as evidence of its bytes.
+    /// The object, with its size, `ETag` and checksum, for a comparison.
     fn stated_etag(&self) -> StatedEtag<'_> {
         let object =
             ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
@@ -214,7 +214,7 @@ impl Output {
         self.client.call(call, &self.retry_context, async |store| store.head(object, Some(number)).await).await
     }
 
-    async fn at_once(&self) -> Result<Piece, PipeError> {
+    async fn at_once(&self) -> Result<OutputPiece, PipeError> {
         let size = self.meta.size;
         let memory = self.client.reserve_bytes(size).await?;
         let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
@@ -229,7 +229,7 @@ impl Output {
             })
             .await;
         let bytes = read.map_err(|error| self.read_error(error))?;
-        Ok(Piece { bytes, part: None, _memory: memory })
+        Ok(OutputPiece { bytes, part: None, _memory: memory })
     }
 
     /// Writes bytes `at..end` in order. `parts` is the length of the object's parts: with it, each part is compared
@@ -246,7 +246,7 @@ impl Output {
         let step = parts.unwrap_or(RANGE);
         let mut ahead: VecDeque<PieceTask> = VecDeque::new();
         while at < end || !ahead.is_empty() {
-            if at < end && ahead.len() < AHEAD {
+            if at < end && ahead.len() < RANGES_AHEAD {
                 let range = Range { first: at, last: (at + step).min(end) - 1 };
                 let mut reserved = pin!(self.client.reserve_bytes(range.len()));
                 // Pieces read ahead hold memory until they are written.
@@ -301,14 +301,14 @@ impl Output {
             let (got, kept) = futures::future::join(got, kept).await;
             let got = got?;
             let computed = algorithms.map(|algorithm| base64(&got.digest(algorithm)));
-            Ok(Piece { part: computed.zip(kept), bytes: got.bytes, _memory: memory })
+            Ok(OutputPiece { part: computed.zip(kept), bytes: got.bytes, _memory: memory })
         }))
     }
 
     /// The next range in order.
     async fn print(
         &self,
-        piece: Result<Result<Piece, RequestError>, tokio::task::JoinError>,
+        piece: Result<Result<OutputPiece, RequestError>, tokio::task::JoinError>,
         digest: Option<SegmentedDigest>,
         sink: &Arc<File>,
     ) -> Result<Option<SegmentedDigest>, PipeError> {
@@ -325,7 +325,7 @@ impl Output {
     async fn write(
         &self,
         sink: &Arc<File>,
-        piece: Piece,
+        piece: OutputPiece,
         digest: Option<SegmentedDigest>,
     ) -> Result<Option<SegmentedDigest>, PipeError> {
         let (bytes, sink) = (piece.bytes.clone(), Arc::clone(sink));
@@ -366,7 +366,7 @@ impl Output {
                 };
                 match taken {
                     Ok(taken) if at >= written => {
-                        let piece = Piece { bytes: taken.bytes, part: None, _memory: memory };
+                        let piece = OutputPiece { bytes: taken.bytes, part: None, _memory: memory };
                         digest = self.write(sink, piece, digest).await?;
                     }
                     Ok(_) => {}

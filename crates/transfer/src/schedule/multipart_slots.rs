@@ -16,11 +16,11 @@ const AT_A_TIME: usize = 4;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct MultipartSlots {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     free: usize,
     waiting: FairQueue<FlowId, oneshot::Sender<MultipartPermit>>,
 }
@@ -42,12 +42,12 @@ impl Drop for MultipartPermit {
 
 impl Default for MultipartSlots {
     fn default() -> Self {
-        Self { state: Mutex::new(State { free: AT_A_TIME, waiting: FairQueue::default() }) }
+        Self { state: Mutex::new(SlotState { free: AT_A_TIME, waiting: FairQueue::default() }) }
     }
 }
 
 impl MultipartSlots {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,7 +69,7 @@ impl MultipartSlots {
         self.start(&mut state);
     }
 
-    fn start(self: &Arc<Self>, state: &mut State) {
+    fn start(self: &Arc<Self>, state: &mut SlotState) {
         while state.free > 0
             && let Some(wake) = state.waiting.pop()
         {
@@ -97,7 +97,7 @@ mod tests {
             under_way.push(slots.acquire(big_flow).await);
         }
         let mut big: Vec<_> = (0..3).map(|_| Box::pin(slots.acquire(big_flow))).collect();
-        // In the order in which they are asked for, which is when they are first looked at.
+        // In the order in which they are requested, which is when they are first checked.
         assert!(big.iter_mut().all(|slot| slot.now_or_never().is_none()));
         let mut small = Box::pin(slots.acquire(small_flow));
         assert!((&mut small).now_or_never().is_none());
@@ -109,7 +109,7 @@ mod tests {
         let other = small.now_or_never().expect("then the other job");
         assert!((&mut big[1]).now_or_never().is_none());
 
-        // One that gives up is passed over, whether its turn had come or not.
+        // One that gives up is skipped, whether its turn had come or not.
         drop(big.remove(1));
         drop(other);
         drop(big);

@@ -14,11 +14,11 @@ use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreErr
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 
 use super::ArchiveRef;
-use super::place::Format;
+use super::member_location::Format;
 use super::plain::PlainStream;
 use super::retained::{RetainedBytes, WindowPool};
 
-/// Longest gap between two members of a window. Its bytes are read in vain; another request costs about as much.
+/// Longest gap between two members of a window. Its bytes are read without use; another request costs about as much.
 const GAP: u64 = 1 << 20;
 /// Members up to this size share windows.
 const SHARED: u64 = 4 << 20;
@@ -35,16 +35,16 @@ pub(super) struct Span {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct WindowSlot {
     start: u64,
     used: u64,
     bytes: Arc<OnceCell<Bytes>>,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
+struct WindowSlots {
     uses: u64,
-    held: Vec<Slot>,
+    held: Vec<WindowSlot>,
 }
 
 /// A compressed tar that is being read.
@@ -111,7 +111,7 @@ pub(super) struct ArchiveBytes {
     windows: Vec<Span>,
     pool: Arc<WindowPool>,
     retained: Option<Arc<RetainedBytes>>,
-    slots: Mutex<Slots>,
+    slots: Mutex<WindowSlots>,
 }
 
 impl Drop for ArchiveBytes {
@@ -135,7 +135,7 @@ impl ArchiveBytes {
         Self { store, archive, format, decoding: Arc::default(), windows, pool, retained, slots: Mutex::default() }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, WindowSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,7 +273,7 @@ impl ArchiveBytes {
             slot.used = used;
             return Some((window, Arc::clone(&slot.bytes)));
         }
-        let slot = Slot { start: window.start, used, bytes: Arc::default() };
+        let slot = WindowSlot { start: window.start, used, bytes: Arc::default() };
         let bytes = Arc::clone(&slot.bytes);
         if self.pool.take() {
             slots.held.push(slot);

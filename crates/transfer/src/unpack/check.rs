@@ -18,10 +18,10 @@ use super::ArchiveRef;
 use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanError, ScanOptions, lines_reader};
 use crate::LONGEST_WAIT;
 use crate::limits::CopyLimits;
-use crate::stated_digest::{self, Comparison, Effort, StatedDigest, hash};
+use crate::stated_digest::{self, DigestComparison, LookupCost, StatedDigest, hash};
 
 /// Reports that wait to be taken.
-const REPORTS: usize = 16;
+const MAX_REPORTS: usize = 16;
 /// Bytes between two reports.
 const STEP: u64 = 64 << 20;
 
@@ -40,23 +40,23 @@ pub struct CheckReport {
     pub problems: Vec<(String, String)>,
 }
 
-type Report = Result<CheckReport, RequestError>;
+type ReportResult = Result<CheckReport, RequestError>;
 
 /// A check under way.
 #[derive(Debug)]
 pub struct ArchiveCheck {
     runtime: Handle,
     /// Receiver of the reports; None once closed.
-    reports: Mutex<Option<mpsc::Receiver<Report>>>,
+    reports: Mutex<Option<mpsc::Receiver<ReportResult>>>,
 }
 
 impl ArchiveCheck {
     /// Begin to check an archive.
     pub fn start(runtime: &Handle, client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
-        let (sender, reports) = mpsc::channel(REPORTS);
+        let (sender, reports) = mpsc::channel(MAX_REPORTS);
         runtime.spawn(async move {
             let scan = Scan::silent(client, archive, options);
-            let check = Check { scan, reports: sender.clone() };
+            let check = RunningCheck { scan, reports: sender.clone() };
             // The receiver is gone: the caller does not need the result.
             if let Err(ScanError::Failed(error)) = check.run().await {
                 let _receiver_gone = sender.send(Err(error)).await;
@@ -85,9 +85,9 @@ impl ArchiveCheck {
     }
 }
 
-struct Check {
+struct RunningCheck {
     scan: Scan,
-    reports: mpsc::Sender<Report>,
+    reports: mpsc::Sender<ReportResult>,
 }
 
 /// The lines of the index, one at a time.
@@ -113,7 +113,7 @@ impl IndexCursor<'_> {
     }
 }
 
-impl Check {
+impl RunningCheck {
     async fn run(&self) -> Result<(), ScanError> {
         let scan = &self.scan;
         let (archive, stated) = scan.pin().await?;
@@ -131,7 +131,7 @@ impl Check {
         let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: None };
         let mut bytes = ForwardReader::new(source, archive.size, SIZES);
         let mut state =
-            State { report: CheckReport { indexed: lines.is_some(), ..CheckReport::default() }, current: None };
+            CheckState { report: CheckReport { indexed: lines.is_some(), ..CheckReport::default() }, current: None };
         let mut told = 0;
         while stream.position() < archive.size {
             let chunk = bytes.at(stream.position()).await?;
@@ -145,7 +145,7 @@ impl Check {
             digest = hash(digest, stated_digest::first(&chunk, stream.position() - before)).await;
             if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
                 told = stream.position();
-                self.tell(&mut state, stream.position()).await?;
+                self.send_report(&mut state, stream.position()).await?;
             }
         }
         while let Some(event) = stream.next(&mut [].as_slice()).map_err(|error| scan.bad(&error))? {
@@ -162,13 +162,13 @@ impl Check {
                 listed.ready.pop_front();
             }
         }
-        if let Comparison::Differs(how) = stated.compare(digest).await? {
+        if let DigestComparison::Differs(how) = stated.compare(digest).await? {
             state.problem(archive.key, &how);
         }
-        self.tell(&mut state, archive.size).await
+        self.send_report(&mut state, archive.size).await
     }
 
-    async fn tell(&self, state: &mut State, bytes: u64) -> Result<(), ScanError> {
+    async fn send_report(&self, state: &mut CheckState, bytes: u64) -> Result<(), ScanError> {
         state.report.bytes = bytes;
         let report = state.report.clone();
         state.report.problems.clear();
@@ -176,13 +176,13 @@ impl Check {
     }
 }
 
-struct State {
+struct CheckState {
     report: CheckReport,
     /// Member under way: its name, the checksum in the index, and that of the bytes so far.
     current: Option<(String, u32, Digester)>,
 }
 
-impl State {
+impl CheckState {
     fn problem(&mut self, name: String, what: &str) {
         self.report.problems.push((name, what.to_owned()));
     }
@@ -217,7 +217,7 @@ impl State {
                     let crc = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C));
                     self.current = entry.crc32c.map(|promised| (member.display_name(), promised, crc));
                 } else {
-                    self.problem(member.display_name(), "the index tells of it otherwise than its headers");
+                    self.problem(member.display_name(), "the index contradicts its headers");
                 }
                 listed.ready.pop_front();
             }
@@ -240,14 +240,14 @@ impl State {
     }
 }
 
-/// Facts of the archive for a check.
+/// Attributes of the archive for a check.
 impl Scan {
     /// The archive as it is now, and what its storage states of it.
     async fn pin(&self) -> Result<(PinnedObject, StatedDigest), ScanError> {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);
-        let stated = StatedDigest::of(&self.client, &pinned, &meta, &CopyLimits::default(), Effort::Whole).await?;
+        let stated = StatedDigest::of(&self.client, &pinned, &meta, &CopyLimits::default(), LookupCost::Whole).await?;
         Ok((pinned, stated))
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_archive::member::{MemberPiece, pieces};
 use seqferry_archive::scan::Checkpoint;
-use seqferry_archive::{Member, ReadOptions, Scanner, Step};
+use seqferry_archive::{Member, ReadOptions, ScanStep, Scanner};
 use seqferry_client::Endpoint;
 use seqferry_store::Result;
 use seqferry_store::checksum::base64;
@@ -23,10 +23,10 @@ use seqferry_store::{
 use seqferry_store::{BucketEncryption, BucketService, LateSync, put_whole_part};
 
 use super::bytes::{ArchiveBytes, Span};
-use super::place::{Dress, Format, MemberPlace, PlaceKind, archive_etag, member_etag};
+use super::member_location::{Format, LocationKind, MemberAttributes, MemberLocation, archive_etag, member_etag};
 use super::retained::WindowPool;
-use super::{ArchiveRef, place_of, zip};
-use crate::object::Item;
+use super::{ArchiveRef, location_of, zip};
+use crate::object::JobItem;
 
 /// Code of an error of ours: the archive has something else at the place of a member.
 pub(super) const FOREIGN: &str = "ForeignIndex";
@@ -44,34 +44,34 @@ pub struct MemberStore {
 
 impl MemberStore {
     /// Creates a store of the members among `items` of an archive at `source`, in the order of the archive.
-    pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item]) -> Self {
-        let spans = items.iter().filter_map(place_of);
-        let spans = spans.map(|place| Span { start: place.header, end: place.end() });
-        let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
+    pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[JobItem]) -> Self {
+        let spans = items.iter().filter_map(location_of);
+        let spans = spans.map(|location| Span { start: location.header, end: location.end() });
+        let format = items.iter().find_map(location_of).map_or(Format::Plain, |location| location.format);
         let bytes = ArchiveBytes::new(source.clone(), archive, format, pool, spans);
         Self { store: source.store, bytes: Arc::new(bytes) }
     }
 
     /// The headers at a place, parsed.
     async fn member(&self, wanted: &WantedMember<'_>) -> Result<Member> {
-        let WantedMember { place, .. } = *wanted;
-        let headers = self.bytes.read(wanted.archive, place.header, place.data).await?;
-        parse(&place, &headers).ok_or_else(|| wanted.foreign())
+        let WantedMember { location, .. } = *wanted;
+        let headers = self.bytes.read(wanted.archive, location.header, location.data).await?;
+        parse(&location, &headers).ok_or_else(|| wanted.foreign())
     }
 
     /// A file in a zip, from its first byte or a later one.
     async fn fetch_zipped(&self, wanted: &WantedMember<'_>, range: Option<Range>) -> Result<FetchedObject> {
-        let place = wanted.place;
+        let location = wanted.location;
         let meta = wanted.zip_meta();
-        let body = if place.stored <= WHOLE && place.zip_size() <= WHOLE {
-            let region = self.bytes.read(wanted.archive, place.header, place.end()).await?;
-            let start = zip::contents(&place, &region).ok_or_else(|| wanted.foreign())?;
-            whole(zip::unpack_stored(&place, &region, start).ok_or_else(|| wanted.foreign())?)
+        let body = if location.stored <= WHOLE && location.zip_size() <= WHOLE {
+            let region = self.bytes.read(wanted.archive, location.header, location.end()).await?;
+            let start = zip::contents(&location, &region).ok_or_else(|| wanted.foreign())?;
+            whole(zip::unpack_stored(&location, &region, start).ok_or_else(|| wanted.foreign())?)
         } else {
             let headers =
-                self.bytes.read(wanted.archive, place.header, place.header + zip::header_room(&place)).await?;
-            let start = zip::contents(&place, &headers).ok_or_else(|| wanted.foreign())?;
-            zip::body(self.bytes.store(), self.bytes.pinned_part(wanted.archive), &place, start)
+                self.bytes.read(wanted.archive, location.header, location.header + zip::header_room(&location)).await?;
+            let start = zip::contents(&location, &headers).ok_or_else(|| wanted.foreign())?;
+            zip::body(self.bytes.store(), self.bytes.pinned_part(wanted.archive), &location, start)
         };
         let Some(range) = range else { return Ok(FetchedObject { meta, body }) };
         // Only a comparison of contents asks for a part: it is read from the start.
@@ -101,38 +101,39 @@ impl MemberStore {
     }
 }
 
-/// A member that is asked for.
+/// A member that is requested.
 struct WantedMember<'a> {
     bucket: &'a str,
     key: &'a str,
     etag: String,
     archive: &'a str,
-    place: MemberPlace,
+    location: MemberLocation,
     size: Option<u64>,
 }
 
 impl<'a> WantedMember<'a> {
     fn of(source: &'a PinnedObject) -> Result<Self> {
-        let place = source.version_id.as_deref().and_then(MemberPlace::parse);
+        let location = source.version_id.as_deref().and_then(MemberLocation::parse);
         let archive = source.if_match.as_deref().and_then(archive_etag);
-        let (Some(place), Some(archive)) = (place, archive) else {
+        let (Some(location), Some(archive)) = (location, archive) else {
             return Err(no_member(&source.bucket, &source.key));
         };
         let etag = source.if_match.clone().unwrap_or_default();
-        Ok(Self { bucket: &source.bucket, key: &source.key, etag, archive, place, size: Some(source.size) })
+        Ok(Self { bucket: &source.bucket, key: &source.key, etag, archive, location, size: Some(source.size) })
     }
 
-    /// Facts of a file in a zip.
+    /// Attributes of a file in a zip.
     fn zip_meta(&self) -> ObjectMeta {
-        let checksum = self.place.crc32c.map(|crc| Checksum {
+        let checksum = self.location.crc32c.map(|crc| Checksum {
             algorithm: ChecksumAlgorithm::Crc32,
             value: base64(&crc.to_be_bytes()),
             kind: ChecksumKind::FullObject,
         });
-        let place = self.place;
-        let attributes = place.dress.map(|dress| attributes(place.kind, dress.mode, (dress.mtime, dress.nanos)));
+        let location = self.location;
+        let attributes =
+            location.attributes.map(|stated| attributes(location.kind, stated.mode, (stated.mtime, stated.nanos)));
         let attributes = attributes.unwrap_or_default();
-        ObjectMeta { size: place.zip_size(), checksum, attributes, ..self.meta(None) }
+        ObjectMeta { size: location.zip_size(), checksum, attributes, ..self.meta(None) }
     }
 
     fn to_fetched(&self, member: &Member, body: Body) -> FetchedObject {
@@ -140,7 +141,7 @@ impl<'a> WantedMember<'a> {
     }
 
     fn foreign(&self) -> StoreError {
-        let (code, cause) = if self.place.format.is_zip() {
+        let (code, cause) = if self.location.format.is_zip() {
             (
                 "DamagedArchive",
                 "the zip is damaged: the member is not as its directory states. Nothing of it is unpacked",
@@ -154,15 +155,15 @@ impl<'a> WantedMember<'a> {
     }
 
     fn meta(&self, member: Option<&Member>) -> ObjectMeta {
-        let place = self.place;
-        let size = match (place.kind, member) {
-            (PlaceKind::Directory, _) | (_, None) => 0,
-            (PlaceKind::Link, Some(member)) => member.link.len() as u64,
+        let location = self.location;
+        let size = match (location.kind, member) {
+            (LocationKind::Directory, _) | (_, None) => 0,
+            (LocationKind::Link, Some(member)) => member.link.len() as u64,
             (_, Some(member)) => member.size,
         };
         // Nothing has to be read of a member without contents.
-        let is_empty = size == 0 && (member.is_some() || place.kind == PlaceKind::Directory);
-        let crc32c = place.crc32c.or_else(|| is_empty.then_some(0));
+        let is_empty = size == 0 && (member.is_some() || location.kind == LocationKind::Directory);
+        let crc32c = location.crc32c.or_else(|| is_empty.then_some(0));
         let checksum = crc32c.map(|crc| Checksum {
             algorithm: ChecksumAlgorithm::Crc32C,
             value: base64(&crc.to_be_bytes()),
@@ -172,9 +173,9 @@ impl<'a> WantedMember<'a> {
             size,
             etag: self.etag.clone(),
             last_modified: member.map_or(0.0, |member| member.mtime as f64),
-            version_id: Some(place.to_string()),
+            version_id: Some(location.to_string()),
             checksum,
-            attributes: member.map(|member| of_headers(place.kind, member)).unwrap_or_default(),
+            attributes: member.map(|member| of_headers(location.kind, member)).unwrap_or_default(),
             tag_count: Some(0),
             opaque_etag: true,
             ..ObjectMeta::default()
@@ -183,41 +184,41 @@ impl<'a> WantedMember<'a> {
 }
 
 /// Time and permissions under the names that files have them in object storage.
-fn attributes(kind: PlaceKind, permissions: u32, time: (i64, u32)) -> Attributes {
+fn attributes(kind: LocationKind, permissions: u32, time: (i64, u32)) -> Attributes {
     let mode = match kind {
-        PlaceKind::File | PlaceKind::Sparse => 0o100_000 | permissions,
-        PlaceKind::Link => 0o120_777,
-        PlaceKind::Directory => 0o040_000 | permissions,
+        LocationKind::File | LocationKind::Sparse => 0o100_000 | permissions,
+        LocationKind::Link => 0o120_777,
+        LocationKind::Directory => 0o040_000 | permissions,
     };
     let stored = StoredMetadata { modified: Some(time), mode: Some(mode), ..StoredMetadata::default() };
     Attributes { metadata: stored.to_metadata(), ..Attributes::default() }
 }
 
-fn of_headers(kind: PlaceKind, member: &Member) -> Attributes {
+fn of_headers(kind: LocationKind, member: &Member) -> Attributes {
     attributes(kind, member.safe_mode(), (member.mtime, member.mtime_nanos))
 }
 
 /// The member that headers describe, if they are those of the place.
-pub(super) fn parse(place: &MemberPlace, headers: &[u8]) -> Option<Member> {
+pub(super) fn parse(location: &MemberLocation, headers: &[u8]) -> Option<Member> {
     // The place says where the contents end: what an archive was accepted with need not be known here.
     let options = ReadOptions { missing_end: true, lenient_sizes: true, ..ReadOptions::default() };
-    let checkpoint = Checkpoint { offset: place.header, globals: Vec::new() };
+    let checkpoint = Checkpoint { offset: location.header, globals: Vec::new() };
     let mut scanner = Scanner::resume(None, options, checkpoint);
     loop {
         match scanner.step().ok()? {
-            Step::Need { offset, .. } => {
-                let at = usize::try_from(offset.checked_sub(place.header)?).ok()?;
+            ScanStep::Need { offset, .. } => {
+                let at = usize::try_from(offset.checked_sub(location.header)?).ok()?;
                 if scanner.supply(offset, headers.get(at..)?) == 0 {
                     return None;
                 }
             }
-            Step::Member(mut found) => {
-                if let Some(Dress { mtime, nanos, .. }) = place.dress {
+            ScanStep::Member(mut found) => {
+                if let Some(MemberAttributes { mtime, nanos, .. }) = location.attributes {
                     (found.mtime, found.mtime_nanos) = (mtime, nanos);
                 }
-                return place.is(&found).then_some(*found);
+                return location.is(&found).then_some(*found);
             }
-            Step::End(_) => return None,
+            ScanStep::End(_) => return None,
         }
     }
 }
@@ -273,38 +274,38 @@ impl ObjectRead for MemberStore {
     }
 
     async fn head(&self, object: ObjectRef<'_>, _part: Option<u32>) -> Result<ObjectMeta> {
-        let place = object.version.and_then(MemberPlace::parse);
-        let place = place.ok_or_else(|| no_member(object.bucket, object.key))?;
+        let location = object.version.and_then(MemberLocation::parse);
+        let location = location.ok_or_else(|| no_member(object.bucket, object.key))?;
         // Of the archive as it is now: a member of another version is another member.
-        let end = if place.format.is_zip() { place.header + zip::header_room(&place) } else { place.data };
-        let (archive, headers) = self.bytes.current(place.header, end).await?;
-        let etag = member_etag(&archive, place.header);
+        let end = if location.format.is_zip() { location.header + zip::header_room(&location) } else { location.data };
+        let (archive, headers) = self.bytes.current(location.header, end).await?;
+        let etag = member_etag(&archive, location.header);
         let wanted =
-            WantedMember { bucket: object.bucket, key: object.key, etag, archive: &archive, place, size: None };
-        if place.kind == PlaceKind::Directory {
+            WantedMember { bucket: object.bucket, key: object.key, etag, archive: &archive, location, size: None };
+        if location.kind == LocationKind::Directory {
             return Ok(wanted.meta(None));
         }
-        if place.format.is_zip() {
-            return zip::contents(&place, &headers).map(|_| wanted.zip_meta()).ok_or_else(|| wanted.foreign());
+        if location.format.is_zip() {
+            return zip::contents(&location, &headers).map(|_| wanted.zip_meta()).ok_or_else(|| wanted.foreign());
         }
-        let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
+        let member = parse(&location, &headers).ok_or_else(|| wanted.foreign())?;
         Ok(wanted.meta(Some(&member)))
     }
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let wanted = WantedMember::of(source)?;
-        let place = wanted.place;
-        if place.format.is_zip() && place.kind != PlaceKind::Directory {
+        let location = wanted.location;
+        if location.format.is_zip() && location.kind != LocationKind::Directory {
             return self.fetch_zipped(&wanted, range).await;
         }
-        match (place.kind, range) {
-            (PlaceKind::Directory, _) => {
-                if !place.format.is_zip() {
+        match (location.kind, range) {
+            (LocationKind::Directory, _) => {
+                if !location.format.is_zip() {
                     self.member(&wanted).await?;
                 }
                 Ok(FetchedObject { meta: wanted.meta(None), body: whole(Bytes::new()) })
             }
-            (PlaceKind::Link, range) => {
+            (LocationKind::Link, range) => {
                 let member = self.member(&wanted).await?;
                 let target = Bytes::from(member.link.clone());
                 let cut = range.and_then(|range| {
@@ -313,34 +314,34 @@ impl ObjectRead for MemberStore {
                 });
                 Ok(wanted.to_fetched(&member, whole(cut.unwrap_or(target))))
             }
-            (PlaceKind::File, None) if place.end() - place.header <= WHOLE => {
-                let read = self.bytes.read(wanted.archive, place.header, place.end()).await?;
-                let data = usize::try_from(place.data - place.header).unwrap_or(usize::MAX).min(read.len());
-                let member = parse(&place, &read[..data]).ok_or_else(|| wanted.foreign())?;
+            (LocationKind::File, None) if location.end() - location.header <= WHOLE => {
+                let read = self.bytes.read(wanted.archive, location.header, location.end()).await?;
+                let data = usize::try_from(location.data - location.header).unwrap_or(usize::MAX).min(read.len());
+                let member = parse(&location, &read[..data]).ok_or_else(|| wanted.foreign())?;
                 Ok(wanted.to_fetched(&member, whole(read.slice(data..))))
             }
-            (PlaceKind::File, None) => {
-                let mut body = self.bytes.body(wanted.archive, place.header, place.end()).await?;
-                let prelude = usize::try_from(place.data - place.header).unwrap_or(usize::MAX);
+            (LocationKind::File, None) => {
+                let mut body = self.bytes.body(wanted.archive, location.header, location.end()).await?;
+                let prelude = usize::try_from(location.data - location.header).unwrap_or(usize::MAX);
                 let headers = body.take(prelude, |_| ()).await?;
-                let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
+                let member = parse(&location, &headers).ok_or_else(|| wanted.foreign())?;
                 Ok(wanted.to_fetched(&member, Body::of_chunks(body.into_stream())))
             }
             // Parts of a member whose headers `head` has read before the first of them.
-            (PlaceKind::File, Some(range)) => {
-                let (first, end) = (place.data + range.first, place.data + range.last + 1);
-                if end > place.end() {
+            (LocationKind::File, Some(range)) => {
+                let (first, end) = (location.data + range.first, location.data + range.last + 1);
+                if end > location.end() {
                     return Err(wanted.foreign());
                 }
                 let body = self.bytes.body(wanted.archive, first, end).await?;
-                let size = wanted.size.unwrap_or(place.stored);
+                let size = wanted.size.unwrap_or(location.stored);
                 Ok(FetchedObject { meta: ObjectMeta { size, ..wanted.meta(None) }, body })
             }
-            (PlaceKind::Sparse, range) => {
+            (LocationKind::Sparse, range) => {
                 let member = self.member(&wanted).await?;
                 let (first, len) = range.map_or((0, member.size), |range| (range.first, range.len()));
                 let segments = member.sparse.as_ref().map(|map| map.0.as_slice());
-                let pieces = pieces(place.data, member.size, segments, first, len);
+                let pieces = pieces(location.data, member.size, segments, first, len);
                 let body = join_pieces(Arc::clone(&self.bytes), wanted.archive.to_owned(), pieces);
                 Ok(wanted.to_fetched(&member, body))
             }

@@ -14,7 +14,7 @@ use seqferry_client::reading::{Resumption, fetch_pinned};
 use seqferry_store::{Advice, ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::place::Format;
+use super::member_location::Format;
 use crate::verification::SegmentedDigest;
 
 /// Plain bytes that the decoder gives at a time.
@@ -28,7 +28,7 @@ const READS: u32 = 5;
 
 /// Bytes that may follow the compressed data of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum TrailingBytes {
     /// Zeros, as `gzip -d` has it: tapes and block devices pad with them.
     Zeros,
     /// Other bytes as well, which are left out.
@@ -48,7 +48,7 @@ pub(super) struct PlainStream {
 /// Digest and checks of a compressed object that was read to its end.
 #[derive(Debug)]
 pub(super) struct WholeRead {
-    /// Digest of the compressed bytes, where one was asked for.
+    /// Digest of the compressed bytes, where one was requested.
     pub(super) digest: Option<SegmentedDigest>,
     /// True when the compressed data has checksums of all plain bytes, which were compared.
     pub(super) is_checked: bool,
@@ -58,7 +58,7 @@ impl PlainStream {
     /// The plain bytes of the part of an object between two offsets. Other bytes behind its compressed data are left
     /// out: what an archive was accepted with need not be known here.
     pub(super) fn open(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format) -> Self {
-        Self::with_end(store, object, part, format, End::Anything, None)
+        Self::with_end(store, object, part, format, TrailingBytes::Anything, None)
     }
 
     /// The plain bytes of a whole object, with the bytes that may follow its compressed data. All compressed bytes go
@@ -67,7 +67,7 @@ impl PlainStream {
         store: Arc<dyn ObjectStore>,
         object: PinnedObject,
         format: Format,
-        end: End,
+        end: TrailingBytes,
         digest: Option<SegmentedDigest>,
     ) -> Self {
         let part = (0, object.size);
@@ -79,7 +79,7 @@ impl PlainStream {
         object: PinnedObject,
         part: (u64, u64),
         format: Format,
-        end: End,
+        end: TrailingBytes,
         digest: Option<SegmentedDigest>,
     ) -> Self {
         let (compressed, input) = mpsc::channel(QUEUED);
@@ -88,7 +88,7 @@ impl PlainStream {
         tokio::spawn(fetch(store, object.clone(), part, compressed));
         let about = object.clone();
         tokio::task::spawn_blocking(move || {
-            let input = Input { chunks: input, here: Bytes::new(), digest };
+            let input = CompressedInput { chunks: input, here: Bytes::new(), digest };
             if let Some(read) = decode(input, format, end, &about, &output) {
                 let _receiver_gone = told.send(read);
             }
@@ -181,14 +181,14 @@ async fn fetch(
 }
 
 /// The compressed bytes, as a decoder reads them.
-struct Input {
+struct CompressedInput {
     chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
     here: Bytes,
     /// Digest of all that came.
     digest: Option<SegmentedDigest>,
 }
 
-impl Input {
+impl CompressedInput {
     /// True when all compressed bytes were read.
     fn ended(&mut self) -> io::Result<bool> {
         while self.here.is_empty() {
@@ -215,7 +215,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl Read for CompressedInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.ended()? {
             return Ok(0);
@@ -240,19 +240,19 @@ impl std::error::Error for RequestFailure {}
 
 /// Decompresses until the end, or until the receiver is gone. None: it failed.
 fn decode(
-    mut input: Input,
+    mut input: CompressedInput,
     format: Format,
-    end: End,
+    end: TrailingBytes,
     about: &PinnedObject,
     output: &mpsc::Sender<Result<Bytes, StoreError>>,
 ) -> Option<WholeRead> {
     let buffered = BufReader::with_capacity(CHUNK, &mut input);
     let decoded = match format {
         // Every member ends with a CRC-32, which the decoder compares.
-        Format::Gzip => pass(GzipMembers::new(buffered, end), output).map(|()| true),
+        Format::Gzip => forward(GzipMembers::new(buffered, end), output).map(|()| true),
         Format::Zstd => frames(buffered, end, about, output),
-        Format::ZipDeflated => pass(flate2::bufread::DeflateDecoder::new(buffered), output).map(|()| false),
-        Format::Plain | Format::ZipStored => pass(buffered, output).map(|()| false),
+        Format::ZipDeflated => forward(flate2::bufread::DeflateDecoder::new(buffered), output).map(|()| false),
+        Format::Plain | Format::ZipStored => forward(buffered, output).map(|()| false),
     };
     let ended = decoded.and_then(|is_checked| {
         input.drain()?;
@@ -277,7 +277,7 @@ fn failure(error: &io::Error, about: &PinnedObject) -> StoreError {
     failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")))
 }
 
-fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
+fn forward(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
         let read = plain.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
@@ -299,7 +299,7 @@ impl std::fmt::Display for ForeignEnd {
 
 impl std::error::Error for ForeignEnd {}
 
-impl End {
+impl TrailingBytes {
     /// The end of the data where other bytes follow.
     ///
     /// # Errors
@@ -313,11 +313,11 @@ impl End {
 struct GzipMembers<R> {
     /// None once the end is reached or the data has shown to be damaged.
     member: Option<flate2::bufread::GzDecoder<R>>,
-    end: End,
+    end: TrailingBytes,
 }
 
 impl<R: BufRead> GzipMembers<R> {
-    fn new(input: R, end: End) -> Self {
+    fn new(input: R, end: TrailingBytes) -> Self {
         Self { member: Some(flate2::bufread::GzDecoder::new(input)), end }
     }
 }
@@ -331,10 +331,10 @@ impl<R: BufRead> Read for GzipMembers<R> {
                 return Ok(read);
             }
             let mut input = member.into_inner();
-            match following(&mut input)? {
-                Following::Nothing => {}
-                Following::Byte(GZIP) => self.member = Some(flate2::bufread::GzDecoder::new(input)),
-                Following::Byte(_) | Following::BehindZeros => self.end.of_foreign_bytes()?,
+            match next_bytes(&mut input)? {
+                NextBytes::Nothing => {}
+                NextBytes::Byte(GZIP) => self.member = Some(flate2::bufread::GzDecoder::new(input)),
+                NextBytes::Byte(_) | NextBytes::BehindZeros => self.end.of_foreign_bytes()?,
             }
         }
         Ok(0)
@@ -345,7 +345,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
 const GZIP: u8 = 0x1f;
 
 /// Bytes that follow a member or frame.
-enum Following {
+enum NextBytes {
     /// Nothing but zeros.
     Nothing,
     /// This byte, which was not read.
@@ -355,41 +355,41 @@ enum Following {
 }
 
 /// Passes over zeros up to other bytes or the end of the input.
-fn following(input: &mut impl BufRead) -> io::Result<Following> {
+fn next_bytes(input: &mut impl BufRead) -> io::Result<NextBytes> {
     let mut zeros = false;
     loop {
         let bytes = input.fill_buf()?;
         let len = bytes.len();
         match bytes.iter().position(|byte| *byte != 0) {
-            None if len == 0 => return Ok(Following::Nothing),
+            None if len == 0 => return Ok(NextBytes::Nothing),
             None => {
                 input.consume(len);
                 zeros = true;
             }
-            Some(0) if !zeros => return Ok(Following::Byte(bytes[0])),
-            Some(_) => return Ok(Following::BehindZeros),
+            Some(0) if !zeros => return Ok(NextBytes::Byte(bytes[0])),
+            Some(_) => return Ok(NextBytes::BehindZeros),
         }
     }
 }
 
-/// All frames of a Zstandard file; those that hold no data are passed over. True when each has a checksum, which is
+/// All frames of a Zstandard file; those that hold no data are skipped. True when each has a checksum, which is
 /// compared.
 fn frames(
     mut input: impl BufRead,
-    end: End,
+    end: TrailingBytes,
     about: &PinnedObject,
     output: &mpsc::Sender<Result<Bytes, StoreError>>,
 ) -> io::Result<bool> {
     let mut is_checked = true;
     for frame in 0_u64.. {
-        match following(&mut input)? {
-            Following::Nothing => break,
-            Following::Byte(_) => {}
-            Following::BehindZeros => return end.of_foreign_bytes().map(|()| is_checked),
+        match next_bytes(&mut input)? {
+            NextBytes::Nothing => break,
+            NextBytes::Byte(_) => {}
+            NextBytes::BehindZeros => return end.of_foreign_bytes().map(|()| is_checked),
         }
         match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
             Ok(mut decoder) => {
-                pass(&mut decoder, output)?;
+                forward(&mut decoder, output)?;
                 let decoder = decoder.into_frame_decoder();
                 let promised = decoder.get_checksum_from_data();
                 if promised.is_some() && decoder.get_calculated_checksum() != promised {

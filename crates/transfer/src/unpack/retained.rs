@@ -16,7 +16,7 @@ use seqferry_store::PinnedObject;
 use tokio::time::Instant;
 
 use super::ArchiveRef;
-use super::place::Format;
+use super::member_location::Format;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
@@ -88,15 +88,15 @@ impl WindowPool {
 }
 
 #[derive(Debug)]
-struct Block {
+struct RetainedBlock {
     bytes: Bytes,
     /// Bytes that no member has taken.
     left: u64,
 }
 
 #[derive(Debug)]
-struct State {
-    blocks: BTreeMap<u64, Block>,
+struct RetainedState {
+    blocks: BTreeMap<u64, RetainedBlock>,
     /// Bytes of all blocks.
     held: u64,
     /// Windows that they stand for.
@@ -116,7 +116,7 @@ pub(super) struct RetainedBytes {
     etag: String,
     format: Format,
     pool: Arc<WindowPool>,
-    state: Mutex<State>,
+    state: Mutex<RetainedState>,
 }
 
 impl Drop for RetainedBytes {
@@ -129,7 +129,7 @@ impl Drop for RetainedBytes {
 impl RetainedBytes {
     /// Creates an empty store for this version of an archive. It replaces what another scan has kept in the pool.
     pub(super) fn of(pool: &Arc<WindowPool>, source: Endpoint, archive: &PinnedObject, format: Format) -> Arc<Self> {
-        let state = State {
+        let state = RetainedState {
             blocks: BTreeMap::new(),
             held: 0,
             windows: 0,
@@ -150,7 +150,7 @@ impl RetainedBytes {
         retained
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RetainedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,7 +179,7 @@ impl RetainedBytes {
         }
         state.held += len;
         // A copy: the bytes may be part of a larger buffer, all of which would stay.
-        state.blocks.insert(start, Block { bytes: Bytes::copy_from_slice(bytes), left: len });
+        state.blocks.insert(start, RetainedBlock { bytes: Bytes::copy_from_slice(bytes), left: len });
     }
 
     /// Records that the scan has come to the end of the archive, which has `size` bytes.
@@ -235,7 +235,7 @@ impl RetainedBytes {
     }
 
     /// Drop blocks that were taken, but for padding between members.
-    fn release(&self, state: &mut State, start: u64, end: u64) {
+    fn release(&self, state: &mut RetainedState, start: u64, end: u64) {
         // Behind a member lies padding up to the next multiple of 512.
         let end = end.next_multiple_of(512);
         let mut empty = Vec::new();
@@ -259,7 +259,7 @@ impl RetainedBytes {
         }
     }
 
-    fn clear(&self, state: &mut State) {
+    fn clear(&self, state: &mut RetainedState) {
         state.blocks.clear();
         self.pool.put_back(state.windows);
         (state.held, state.windows, state.complete, state.closed) = (0, 0, false, true);

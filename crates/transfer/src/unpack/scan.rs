@@ -5,8 +5,8 @@
 //! (about 150 bytes each, and 200 more where there is no index), up to [`ScanOptions::members`].
 //!
 //! Invariants: an index is used only for the archive that it names, after headers at some of its places were parsed and
-//! are those of its members; the bytes between the members that it lists hold no member; a member is left out only after
-//! its headers have shown that it is what the index says.
+//! are those of its members; the bytes between the members that it lists hold no member; a member is left out only
+//! after its headers have shown that it is what the index says.
 
 mod admission;
 mod format;
@@ -28,13 +28,13 @@ use tokio::sync::mpsc;
 
 use super::ArchiveRef;
 
-use super::place::Format;
+use super::member_location::Format;
 use super::retained::{RetainedBytes, WindowPool};
 use super::zip::{self, ZipError};
 use crate::LONGEST_WAIT;
 use crate::limits::CopyLimits;
 use crate::pack::sidecar;
-use crate::stated_digest::{Comparison, Effort, StatedDigest};
+use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest};
 use crate::verification::SegmentedDigest;
 use admission::MemberAdmission;
 use format::{is_named_compressed, is_named_volume};
@@ -73,8 +73,8 @@ pub struct ScanOptions {
     pub members: u64,
     /// Most bytes of holes of a sparse file: they are written out as zeros.
     pub holes: u64,
-    /// Each member shall be proven: where it has no checksum, the whole archive is read first and held against the digest
-    /// that its storage states.
+    /// Each member shall be proven: where it has no checksum, the whole archive is read first and held against the
+    /// digest that its storage states.
     pub proven: bool,
 }
 
@@ -190,7 +190,7 @@ impl Scan {
         };
         let read = self.members(&pinned, format, &meta).await;
         let read = match read {
-            // What is named a tar may be something else that is read.
+            // An object that is named a tar may have another supported format.
             Err(error) if named.is_some() && is_other_format(&error) => match self.format(&pinned).await? {
                 Format::Plain => Err(error),
                 format => self.members(&pinned, format, &meta).await,
@@ -233,10 +233,10 @@ impl Scan {
             });
             read.map_err(|error| self.refusal(FOREIGN, &error))?;
             for page in full {
-                self.tell(page).await?;
+                self.send_page(page).await?;
             }
         }
-        self.tell(page).await
+        self.send_page(page).await
     }
 
     /// The members of an archive without an index, or with one (`found`) that lacks checksums which are wanted.
@@ -248,8 +248,8 @@ impl Scan {
         admission: &mut MemberAdmission,
     ) -> Result<Lines, ScanError> {
         let format = admission.format;
-        let effort = if self.options.proven || format.is_stream() { Effort::Whole } else { Effort::Cheap };
-        let stated = StatedDigest::of(&self.client, archive, meta, &CopyLimits::default(), effort).await?;
+        let cost = if self.options.proven || format.is_stream() { LookupCost::Whole } else { LookupCost::Cheap };
+        let stated = StatedDigest::of(&self.client, archive, meta, &CopyLimits::default(), cost).await?;
         match (found, stated.digest().filter(|_| self.options.proven && !format.is_stream())) {
             (_, Some(digest)) => {
                 *admission = MemberAdmission::new(&self.options);
@@ -269,9 +269,9 @@ impl Scan {
     /// When the statement contradicts the bytes: the archive is refused as a whole.
     async fn is_proven(&self, stated: &StatedDigest, read: Option<SegmentedDigest>) -> Result<bool, RequestError> {
         match stated.compare(read).await? {
-            Comparison::Equal(_) => Ok(true),
-            Comparison::Nothing => Ok(false),
-            Comparison::Differs(how) => {
+            DigestComparison::Equal(_) => Ok(true),
+            DigestComparison::Nothing => Ok(false),
+            DigestComparison::Differs(how) => {
                 let message = format!("{how}. Nothing of it is unpacked. {}", Advice::RepeatOrAskAboutArchive);
                 Err(self.error("ContentMismatch", message).into())
             }
@@ -295,12 +295,12 @@ impl Scan {
         admission.close();
         let mut page = Vec::with_capacity(PAGE);
         for (ordinal, found) in members.iter().enumerate() {
-            page.extend(admission.found(ordinal as u64, &found.member, found.place, etag));
+            page.extend(admission.decide(ordinal as u64, &found.member, found.location, etag));
             if page.len() >= PAGE {
-                self.tell(std::mem::replace(&mut page, Vec::with_capacity(PAGE))).await?;
+                self.send_page(std::mem::replace(&mut page, Vec::with_capacity(PAGE))).await?;
             }
         }
-        self.tell(page).await
+        self.send_page(page).await
     }
 
     /// A scan without a receiver.
@@ -334,7 +334,7 @@ impl Scan {
         self.refusal(FOREIGN, cause)
     }
 
-    async fn tell(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
+    async fn send_page(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
         self.pages.send(Ok(page)).await.map_err(|_| ScanError::Closed)
     }
 
@@ -348,16 +348,16 @@ impl Scan {
         let mut reader = lines::reader(&self.options);
         let mut chunks = index.chunks(self);
         let (mut known, mut samples) = (false, lines::Samples::default());
-        let (mut gaps, mut proof) = (Gaps::default(), lines::Proof::new(self, archive));
+        let (mut gaps, mut proof) = (Gaps::default(), lines::ClaimCheck::new(self, archive));
         while let Some(chunk) = chunks.next().await? {
             let mut doubts = Vec::new();
             let read = reader.push(&chunk, |entry| {
-                doubts.extend(gaps.before(&entry).map(lines::Doubt::Gap));
+                doubts.extend(gaps.before(&entry).map(lines::UnprovenClaim::Gap));
                 samples.offer(&entry);
                 admission.admit(&entry.member);
                 admission.lacks_sums |= lines::lacks_sum(&entry);
                 if lines::is_left_out(&entry) {
-                    doubts.push(lines::Doubt::Member(Box::new(entry)));
+                    doubts.push(lines::UnprovenClaim::Member(Box::new(entry)));
                 }
             });
             read.map_err(|error| self.refusal(FOREIGN, &error))?;
@@ -367,12 +367,12 @@ impl Scan {
                     return Err(self.other_archive().into());
                 }
             }
-            for doubt in doubts {
-                proof.settle(doubt).await?;
+            for claim in doubts {
+                proof.check_claim(claim).await?;
             }
         }
         reader.finish().map_err(|error| self.refusal(FOREIGN, &error))?;
-        proof.settle(lines::Doubt::Gap(gaps.last())).await?;
+        proof.check_claim(lines::UnprovenClaim::Gap(gaps.last())).await?;
         for entry in samples.take() {
             lines::check(self, archive, &entry).await?;
         }
@@ -388,8 +388,8 @@ impl Scan {
 
     /// The object has the name of a compressed archive, and no bytes.
     fn without_bytes(&self) -> StoreError {
-        let message = "it has 0 bytes, and what its name tells has never fewer than 18: its writer has written nothing, \
-                       or was cut off. Nothing of it is unpacked";
+        let message = "it has 0 bytes, and a compressed archive has at least 18: its writer has written nothing, or was \
+                       cut off. Nothing is unpacked";
         self.error("EmptyArchive", message.to_owned())
     }
 
@@ -447,7 +447,7 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
     let pinned = PinnedObject::of(bucket, key, &meta);
     let mut admission = MemberAdmission::new(&scan.options);
-    let stated = StatedDigest::of(&scan.client, &pinned, &meta, &CopyLimits::default(), Effort::Cheap).await?;
+    let stated = StatedDigest::of(&scan.client, &pinned, &meta, &CopyLimits::default(), LookupCost::Cheap).await?;
     let lines = match Box::pin(Lines::of_headers(&scan, &pinned, &stated, &mut admission)).await {
         Ok(Lines::Made(lines)) => lines,
         Ok(Lines::Beside(_)) | Err(ScanError::Closed) => return Err(RequestError::Cancelled),

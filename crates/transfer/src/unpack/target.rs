@@ -6,7 +6,7 @@ use seqferry_store::Result;
 use seqferry_store::{CopyTarget, ObjectStore, PinnedObject, Range, StoreError, UploadRef, WrittenObject, WrittenPart};
 
 use super::ArchiveRef;
-use super::place::{Format, MemberPlace, PlaceKind, archive_etag};
+use super::member_location::{Format, LocationKind, MemberLocation, archive_etag};
 
 /// A store whose copies read members of an archive in the same service. All else is that of the store.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ seqferry_store::forward_multipart_upload! {
         upload: UploadRef<'_>,
         part: u32,
     ) -> Result<WrittenPart> {
-        let place = source.version_id.as_deref().and_then(MemberPlace::parse);
-        let place = place.filter(|place| {
-            place.format == Format::Plain && place.kind == PlaceKind::File && range.last < place.stored
+        let location = source.version_id.as_deref().and_then(MemberLocation::parse);
+        let location = location.filter(|location| {
+            location.format == Format::Plain && location.kind == LocationKind::File && range.last < location.stored
         });
-        let (Some(place), Some(etag)) = (place, source.if_match.as_deref().and_then(archive_etag)) else {
+        let (Some(location), Some(etag)) = (location, source.if_match.as_deref().and_then(archive_etag)) else {
             return Err(StoreError::new("UploadPartCopy", &source.bucket, Some(&source.key), "NotImplemented", None));
         };
         let archive = PinnedObject {
@@ -62,7 +62,7 @@ seqferry_store::forward_multipart_upload! {
             if_match: Some(etag.to_owned()),
             size: source.size,
         };
-        let range = Range { first: place.data + range.first, last: place.data + range.last };
+        let range = Range { first: location.data + range.first, last: location.data + range.last };
         self.store.copy_part(&archive, range, upload, part).await
     }
 }

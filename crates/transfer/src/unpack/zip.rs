@@ -21,7 +21,7 @@ use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{Body, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 
-use super::place::{Dress, Format, MemberPlace, PlaceKind, name_hash};
+use super::member_location::{Format, LocationKind, MemberAttributes, MemberLocation, name_hash};
 use super::plain::PlainStream;
 
 /// Bytes of a local header before its name.
@@ -38,7 +38,7 @@ pub(super) struct ZipMember {
     /// Member as a header reader would return it; `header_offset` is that of the local header.
     pub(super) member: Member,
     /// Place of the member; None when it is refused.
-    pub(super) place: Option<MemberPlace>,
+    pub(super) location: Option<MemberLocation>,
     /// Bytes of its name in the zip.
     raw_name: usize,
 }
@@ -153,7 +153,7 @@ fn is_volume(ranges: &Ranges) -> bool {
     }
     let of_volume = |record: &[u8]| {
         let short = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        // The numbers of a large zip stand elsewhere; such volumes have this number all the same.
+        // The numbers of a large zip stand elsewhere; such volumes still have this number.
         let (this, of_directory, here, all) = (short(4), short(6), short(8), short(10));
         this != u16::MAX && (this != 0 || of_directory != u16::MAX && of_directory != 0 || here != all)
     };
@@ -233,7 +233,7 @@ fn of_directory(ranges: &Ranges, zip: &ZipArchive<&Ranges>, most: u64) -> Listed
     if found.is_empty() && zip.entries_hint() > 0 {
         return Err("its directory is not where its end record says".to_owned());
     }
-    let mut found = place_members(found, zip.directory_offset())?;
+    let mut found = locate_members(found, zip.directory_offset())?;
     for link in found.iter_mut().filter(|found| found.member.kind == MemberKind::SymbolicLink) {
         read_target(ranges, link);
     }
@@ -280,19 +280,19 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
         MemberKind::Directory if !unix => 0o777,
         _ => mode.permissions() & 0o777,
     };
-    let place = MemberPlace {
+    let location = MemberLocation {
         format,
         kind: match kind {
-            MemberKind::Directory => PlaceKind::Directory,
-            MemberKind::SymbolicLink => PlaceKind::Link,
-            _ => PlaceKind::File,
+            MemberKind::Directory => LocationKind::Directory,
+            MemberKind::SymbolicLink => LocationKind::Link,
+            _ => LocationKind::File,
         },
         header: header_offset,
         data: header_offset.checked_add(size).ok_or("a size is out of range")?,
         stored: 0,
         name: name_hash(&raw),
         crc32c: Some(entry.crc32()),
-        dress: Some(Dress { mode: permissions, mtime, nanos: 0 }),
+        attributes: Some(MemberAttributes { mode: permissions, mtime, nanos: 0 }),
     };
     let member = Member {
         kind,
@@ -313,28 +313,28 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
         refusal,
         name,
     };
-    Ok(ZipMember { member, place: refusal.is_none().then_some(place), raw_name: raw.len() })
+    Ok(ZipMember { member, location: refusal.is_none().then_some(location), raw_name: raw.len() })
 }
 
 /// The target of a symbolic link: its contents, which no header states.
 fn read_target(ranges: &Ranges, link: &mut ZipMember) {
-    let Some(place) = link.place else { return };
+    let Some(location) = link.location else { return };
     let most = (LOCAL + 2 * 65_535 + MAXIMUM_PATH * 2) as u64;
-    let mut region = vec![0; usize::try_from(place.stored.min(most)).unwrap_or(0)];
-    let target = ranges.fill(&mut region, place.header).ok().and_then(|()| {
+    let mut region = vec![0; usize::try_from(location.stored.min(most)).unwrap_or(0)];
+    let target = ranges.fill(&mut region, location.header).ok().and_then(|()| {
         let region = Bytes::from(region);
-        unpack_stored(&place, &region, contents(&place, &region)?)
+        unpack_stored(&location, &region, contents(&location, &region)?)
     });
     let mut sum = flate2::Crc::new();
     sum.update(target.as_deref().unwrap_or_default());
     match target {
-        Some(target) if place.crc32c == Some(sum.sum()) => link.member.link = target.to_vec(),
-        _ => (link.member.refusal, link.place) = (Some(MemberRefusal::LinkUnreadable), None),
+        Some(target) if location.crc32c == Some(sum.sum()) => link.member.link = target.to_vec(),
+        _ => (link.member.refusal, link.location) = (Some(MemberRefusal::LinkUnreadable), None),
     }
 }
 
 /// Every member reaches up to the next one: what lies between is its header, its contents and what follows them.
-fn place_members(mut found: Vec<ZipMember>, directory: u64) -> Listed {
+fn locate_members(mut found: Vec<ZipMember>, directory: u64) -> Listed {
     found.sort_by_key(|entry| entry.member.header_offset);
     let starts: Vec<u64> = found.iter().map(|entry| entry.member.header_offset).collect();
     for (at, entry) in found.iter_mut().enumerate() {
@@ -345,8 +345,8 @@ fn place_members(mut found: Vec<ZipMember>, directory: u64) -> Listed {
         if room < least.saturating_add(entry.member.stored_size) {
             return Err("two of its members overlap".to_owned());
         }
-        if let Some(place) = &mut entry.place {
-            place.stored = room;
+        if let Some(location) = &mut entry.location {
+            location.stored = room;
         }
     }
     Ok(found)
@@ -364,41 +364,41 @@ fn civil(year: u16, month: u8, day: u8, [hour, minute, second]: [u8; 3]) -> i64 
 }
 
 /// The bytes that a local header needs at most: name and extra fields are up to 64 KiB each.
-pub(super) fn header_room(place: &MemberPlace) -> u64 {
-    place.stored.min(LOCAL as u64 + 2 * 65_535)
+pub(super) fn header_room(location: &MemberLocation) -> u64 {
+    location.stored.min(LOCAL as u64 + 2 * 65_535)
 }
 
 /// Offset of the contents behind the local header that `bytes` begin with. None where it is not that of the member.
-pub(super) fn contents(place: &MemberPlace, bytes: &[u8]) -> Option<u64> {
+pub(super) fn contents(location: &MemberLocation, bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..LOCAL)?;
     let short = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
     let (method, name, extra) = (short(8), short(26), short(28));
-    let wanted = if place.format == Format::ZipStored { 0 } else { 8 };
+    let wanted = if location.format == Format::ZipStored { 0 } else { 8 };
     let same = header.starts_with(b"PK\x03\x04")
-        && (method == wanted || place.kind == PlaceKind::Directory)
-        && name_hash(bytes.get(LOCAL..LOCAL + name)?) == place.name;
-    let start = place.header + (LOCAL + name + extra) as u64;
-    (same && start <= place.end()).then_some(start)
+        && (method == wanted || location.kind == LocationKind::Directory)
+        && name_hash(bytes.get(LOCAL..LOCAL + name)?) == location.name;
+    let start = location.header + (LOCAL + name + extra) as u64;
+    (same && start <= location.end()).then_some(start)
 }
 
 /// All of a member whose local header and contents are in memory.
-pub(super) fn unpack_stored(place: &MemberPlace, region: &Bytes, start: u64) -> Option<Bytes> {
-    let data = region.slice(usize::try_from(start - place.header).ok()?.min(region.len())..);
-    let size = usize::try_from(place.zip_size()).ok()?;
-    if place.format == Format::ZipStored {
+pub(super) fn unpack_stored(location: &MemberLocation, region: &Bytes, start: u64) -> Option<Bytes> {
+    let data = region.slice(usize::try_from(start - location.header).ok()?.min(region.len())..);
+    let size = usize::try_from(location.zip_size()).ok()?;
+    if location.format == Format::ZipStored {
         return (size <= data.len()).then(|| data.slice(..size));
     }
     let mut plain = Vec::with_capacity(size.min(data.len().saturating_mul(8)));
     // One byte more than the directory states shows that more comes.
-    flate2::read::DeflateDecoder::new(&data[..]).take(place.zip_size() + 1).read_to_end(&mut plain).ok()?;
+    flate2::read::DeflateDecoder::new(&data[..]).take(location.zip_size() + 1).read_to_end(&mut plain).ok()?;
     (plain.len() == size).then(|| plain.into())
 }
 
 /// A member as a stream of exactly the bytes that the directory states.
-pub(super) fn body(store: Arc<dyn ObjectStore>, object: PinnedObject, place: &MemberPlace, start: u64) -> Body {
-    let size = place.zip_size();
-    let end = if place.format == Format::ZipStored { (start + size).min(place.end()) } else { place.end() };
-    let stream = PlainStream::open(store, object, (start, end), place.format);
+pub(super) fn body(store: Arc<dyn ObjectStore>, object: PinnedObject, location: &MemberLocation, start: u64) -> Body {
+    let size = location.zip_size();
+    let end = if location.format == Format::ZipStored { (start + size).min(location.end()) } else { location.end() };
+    let stream = PlainStream::open(store, object, (start, end), location.format);
     let chunks = stream::unfold(Some((stream, size)), async |state| {
         let (mut stream, left) = state?;
         // At the end it must be the end for the decoder as well.

@@ -7,19 +7,19 @@ use seqferry_store::{Checksum, ChecksumKind, DigestAlgorithm, Digester, ObjectMe
 
 use super::{Verdict, is_digest, is_same_digest};
 use crate::limits::CopyLimits;
-use crate::outcome::VerificationLevel;
+use crate::object_outcome::VerificationLevel;
 use crate::plan::{etag_parts, uniform_part_size};
 
 /// Lengths of the segments whose digests are joined to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cut {
+pub enum SegmentLengths {
     /// All but the last have this length, as the first part suggests.
     Even(u64),
     /// The length of each, as the service states it.
     Stated(Arc<[u64]>),
 }
 
-impl Cut {
+impl SegmentLengths {
     /// Length of a segment, counted from 0.
     fn length(&self, segment: usize) -> u64 {
         match self {
@@ -36,7 +36,7 @@ pub struct ExpectedDigest {
     pub algorithm: DigestAlgorithm,
     /// Segments whose digests are joined, as for multipart `ETag`s and composite checksums. None: one digest over all
     /// bytes.
-    pub cut: Option<Cut>,
+    pub cut: Option<SegmentLengths>,
     /// Expected value, as headers have it.
     pub value: String,
 }
@@ -49,7 +49,7 @@ impl ExpectedDigest {
             .zip(etag_parts(&source.etag))
             .and_then(|(first, parts)| uniform_part_size(source.size, parts, first, limits))
             .filter(|_| source.size > 0)
-            .map(Cut::Even);
+            .map(SegmentLengths::Even);
         match &source.checksum {
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject }) => {
                 let algorithm = DigestAlgorithm::Checksum(*algorithm);
@@ -67,7 +67,7 @@ impl ExpectedDigest {
 
     /// The digest over parts of these lengths that the metadata `source` state; None where they state none over parts.
     pub fn over(source: &ObjectMeta, lengths: Arc<[u64]>) -> Option<Self> {
-        let cut = Some(Cut::Stated(lengths));
+        let cut = Some(SegmentLengths::Stated(lengths));
         match &source.checksum {
             Some(Checksum { kind: ChecksumKind::FullObject, .. }) => None,
             Some(Checksum { algorithm, value, kind: ChecksumKind::Composite }) => {
@@ -80,7 +80,7 @@ impl ExpectedDigest {
 
     /// True when nothing about the boundaries of parts was guessed.
     pub fn is_exact(&self) -> bool {
-        matches!(self.cut, Some(Cut::Stated(_)))
+        matches!(self.cut, Some(SegmentLengths::Stated(_)))
     }
 
     /// Verdict on the computed value.
@@ -99,7 +99,7 @@ impl ExpectedDigest {
         }
         let how = format!("the {name} is {}, and the bytes as they were read give {computed}", self.value);
         // Not every `ETag` that looks like a digest is one, and parts may have other boundaries than the first shows.
-        let may_err = self.algorithm == DigestAlgorithm::Md5 || matches!(self.cut, Some(Cut::Even(_)));
+        let may_err = self.algorithm == DigestAlgorithm::Md5 || matches!(self.cut, Some(SegmentLengths::Even(_)));
         if may_err { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
     }
 }
@@ -141,7 +141,7 @@ pub fn format_digest(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
 #[derive(Debug)]
 pub struct SegmentedDigest {
     algorithm: DigestAlgorithm,
-    cut: Option<Cut>,
+    cut: Option<SegmentLengths>,
     digester: Digester,
     /// Bytes of the current segment.
     seen: u64,
@@ -155,7 +155,7 @@ impl SegmentedDigest {
     }
 
     /// Creates a digest over all bytes, or over the digests of segments.
-    pub fn of(algorithm: DigestAlgorithm, cut: Option<Cut>) -> Self {
+    pub fn of(algorithm: DigestAlgorithm, cut: Option<SegmentLengths>) -> Self {
         Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
     }
 
@@ -188,7 +188,7 @@ impl SegmentedDigest {
             return format_digest(self.algorithm, &self.digester.finish());
         }
         self.end();
-        if let Some(Cut::Stated(lengths)) = &self.cut {
+        if let Some(SegmentLengths::Stated(lengths)) = &self.cut {
             // Parts without a byte at the end.
             let missing = lengths.len().saturating_sub(self.ended.len());
             (0..missing).for_each(|_| self.end());

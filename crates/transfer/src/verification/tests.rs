@@ -90,8 +90,8 @@ fn wishes_win_over_evidence() {
     assert_eq!((parts.plan.part_size, parts.same_boundaries), (16 * MIB, false));
 }
 
-fn side<'a>(etag: &'a str, checksum: Option<&'a Checksum>) -> Side<'a> {
-    Side { size: Some(7), etag, opaque_etag: false, checksum }
+fn side<'a>(etag: &'a str, checksum: Option<&'a Checksum>) -> CopySide<'a> {
+    CopySide { size: Some(7), etag, opaque_etag: false, checksum }
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn unequal_etags_are_doubtful_only_where_they_should_be_equal() {
     assert!(matches!(compare(side(&multi, None), side(&other_multi, None), true), Verdict::Doubtful(_)));
     assert_eq!(compare(side(&multi, None), side(&other_multi, None), false), Verdict::Unknown);
     assert_eq!(compare(side(&multi, None), side(PLAIN, None), true), Verdict::Unknown);
-    let opaque = Side { opaque_etag: true, ..side(PLAIN, None) };
+    let opaque = CopySide { opaque_etag: true, ..side(PLAIN, None) };
     assert_eq!(compare(opaque, side(other, None), true), Verdict::Unknown);
 }
 
@@ -183,7 +183,7 @@ proptest! {
     ) {
         let algorithm =
             ChecksumAlgorithm::ALL.get(which).map_or(DigestAlgorithm::Md5, |sum| DigestAlgorithm::Checksum(*sum));
-        let reference = ExpectedDigest { algorithm, cut: cut.map(|cut| Cut::Even(cut as u64)), value: String::new() };
+        let reference = ExpectedDigest { algorithm, cut: cut.map(|cut| SegmentLengths::Even(cut as u64)), value: String::new() };
 
         let mut segments = SegmentedDigest::new(&reference);
         let (mut rest, mut next) = (&body[..], pieces.iter().cycle());

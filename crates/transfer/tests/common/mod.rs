@@ -16,7 +16,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
-use seqferry_transfer::{CopyLimits, DataPath, Item, Job, JobEvent, JobSpec, Outcome, Policy, Scheduler};
+use seqferry_transfer::{CopyLimits, DataPath, Job, JobEvent, JobItem, JobSpec, ObjectOutcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -59,7 +59,7 @@ pub fn quick() -> RetryPolicy {
 }
 
 /// A job without a lease whose retries are quick.
-pub fn job(source: Endpoint, target: Endpoint, policy: Policy, items: Vec<Item>) -> JobSpec {
+pub fn job(source: Endpoint, target: Endpoint, policy: Policy, items: Vec<JobItem>) -> JobSpec {
     JobSpec { source, target, policy, retry: quick(), items, lease: None }
 }
 
@@ -88,20 +88,20 @@ impl TransferFixture {
     }
 
     /// Write a source object (past the faults); the item that copies it.
-    pub async fn object(&self, id: u64, key: &str, bytes: &[u8]) -> Item {
+    pub async fn object(&self, id: u64, key: &str, bytes: &[u8]) -> JobItem {
         let attributes = Attributes {
             content_type: Some("application/gzip".into()),
             metadata: [("sample".to_owned(), key.to_owned())].into(),
             ..Attributes::default()
         };
         let written = self.memory.put(SOURCE, key, Bytes::copy_from_slice(bytes), &attributes).await.unwrap();
-        Item {
+        JobItem {
             id,
             source_key: key.to_owned(),
             target_key: format!("copy/{key}"),
             size: bytes.len() as u64,
             etag: written.etag,
-            ..Item::default()
+            ..JobItem::default()
         }
     }
 
@@ -110,13 +110,13 @@ impl TransferFixture {
         self.scheduler.get_or_init(|| Scheduler::new(Arc::clone(&self.budget)))
     }
 
-    pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
+    pub fn start(&self, policy: Policy, items: Vec<JobItem>) -> Job {
         let (source, target) = (self.connection.clone(), self.connection.clone());
         Job::start(&Handle::current(), self.scheduler(), job(source, target, policy, items))
     }
 
     /// Run a job to its end, acknowledging every upload; outcomes by item id.
-    pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
+    pub async fn run(&self, policy: Policy, items: Vec<JobItem>) -> HashMap<u64, ObjectOutcome> {
         let job = self.start(policy, items);
         let outcomes = drain(job).await.0;
         assert_eq!(self.budget.stats().in_flight, 0, "a request permit leaked");
@@ -166,13 +166,13 @@ impl ServicePair {
         self
     }
 
-    pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
+    pub fn start(&self, policy: Policy, items: Vec<JobItem>) -> Job {
         let (source, target) = (self.from.connection.clone(), self.to.connection.clone());
         Job::start(&Handle::current(), self.to.scheduler(), job(source, target, policy, items))
     }
 
     /// Runs a job like [`TransferFixture::run`].
-    pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
+    pub async fn run(&self, policy: Policy, items: Vec<JobItem>) -> HashMap<u64, ObjectOutcome> {
         let outcomes = drain(self.start(policy, items)).await.0;
         assert_eq!(self.to.budget.stats().in_flight, 0, "a request permit leaked");
         assert_eq!(self.to.budget.memory_reserved(), 0, "buffer bytes leaked");
@@ -180,14 +180,14 @@ impl ServicePair {
     }
 
     /// Returns true when the target of this item is byte for byte its source.
-    pub async fn is_copied(&self, item: &Item) -> bool {
+    pub async fn is_copied(&self, item: &JobItem) -> bool {
         let source = self.from.read(SOURCE, &item.source_key).await;
         source.is_some() && source == self.to.read(TARGET, &item.target_key).await
     }
 }
 
 /// Wait for a job's end; its outcomes by item id, and the job.
-pub async fn drain(job: Job) -> (HashMap<u64, Outcome>, Job) {
+pub async fn drain(job: Job) -> (HashMap<u64, ObjectOutcome>, Job) {
     tokio::task::spawn_blocking(move || {
         let mut outcomes = HashMap::new();
         while !job.finished() {

@@ -1,11 +1,11 @@
 //! A small object and one of several parts, which most tests of faults copy.
 
 use super::{TARGET, TransferFixture, bytes};
-use seqferry_transfer::Item;
+use seqferry_transfer::JobItem;
 
 pub const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
 
-pub async fn pair(fixture: &TransferFixture) -> Vec<Item> {
+pub async fn pair(fixture: &TransferFixture) -> Vec<JobItem> {
     let mut items = Vec::new();
     for (id, (key, size)) in FLAVOURS.into_iter().enumerate() {
         items.push(fixture.object(id as u64, key, &bytes(7, size)).await);

@@ -9,7 +9,7 @@ use seqferry_store::{
     PutObject, UploadRef,
 };
 use seqferry_store_testing::MemoryStore;
-use seqferry_transfer::{Item, Method, Outcome, State, VerificationLevel};
+use seqferry_transfer::{CopyMethod, JobItem, ObjectOutcome, ObjectState, VerificationLevel};
 
 pub fn memory() -> MemoryStore {
     MemoryStore::new(small_limits().minimum_part)
@@ -19,8 +19,8 @@ pub fn value(algorithm: ChecksumAlgorithm, body: &[u8]) -> String {
     base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), body))
 }
 
-/// A source that was written at once, with this checksum.
-pub async fn put(fixture: &TransferFixture, id: u64, algorithm: ChecksumAlgorithm, body: &[u8]) -> Item {
+/// A source that was written in one request, with this checksum.
+pub async fn put(fixture: &TransferFixture, id: u64, algorithm: ChecksumAlgorithm, body: &[u8]) -> JobItem {
     let key = format!("k{id}");
     let object = PutObject {
         bucket: SOURCE.into(),
@@ -39,7 +39,7 @@ pub async fn upload(
     checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     body: &[u8],
     part_size: usize,
-) -> Item {
+) -> JobItem {
     let key = format!("k{id}");
     let create = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
     let upload_id = fixture.memory.create_upload(&create).await.unwrap();
@@ -65,13 +65,13 @@ pub async fn upload(
     item(id, &key, body, written.etag)
 }
 
-pub fn item(id: u64, key: &str, body: &[u8], etag: String) -> Item {
+pub fn item(id: u64, key: &str, body: &[u8], etag: String) -> JobItem {
     let target_key = format!("copy/{key}");
-    Item { id, source_key: key.into(), target_key, size: body.len() as u64, etag, ..Item::default() }
+    JobItem { id, source_key: key.into(), target_key, size: body.len() as u64, etag, ..JobItem::default() }
 }
 
-pub async fn assert_done(services: &ServicePair, item: &Item, outcome: &Outcome, verified: VerificationLevel) {
-    assert_eq!((outcome.state, outcome.method), (State::Done, Method::Stream), "{outcome:?}");
+pub async fn assert_done(services: &ServicePair, item: &JobItem, outcome: &ObjectOutcome, verified: VerificationLevel) {
+    assert_eq!((outcome.state, outcome.method), (ObjectState::Done, CopyMethod::Stream), "{outcome:?}");
     assert_eq!(outcome.verified, verified, "{outcome:?}");
     assert!(services.is_copied(item).await, "{outcome:?}");
 }

@@ -1,4 +1,5 @@
-//! Making room: one pass over all files counts the usage anew and evicts segments until the cache is within its limits.
+//! Freeing space: one pass over all files counts the usage again and evicts segments until the cache is within its
+//! limits.
 //!
 //! The order is S3-FIFO over segments of 8 MiB, with state that all processes keep in the side files. New segments
 //! enter a small queue; those that were read again move to the main queue, the others go first and leave a ghost. One
@@ -18,7 +19,9 @@ use rustix::fs::FallocateFlags;
 use super::folder::{DATA, ExclusiveLock, FileName, NEW, SHARDS, SIDE, shared_file};
 use super::object_files::{entry_place, now, open_writable, read_start, remove_damaged};
 use super::records::for_each_record;
-use super::side_file::{ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, SegmentState};
+use super::side_file::{
+    ENTRY_LEN, EvictionQueue, HEADER_LIMIT, RECORD_LEN, SEGMENT_BLOCKS, SegmentState, SideFileHeader, SideFileLayout,
+};
 use super::{ALLOCATION, CacheLimits, CacheState, Prefix, add};
 use crate::own_file;
 use crate::version::BLOCK_SIZE;
@@ -59,7 +62,7 @@ impl CacheLimits {
         size.max(space).min(used)
     }
 
-    /// Free space beyond the minimum that a pass restores, so that the next one is not due at once.
+    /// Free space beyond the minimum that a pass restores, so that the next one is not due immediately.
     fn slack(&self) -> u64 {
         (self.min_free / 4).min(1 << 30).min(self.max_size / 20)
     }
@@ -74,9 +77,9 @@ struct SegmentRow {
     changed: bool,
 }
 
-/// A look at all files. Costs about 40 bytes of memory per segment.
+/// A scan of all files. Costs about 40 bytes of memory per segment.
 #[derive(Debug, Default)]
-struct Inventory {
+struct CacheScan {
     files: Vec<FileName>,
     segments: Vec<SegmentRow>,
     used: u64,
@@ -91,7 +94,7 @@ impl CacheState {
             self.note("pins", "The list of pinned prefixes is damaged: nothing is evicted; pin them again".to_owned());
         })?;
         let Some(before) = self.usage.snapshot()? else { return Ok(None) };
-        let mut inventory = Inventory::default();
+        let mut inventory = CacheScan::default();
         self.remove_unfinished()?;
         for shard in 0..SHARDS {
             #[expect(clippy::cast_possible_truncation, reason = "256 shards")]
@@ -125,7 +128,7 @@ impl CacheState {
     }
 
     /// Adds the files of one shard to the inventory. Returns false when the cache is closing.
-    fn scan(&self, shard: u8, pins: &[Prefix], inventory: &mut Inventory) -> io::Result<bool> {
+    fn scan(&self, shard: u8, pins: &[Prefix], inventory: &mut CacheScan) -> io::Result<bool> {
         let entries = match std::fs::read_dir(self.folder.shard(shard)) {
             Ok(entries) => entries,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -147,7 +150,7 @@ impl CacheState {
         Ok(true)
     }
 
-    fn scan_object(&self, name: FileName, pins: &[Prefix], inventory: &mut Inventory) -> io::Result<()> {
+    fn scan_object(&self, name: FileName, pins: &[Prefix], inventory: &mut CacheScan) -> io::Result<()> {
         let Some((side, header, layout)) = self.open_side(name)? else { return Ok(()) };
         let file = u32::try_from(inventory.files.len()).map_err(|_| io::Error::other("too many files"))?;
         let pinned = pins.iter().any(|pin| pin.contains(&header.object));
@@ -180,7 +183,7 @@ impl CacheState {
     }
 
     /// The side file, if it is sound. A damaged one is removed.
-    pub(super) fn open_side(&self, name: FileName) -> io::Result<Option<(File, Header, Layout)>> {
+    pub(super) fn open_side(&self, name: FileName) -> io::Result<Option<(File, SideFileHeader, SideFileLayout)>> {
         let side = match open_writable(&self.folder.side(name)) {
             Ok(side) => side,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -190,7 +193,7 @@ impl CacheState {
             }
             Err(cause) => return Err(cause),
         };
-        match Header::decode(&read_start(&side, HEADER_LIMIT)?) {
+        match SideFileHeader::decode(&read_start(&side, HEADER_LIMIT)?) {
             Some((header, layout)) if FileName::of(&header.object) == name => Ok(Some((side, header, layout))),
             _ => {
                 remove_damaged(&self.folder, name, &side)?;
@@ -209,12 +212,12 @@ impl CacheState {
         }
     }
 
-    fn make_room(&self, inventory: &mut Inventory, report: &mut EvictReport) -> io::Result<()> {
+    fn make_room(&self, inventory: &mut CacheScan, report: &mut EvictReport) -> io::Result<()> {
         let excess = self.limits.excess(self.usage.read(), self.folder.space()?);
         if excess == 0 {
             return Ok(());
         }
-        let mut queues = Queues::new(inventory, self.limits.max_size / 10);
+        let mut queues = EvictionQueues::new(inventory, self.limits.max_size / 10);
         while report.freed < excess && !self.closing.load(Ordering::SeqCst) {
             let Some(row) = queues.next(&mut inventory.segments) else { break };
             let segment = inventory.segments[row];
@@ -224,7 +227,7 @@ impl CacheState {
                 continue;
             };
             report.freed += freed;
-            if segment.state.queue == Queue::Small {
+            if segment.state.queue == EvictionQueue::Small {
                 self.ghosts.remember(name, u64::from(segment.segment))?;
             }
         }
@@ -266,7 +269,7 @@ impl CacheState {
 
     /// Write the states that the queues changed. Reads in between may have changed them too; the states of the queues
     /// are kept, since a state is only a hint.
-    fn keep_states(&self, inventory: &Inventory) -> io::Result<()> {
+    fn keep_states(&self, inventory: &CacheScan) -> io::Result<()> {
         for row in inventory.segments.iter().filter(|row| row.changed) {
             let Some((side, _, layout)) = self.open_side(inventory.files[row.file as usize])? else { continue };
             side.write_all_at(&row.state.encode(), layout.record(u64::from(row.segment)))?;
@@ -276,19 +279,19 @@ impl CacheState {
 }
 
 /// The two queues of S3-FIFO over rows of the inventory.
-struct Queues {
+struct EvictionQueues {
     small: VecDeque<usize>,
     main: VecDeque<usize>,
     small_bytes: u64,
     small_share: u64,
 }
 
-impl Queues {
-    fn new(inventory: &Inventory, small_share: u64) -> Self {
+impl EvictionQueues {
+    fn new(inventory: &CacheScan, small_share: u64) -> Self {
         let mut rows: Vec<usize> = (0..inventory.segments.len()).collect();
         rows.sort_by_key(|row| inventory.segments[*row].state.inserted);
         let (small, main): (VecDeque<usize>, VecDeque<usize>) =
-            rows.into_iter().partition(|row| inventory.segments[*row].state.queue == Queue::Small);
+            rows.into_iter().partition(|row| inventory.segments[*row].state.queue == EvictionQueue::Small);
         let small_bytes = small.iter().map(|row| u64::from(inventory.segments[*row].bytes)).sum();
         Self { small, main, small_bytes, small_share }
     }
@@ -307,7 +310,7 @@ impl Queues {
                 return Some(row);
             }
             let rereads = if from_small { 0 } else { segment.state.rereads - 1 };
-            segment.state = SegmentState { inserted: now(), queue: Queue::Main, rereads, ..segment.state };
+            segment.state = SegmentState { inserted: now(), queue: EvictionQueue::Main, rereads, ..segment.state };
             segment.changed = true;
             self.main.push_back(row);
         }
@@ -336,14 +339,14 @@ fn remove_files(side: &ExclusiveLock<'_>, side_path: &Path, data_path: &Path) ->
     }
 }
 
-fn is_empty(side: &File, layout: Layout) -> io::Result<bool> {
+fn is_empty(side: &File, layout: SideFileLayout) -> io::Result<bool> {
     let mut empty = true;
     for_each_record(side, layout, |_, _| empty = false)?;
     Ok(empty)
 }
 
 /// Bytes that the blocks of a segment take.
-pub(super) fn record_bytes(layout: Layout, segment: u64, record: &[u8]) -> u32 {
+pub(super) fn record_bytes(layout: SideFileLayout, segment: u64, record: &[u8]) -> u32 {
     let first = segment * SEGMENT_BLOCKS;
     let blocks = (first..first + SEGMENT_BLOCKS)
         .filter(|block| record[entry_place(*block)..][..ENTRY_LEN].iter().any(|byte| *byte != 0));

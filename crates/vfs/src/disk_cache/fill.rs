@@ -1,8 +1,8 @@
 //! Admission of blocks to the cache: the decision to keep a block, the reservation of space, and the result.
 
 use super::folder::FileName;
-use super::side_file::Queue;
-use super::usage::Room;
+use super::side_file::EvictionQueue;
+use super::usage::SpaceReservation;
 use super::{ALLOCATION, CacheState, SEGMENT_OVERHEAD, is_full};
 use crate::crc::crc32c;
 use crate::version::{ObjectVersion, VersionPin};
@@ -60,23 +60,23 @@ impl CacheState {
         let name = FileName::of(object);
         let seen_before = self.ghosts.contains(name, block);
         if !seen_before && self.is_bypassed(object, name, block, admission) {
-            let _ = self.checked("write to", self.ghosts.pass_by(name, block));
+            let _ = self.checked("write to", self.ghosts.remember_bypassed(name, block));
             return Fill::Bypassed;
         }
         let needed = (bytes.len() as u64).next_multiple_of(ALLOCATION) + if new_segment { SEGMENT_OVERHEAD } else { 0 };
         match self.checked("write to", self.usage.reserve(needed, &self.limits)) {
-            Some(Room::Granted { scarce }) => {
+            Some(SpaceReservation::Granted { scarce }) => {
                 if scarce {
                     self.wake_evictor();
                 }
             }
-            Some(Room::None) => {
+            Some(SpaceReservation::None) => {
                 self.wake_evictor();
                 return Fill::NoRoom;
             }
             None => return Fill::Failed,
         }
-        let queue = if seen_before { Queue::Main } else { Queue::Small };
+        let queue = if seen_before { EvictionQueue::Main } else { EvictionQueue::Small };
         let filled = self.files.with(&self.folder, object, true, |files| files.fill(block, bytes, crc, queue));
         match filled {
             Ok(Some(())) => {

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{NAMES, OpenError};
+use super::{CacheOpenError, NAMES};
 use crate::own_file;
 use crate::version::{ObjectVersion, VersionDigest};
 
@@ -66,7 +66,7 @@ impl FileName {
 
 /// Paths in the folder of a cache.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct CacheFolder {
     root: PathBuf,
 }
 
@@ -81,10 +81,10 @@ pub(super) const DATA: &str = ".data";
 /// Prefix of side files that are being made.
 pub(super) const NEW: &str = "new-";
 
-impl Folder {
+impl CacheFolder {
     /// Make or accept the folder of a cache. Looks at nothing but the folder itself, so that a mount does not wait.
-    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
-        let error = |cause| OpenError::Io { path: path.to_owned(), cause };
+    pub(super) fn open(path: &Path) -> Result<Self, CacheOpenError> {
+        let error = |cause| CacheOpenError::Io { path: path.to_owned(), cause };
         match DirBuilder::new().mode(0o700).create(path) {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -97,18 +97,18 @@ impl Folder {
         let opened = File::open(&root).map_err(error)?;
         let facts = opened.metadata().map_err(error)?;
         if !facts.is_dir() {
-            return Err(OpenError::NotFolder(root));
+            return Err(CacheOpenError::NotFolder(root));
         }
         if let Some(system) = remote_file_system(&opened).map_err(error)? {
-            return Err(OpenError::Remote { path: root, system });
+            return Err(CacheOpenError::Remote { path: root, system });
         }
         let folder = Self { root };
         folder.claim(&facts)?;
         Ok(folder)
     }
 
-    fn claim(&self, facts: &Metadata) -> Result<(), OpenError> {
-        let error = |cause| OpenError::Io { path: self.root.clone(), cause };
+    fn claim(&self, facts: &Metadata) -> Result<(), CacheOpenError> {
+        let error = |cause| CacheOpenError::Io { path: self.root.clone(), cause };
         let tag = self.root.join(TAG);
         let known = match own_file::read(&tag) {
             Ok(text) => text == TAG_TEXT,
@@ -137,12 +137,12 @@ impl Folder {
             Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(error(cause)),
             _ => {}
         }
-        // From here on no other user can put anything into the folder. What is there already is looked at.
+        // From here on no other user can put anything into the folder. Existing entries are checked.
         self.check_contents(facts)
     }
 
     /// Refuse a cache in which a folder is a link or another user's, or one of the shared files is no file of ours.
-    fn check_contents(&self, root: &Metadata) -> Result<(), OpenError> {
+    fn check_contents(&self, root: &Metadata) -> Result<(), CacheOpenError> {
         let shards = (0..=u8::MAX).map(|shard| self.shard(shard));
         for folder in [self.objects(), self.file(NAMES)].into_iter().chain(shards) {
             let facts = folder.symlink_metadata();
@@ -160,23 +160,26 @@ impl Folder {
         Ok(())
     }
 
-    fn planted(&self, path: &Path) -> OpenError {
-        OpenError::Planted { folder: self.root.clone(), path: path.to_owned() }
+    fn planted(&self, path: &Path) -> CacheOpenError {
+        CacheOpenError::Planted { folder: self.root.clone(), path: path.to_owned() }
     }
 
-    fn foreign(&self, facts: &Metadata) -> OpenError {
-        OpenError::Foreign { path: self.root.clone(), user: facts.uid() }
+    fn foreign(&self, facts: &Metadata) -> CacheOpenError {
+        CacheOpenError::Foreign { path: self.root.clone(), user: facts.uid() }
     }
 
-    /// Mark an empty folder as a cache. Several processes may do so at once.
-    fn make_tag(&self, tag: &Path) -> Result<(), OpenError> {
-        let error = |cause| OpenError::Io { path: self.root.clone(), cause };
+    /// Mark an empty folder as a cache. Several processes may do so concurrently.
+    fn make_tag(&self, tag: &Path) -> Result<(), CacheOpenError> {
+        let error = |cause| CacheOpenError::Io { path: self.root.clone(), cause };
         for entry in std::fs::read_dir(&self.root).map_err(error)? {
             let name = entry.map_err(error)?.file_name();
             let ours = name == TAG || name == "objects" || name.to_string_lossy().starts_with(NEW);
             // Another process may have made the cache in the meantime.
             if !ours && !own_file::read(tag).is_ok_and(|text| text == TAG_TEXT) {
-                return Err(OpenError::NotEmpty { path: self.root.clone(), name: name.to_string_lossy().into_owned() });
+                return Err(CacheOpenError::NotEmpty {
+                    path: self.root.clone(),
+                    name: name.to_string_lossy().into_owned(),
+                });
             }
         }
         let new = self.new_path();

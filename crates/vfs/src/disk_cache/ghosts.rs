@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use super::folder::{FileName, Folder, shared_file};
+use super::folder::{CacheFolder, FileName, shared_file};
 use super::side_file::SEGMENT_BLOCKS;
 
 /// Tags in the table: with segments of 8 MiB, a history of 512 GiB in 512 KiB.
@@ -19,7 +19,7 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    pub(super) fn open(folder: &Folder) -> io::Result<Self> {
+    pub(super) fn open(folder: &CacheFolder) -> io::Result<Self> {
         Ok(Self { file: shared_file(&folder.file("ghosts"))? })
     }
 
@@ -50,7 +50,7 @@ impl Ghosts {
     }
 
     /// Remember the segment of a block that is passed by. The first block of the pass stands for it.
-    pub(super) fn pass_by(&self, name: FileName, block: u64) -> io::Result<()> {
+    pub(super) fn remember_bypassed(&self, name: FileName, block: u64) -> io::Result<()> {
         let tag = tag(name, block / SEGMENT_BLOCKS);
         if self.read(tag) & !STATE == tag { Ok(()) } else { self.write(tag | (block % SEGMENT_BLOCKS)) }
     }

@@ -39,7 +39,7 @@ pub struct VerifiedObject {
     pub sound: u64,
     /// Blocks with other bytes. They were dropped.
     pub damaged: u64,
-    /// An evictor holds the files: nothing was looked at.
+    /// An evictor holds the files: nothing was checked.
     pub busy: bool,
 }
 
@@ -149,7 +149,7 @@ impl DiskCache {
         Ok(report)
     }
 
-    /// Remove the tables of names that show something of a prefix: mounts list it anew.
+    /// Remove the tables of names that show something of a prefix: mounts list it again.
     fn remove_names(&self, prefix: Option<&Prefix>) {
         let Ok(entries) = std::fs::read_dir(self.shared.folder.file(NAMES)) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

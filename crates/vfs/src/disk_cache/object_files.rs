@@ -14,10 +14,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::folder::{ExclusiveLock, FileName, Folder, new_file};
+use super::folder::{CacheFolder, ExclusiveLock, FileName, new_file};
 use super::records::for_each_record;
 use super::side_file::{
-    ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
+    ENTRY_LEN, EvictionQueue, HEADER_LIMIT, MOST_REREADS, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
+    SideFileHeader, SideFileLayout,
 };
 use crate::crc::crc32c;
 use crate::own_file;
@@ -27,7 +28,7 @@ use crate::version::{BLOCK_SIZE, ObjectVersion};
 #[derive(Debug)]
 pub(super) struct ObjectFiles {
     pub(super) name: FileName,
-    pub(super) layout: Layout,
+    pub(super) layout: SideFileLayout,
     side: File,
     data: File,
     /// Uses of this process under way. The first takes the lock, the last gives it back.
@@ -47,11 +48,11 @@ pub(super) struct UseGuard<'a>(&'a ObjectFiles);
 pub(super) enum UseError {
     /// An evictor holds the files.
     Busy,
-    /// The files were removed: open them anew.
+    /// The files were removed: open them again.
     Gone,
 }
 
-/// A block that was asked for.
+/// A block that was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BlockLookup {
     /// The bytes of the block, checked.
@@ -104,7 +105,7 @@ pub(super) fn now() -> u64 {
 
 impl ObjectFiles {
     /// The files of this object version, if the cache has them and they are sound.
-    pub(super) fn open(folder: &Folder, object: &ObjectVersion) -> io::Result<Option<Self>> {
+    pub(super) fn open(folder: &CacheFolder, object: &ObjectVersion) -> io::Result<Option<Self>> {
         let name = FileName::of(object);
         let side = match open_writable(&folder.side(name)) {
             Ok(side) => side,
@@ -115,7 +116,7 @@ impl ObjectFiles {
             }
             Err(cause) => return Err(cause),
         };
-        let Some((header, layout)) = Header::decode(&read_start(&side, HEADER_LIMIT)?) else {
+        let Some((header, layout)) = SideFileHeader::decode(&read_start(&side, HEADER_LIMIT)?) else {
             remove_damaged(folder, name, &side)?;
             return Ok(None);
         };
@@ -150,8 +151,8 @@ impl ObjectFiles {
     }
 
     /// Make the side file of this object version if there is none. The caller opens it then.
-    pub(super) fn create(folder: &Folder, object: &ObjectVersion) -> io::Result<()> {
-        let header = Header { object: object.clone(), data_id: super::folder::random_id() };
+    pub(super) fn create(folder: &CacheFolder, object: &ObjectVersion) -> io::Result<()> {
+        let header = SideFileHeader { object: object.clone(), data_id: super::folder::random_id() };
         let bytes =
             header.encode().ok_or_else(|| io::Error::other("the name of the object is too long for the cache"))?;
         let name = FileName::of(object);
@@ -269,7 +270,7 @@ impl UseGuard<'_> {
         Ok(BlockLookup::Damaged)
     }
 
-    /// Drop an entry that promises other bytes than there are. Another process may have filled the block anew.
+    /// Drop an entry that promises other bytes than there are. Another process may have filled the block again.
     fn drop_entry(&self, block: u64, entry: &[u8]) -> io::Result<()> {
         if self.0.read_entry(block)? == entry {
             self.0.side.write_all_at(&[0; ENTRY_LEN], self.0.layout.entry(block))?;
@@ -306,7 +307,7 @@ impl UseGuard<'_> {
         Ok((there, state != [0; STATE_LEN]))
     }
 
-    /// Drop all entries. The space of their bytes comes back with the next look at all files.
+    /// Drop all entries. The space of their bytes comes back with the next scan of all files.
     pub(super) fn drop_all(&self) -> io::Result<()> {
         let (layout, side) = (self.0.layout, &self.0.side);
         let mut segments = Vec::new();
@@ -314,7 +315,7 @@ impl UseGuard<'_> {
         segments.into_iter().try_for_each(|segment| side.write_all_at(&[0; RECORD_LEN], layout.record(segment)))
     }
 
-    /// Blocks of a range that have an entry; the bytes are not looked at.
+    /// Blocks of a range that have an entry; the bytes are not checked.
     pub(super) fn present(&self, first: u64, count: u64) -> io::Result<Vec<bool>> {
         let layout = self.0.layout;
         let end = layout.blocks().min(first.saturating_add(count));
@@ -335,7 +336,7 @@ impl UseGuard<'_> {
     }
 
     /// Write a block: first the data, then the entry. `bytes` has the length of the block and this CRC.
-    pub(super) fn fill(&self, block: u64, bytes: &[u8], crc: u32, queue: Queue) -> io::Result<()> {
+    pub(super) fn fill(&self, block: u64, bytes: &[u8], crc: u32, queue: EvictionQueue) -> io::Result<()> {
         let (layout, side) = (self.0.layout, &self.0.side);
         let at = layout.entry(block);
         if self.0.read_entry(block)? != [0; ENTRY_LEN] {
@@ -378,7 +379,7 @@ fn rename_to_nothing(from: &std::path::Path, to: &std::path::Path) -> io::Result
     }
 }
 
-fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
+fn make_shard(folder: &CacheFolder, name: FileName) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     match std::fs::DirBuilder::new().mode(0o700).create(folder.shard(name.0[0])) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
@@ -388,7 +389,7 @@ fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
 
 /// Remove a side file that cannot be read, unless it is in use. The next eviction removes its data file, which has no
 /// owner.
-pub(super) fn remove_damaged(folder: &Folder, name: FileName, side: &File) -> io::Result<()> {
+pub(super) fn remove_damaged(folder: &CacheFolder, name: FileName, side: &File) -> io::Result<()> {
     let Some(_exclusive) = ExclusiveLock::take(side)? else { return Ok(()) };
     let path = folder.side(name);
     let same = std::fs::symlink_metadata(&path).ok().zip(side.metadata().ok()).is_some_and(|(a, b)| a.ino() == b.ino());

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::folder::{FileName, Folder};
+use super::folder::{CacheFolder, FileName};
 use super::object_files::{ObjectFiles, UseError, UseGuard};
 use crate::version::ObjectVersion;
 
@@ -22,7 +22,7 @@ impl OpenFiles {
     /// Do something with the files of an object version. None when the cache has none, or an evictor holds them.
     pub(super) fn with<T>(
         &self,
-        folder: &Folder,
+        folder: &CacheFolder,
         object: &ObjectVersion,
         create: bool,
         mut action: impl FnMut(&UseGuard<'_>) -> io::Result<T>,
@@ -39,7 +39,7 @@ impl OpenFiles {
         Ok(None)
     }
 
-    fn get(&self, folder: &Folder, object: &ObjectVersion, create: bool) -> io::Result<Option<Arc<ObjectFiles>>> {
+    fn get(&self, folder: &CacheFolder, object: &ObjectVersion, create: bool) -> io::Result<Option<Arc<ObjectFiles>>> {
         let name = FileName::of(object);
         let stamp = self.uses.fetch_add(1, Ordering::Relaxed);
         if let Some(files) = self.table.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
@@ -60,7 +60,7 @@ impl OpenFiles {
                 table.remove(&oldest);
             }
         }
-        // Of two threads that open at once the first stays: one open file per process carries the lock.
+        // Of two threads that open concurrently the first stays: one open file per process carries the lock.
         Ok(Some(Arc::clone(table.entry(name).or_insert_with(|| Arc::new(opened)))))
     }
 

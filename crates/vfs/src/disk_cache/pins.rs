@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::folder::{Folder, new_file, shared_file};
+use super::folder::{CacheFolder, new_file, shared_file};
 use crate::version::{ObjectVersion, VersionPin};
 
 /// Objects by the start of their key. `endpoint`, `bucket` and prefix are compared byte for byte.
@@ -45,26 +45,26 @@ pub(super) struct Pins {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contents {
+struct PinFile {
     pins: Vec<Prefix>,
 }
 
 impl Pins {
-    pub(super) fn new(folder: &Folder) -> Self {
+    pub(super) fn new(folder: &CacheFolder) -> Self {
         Self { path: folder.file("pins.json"), lock: folder.file("pins.lock") }
     }
 
     /// The pinned prefixes. A damaged file is an error: the evictor then keeps everything rather than what was pinned.
     pub(super) fn read(&self) -> io::Result<Vec<Prefix>> {
         match crate::own_file::read(&self.path) {
-            Ok(bytes) => Ok(serde_json::from_slice::<Contents>(&bytes)?.pins),
+            Ok(bytes) => Ok(serde_json::from_slice::<PinFile>(&bytes)?.pins),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(cause) => Err(cause),
         }
     }
 
-    /// Change the pinned prefixes; processes take turns.
-    pub(super) fn update(&self, folder: &Folder, change: impl FnOnce(&mut Vec<Prefix>)) -> io::Result<()> {
+    /// Change the pinned prefixes; under a lock between processes.
+    pub(super) fn update(&self, folder: &CacheFolder, change: impl FnOnce(&mut Vec<Prefix>)) -> io::Result<()> {
         let file: File = shared_file(&self.lock)?;
         file.lock()?;
         let result = self.update_locked(folder, change);
@@ -72,13 +72,13 @@ impl Pins {
         result
     }
 
-    fn update_locked(&self, folder: &Folder, change: impl FnOnce(&mut Vec<Prefix>)) -> io::Result<()> {
+    fn update_locked(&self, folder: &CacheFolder, change: impl FnOnce(&mut Vec<Prefix>)) -> io::Result<()> {
         // Damage must not make pinning impossible: what was pinned is unknown then.
         let mut pins = self.read().unwrap_or_default();
         change(&mut pins);
         pins.sort();
         pins.dedup();
-        let bytes = serde_json::to_vec_pretty(&Contents { pins })?;
+        let bytes = serde_json::to_vec_pretty(&PinFile { pins })?;
         let new = folder.new_path();
         let written = new_file(&new).and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
         let result = written.and_then(|()| std::fs::rename(&new, &self.path));

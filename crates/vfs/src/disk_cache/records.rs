@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use super::side_file::{Layout, RECORD_LEN, STATE_LEN};
+use super::side_file::{RECORD_LEN, STATE_LEN, SideFileLayout};
 
 /// Call `each` with every record that is not a hole.
-pub(super) fn for_each_record(side: &File, layout: Layout, mut each: impl FnMut(u64, &[u8])) -> io::Result<()> {
+pub(super) fn for_each_record(side: &File, layout: SideFileLayout, mut each: impl FnMut(u64, &[u8])) -> io::Result<()> {
     let end = side.metadata()?.len();
     let mut segment = 0;
     while segment < layout.segments() && layout.record(segment) < end {

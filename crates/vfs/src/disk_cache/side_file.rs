@@ -26,7 +26,7 @@ const ETAG: u32 = 1;
 const VERSION_ID: u32 = 2;
 /// Longest header. Keys have up to 1,024 bytes, bucket and endpoint some hundred.
 pub(super) const HEADER_LIMIT: usize = 16 << 10;
-/// Blocks of a segment: 8 MiB are evicted and punched at once.
+/// Blocks of a segment: 8 MiB are evicted and punched in one step.
 pub(super) const SEGMENT_BLOCKS: u64 = 64;
 pub(super) const STATE_LEN: usize = 16;
 pub(super) const ENTRY_LEN: usize = 8;
@@ -35,13 +35,13 @@ pub(super) const RECORD_LEN: usize = STATE_LEN + SEGMENT_BLOCKS as usize * ENTRY
 
 /// Header of a side file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SideFileHeader {
     pub(super) object: ObjectVersion,
     /// Names the data file, so that a new side file never adopts the data of a removed one.
     pub(super) data_id: u64,
 }
 
-impl Header {
+impl SideFileHeader {
     /// The bytes of the header; None when they are more than [`HEADER_LIMIT`].
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let (kind, pin) = match &self.object.pin {
@@ -71,7 +71,7 @@ impl Header {
     }
 
     /// The header at the start of these bytes, with its length and CRC. None when it is damaged or of another format.
-    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Layout)> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, SideFileLayout)> {
         let len = usize::try_from(number32(bytes, 12)?).ok()?;
         let known = bytes.get(..8)? == MAGIC && number32(bytes, 8)? == FORMAT;
         if !known || !(FIXED + 4..=HEADER_LIMIT).contains(&len) || bytes.len() < len {
@@ -95,7 +95,7 @@ impl Header {
             _ => return None,
         };
         let object = ObjectVersion { endpoint, bucket, key, pin, size: number64(bytes, 24)? };
-        let layout = Layout { header_len: len as u64, seed: crc, size: object.size };
+        let layout = SideFileLayout { header_len: len as u64, seed: crc, size: object.size };
         Some((Self { object, data_id: number64(bytes, 32)? }, layout))
     }
 }
@@ -110,7 +110,7 @@ fn number64(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// Places in a side file and its data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct SideFileLayout {
     pub(super) header_len: u64,
     /// CRC of the header: ties entries to this object.
     pub(super) seed: u32,
@@ -118,7 +118,7 @@ pub(super) struct Layout {
     pub(super) size: u64,
 }
 
-impl Layout {
+impl SideFileLayout {
     pub(super) fn blocks(self) -> u64 {
         block_count(self.size)
     }
@@ -174,7 +174,7 @@ impl Layout {
 
 /// Queue of a segment in the eviction order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Queue {
+pub(super) enum EvictionQueue {
     /// Filled once and not read again: the first to go.
     #[default]
     Small,
@@ -187,7 +187,7 @@ pub(super) enum Queue {
 pub(super) struct SegmentState {
     /// Milliseconds since 1970 at the last insertion into a queue, 48 bits.
     pub(super) inserted: u64,
-    pub(super) queue: Queue,
+    pub(super) queue: EvictionQueue,
     /// Repeated reads since the insertion, at most [`MOST_REREADS`].
     pub(super) rereads: u8,
     /// Blocks that were filled or read since the last repeated read, one bit each.
@@ -201,7 +201,7 @@ impl SegmentState {
     pub(super) fn encode(self) -> [u8; STATE_LEN] {
         let mut bytes = [0; STATE_LEN];
         bytes[..6].copy_from_slice(&self.inserted.to_le_bytes()[..6]);
-        bytes[6] = u8::from(self.queue == Queue::Main);
+        bytes[6] = u8::from(self.queue == EvictionQueue::Main);
         bytes[7] = self.rereads;
         bytes[8..].copy_from_slice(&self.touched.to_le_bytes());
         bytes
@@ -210,7 +210,7 @@ impl SegmentState {
     pub(super) fn decode(bytes: &[u8]) -> Self {
         Self {
             inserted: number64(bytes, 0).unwrap_or_default() & 0xffff_ffff_ffff,
-            queue: if bytes.get(6) == Some(&1) { Queue::Main } else { Queue::Small },
+            queue: if bytes.get(6) == Some(&1) { EvictionQueue::Main } else { EvictionQueue::Small },
             rereads: bytes.get(7).copied().unwrap_or_default().min(MOST_REREADS),
             touched: number64(bytes, 8).unwrap_or_default(),
         }
@@ -231,7 +231,7 @@ impl SegmentState {
 mod tests {
     use super::*;
 
-    fn header() -> Header {
+    fn header() -> SideFileHeader {
         let object = ObjectVersion {
             endpoint: "https://s3.example.com".into(),
             bucket: "b".into(),
@@ -239,14 +239,14 @@ mod tests {
             pin: VersionPin::Etag("abc-2".into()),
             size: 3 * BLOCK_SIZE + 5,
         };
-        Header { object, data_id: 7 }
+        SideFileHeader { object, data_id: 7 }
     }
 
     #[test]
     fn a_header_is_read_back_as_it_was_written() {
         let bytes = header().encode().unwrap();
 
-        let (read, layout) = Header::decode(&bytes).unwrap();
+        let (read, layout) = SideFileHeader::decode(&bytes).unwrap();
 
         assert_eq!(read, header());
         assert_eq!(layout.header_len, bytes.len() as u64);
@@ -260,19 +260,19 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
-                assert_eq!(Header::decode(&damaged), None, "byte {at}, bit {bit}");
+                assert_eq!(SideFileHeader::decode(&damaged), None, "byte {at}, bit {bit}");
             }
         }
     }
 
     #[test]
     fn an_entry_counts_for_its_block_and_its_object_only() {
-        let (_, layout) = Header::decode(&header().encode().unwrap()).unwrap();
+        let (_, layout) = SideFileHeader::decode(&header().encode().unwrap()).unwrap();
         let entry = layout.encode_entry(2, 99);
 
         assert_eq!(layout.decode_entry(2, &entry), Some(99));
         assert_eq!(layout.decode_entry(3, &entry), None);
-        assert_eq!(Layout { seed: layout.seed ^ 1, ..layout }.decode_entry(2, &entry), None);
+        assert_eq!(SideFileLayout { seed: layout.seed ^ 1, ..layout }.decode_entry(2, &entry), None);
         assert_eq!(layout.decode_entry(2, &[0; ENTRY_LEN]), None);
         for bit in 0..64 {
             let mut damaged = entry;

@@ -20,11 +20,11 @@ use seqferry_store::{
 };
 
 use super::{Admission, DiskCache, lock};
-use crate::access::AccessProofs;
+use crate::access::AccessCache;
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
 
-/// Blocks that are read from the disk at once: 1 MiB of memory for each read under way.
-const AT_ONCE: u64 = 8;
+/// Blocks that are read from the disk in one step: 1 MiB of memory for each read under way.
+const BLOCKS_AT_ONCE: u64 = 8;
 
 /// A store behind a cache. Everything but reading goes to the store as it is.
 pub struct CachedStore {
@@ -32,7 +32,7 @@ pub struct CachedStore {
     cache: Arc<DiskCache>,
     endpoint: Arc<str>,
     /// For the time of one job.
-    proofs: Arc<AccessProofs>,
+    proofs: Arc<AccessCache>,
 }
 
 impl fmt::Debug for CachedStore {
@@ -44,11 +44,11 @@ impl fmt::Debug for CachedStore {
 impl CachedStore {
     /// Reads of `store` through `cache`, where its endpoint has this name.
     pub fn new(store: Arc<dyn ObjectStore>, cache: Arc<DiskCache>, endpoint: &str) -> Self {
-        Self { store, cache, endpoint: endpoint.into(), proofs: Arc::new(AccessProofs::new(None)) }
+        Self { store, cache, endpoint: endpoint.into(), proofs: Arc::new(AccessCache::new(None)) }
     }
 
-    /// Facts about a version of which the disk has bytes: those that the service gives with its first byte, once, since
-    /// an identity that may not read it must not get it from the disk.
+    /// Attributes of a version of which the disk has bytes: those that the service gives with its first byte, once,
+    /// since an identity that may not read it must not get it from the disk.
     async fn proven(&self, source: &PinnedObject, object: &ObjectVersion) -> Result<ObjectMeta> {
         let digest = object.digest();
         if self.proofs.holds(digest) {
@@ -152,7 +152,7 @@ impl ObjectRead for CachedStore {
         };
         let complete = reading.present.len() as u64 == end - first && reading.present.iter().all(|there| *there);
         let meta = match range {
-            // The facts about the whole object, which only the service has, are part of this answer.
+            // The attributes of the whole object, which only the service has, are part of this answer.
             None if complete => {
                 let version = source.version_id.as_deref();
                 let object = ObjectRef::new(&source.bucket, &source.key).at_version(version);
@@ -167,7 +167,7 @@ impl ObjectRead for CachedStore {
                 let FetchedObject { meta, body } = self.store.fetch(source, None).await?;
                 self.proofs.add(reading.object.digest());
                 reading.present.clear();
-                reading.network = Some(Network { body, partial: BytesMut::new(), end });
+                reading.network = Some(FetchedBlocks { body, partial: BytesMut::new(), end });
                 meta
             }
             // The service's refusal must come with the answer, not among the bytes.
@@ -204,7 +204,7 @@ impl ObjectRead for CachedStore {
 struct CachedRead {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DiskCache>,
-    proofs: Arc<AccessProofs>,
+    proofs: Arc<AccessCache>,
     source: PinnedObject,
     object: Arc<ObjectVersion>,
     /// The next block that is neither ready nor under way.
@@ -217,7 +217,7 @@ struct CachedRead {
     end: u64,
     /// Bytes from the cache.
     ready: VecDeque<Bytes>,
-    network: Option<Network>,
+    network: Option<FetchedBlocks>,
     /// Bytes before the wanted ones.
     skip: u64,
     /// Wanted bytes that have not been handed out.
@@ -225,7 +225,7 @@ struct CachedRead {
 }
 
 /// An answer of the service.
-struct Network {
+struct FetchedBlocks {
     body: Body,
     /// The beginning of the next block.
     partial: BytesMut,
@@ -280,7 +280,7 @@ impl CachedRead {
                 return Ok(Some(chunk));
             }
             self.network = None;
-            // Shorter than was asked for: the missing bytes are wanted and have no other source.
+            // Shorter than was requested: the missing bytes are wanted and have no other source.
             return if self.block < self.end && !self.is_present(self.block) {
                 Err(self.broken("the body ended early"))
             } else {
@@ -301,7 +301,7 @@ impl CachedRead {
     /// Read blocks from the cache. One that it does not have after all is fetched next.
     async fn load(&mut self) {
         let (cache, object, block) = (Arc::clone(&self.cache), Arc::clone(&self.object), self.block);
-        let count = (self.run_end() - block).min(AT_ONCE);
+        let count = (self.run_end() - block).min(BLOCKS_AT_ONCE);
         let read = tokio::task::spawn_blocking(move || cache.read(&object, block, count)).await;
         let mut read = read.unwrap_or_default().into_iter();
         while let Some(Some(bytes)) = read.next() {
@@ -321,11 +321,11 @@ impl CachedRead {
         let range = Range { first: self.block * BLOCK_SIZE, last: self.object.size.min(end * BLOCK_SIZE) - 1 };
         let FetchedObject { meta, body } = fetch_pinned(&*self.store, &self.source, Some(range)).await?;
         self.proofs.add(self.object.digest());
-        self.network = Some(Network { body, partial: BytesMut::new(), end });
+        self.network = Some(FetchedBlocks { body, partial: BytesMut::new(), end });
         Ok(meta)
     }
 
-    /// Write the blocks that these bytes complete. What the cache does not take is passed by.
+    /// Write the blocks that these bytes complete. Blocks that the cache does not take are skipped.
     async fn keep(&mut self, chunk: &[u8]) {
         let Some(network) = &mut self.network else { return };
         network.partial.extend_from_slice(chunk);

@@ -1,6 +1,6 @@
 //! The cache below the memory of a reader: file I/O on threads of its own, and a bounded queue of blocks to keep.
 //!
-//! Reads wait for the disk on blocking threads, a bounded number at once. Blocks to keep go through one queue to a
+//! Reads wait for the disk on blocking threads, a bounded number concurrently. Blocks to keep go through one queue to a
 //! writer thread; when it is full they are dropped, so that a slow disk never holds up the network. Long single passes
 //! over an object are recognised by their blocks and passed by.
 
@@ -22,7 +22,7 @@ use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest};
 /// Bounds of a [`CacheTier`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierOptions {
-    /// Reads of the disk at once: enough for a solid-state disk to be busy.
+    /// Concurrent reads of the disk: enough for a solid-state disk to be busy.
     pub reads: usize,
     /// Blocks that wait to be written: 256 are 32 MiB of memory.
     pub queued: usize,
@@ -140,7 +140,7 @@ fn write(cache: &DiskCache, queue: &Receiver<WriterCommand>) {
 
 /// Blocks between which reading counts as one pass: windows of read-ahead arrive out of order, 96 MiB at the most.
 const REACH: u64 = (128 << 20) / BLOCK_SIZE;
-/// Passes that are followed at once.
+/// Passes that are followed concurrently.
 const FOLLOWED: usize = 256;
 
 /// Recognises passes over objects from the blocks that arrive.

@@ -2,8 +2,8 @@
 //!
 //! The usage is one counter in a file. Before it writes bytes, a process takes a grant of some MiB from the counter and
 //! spends it block by block, so that most writes need no lock. Each process has a file of its own, locked while it
-//! lives, that states its last grant. The evictor sets the counter anew from the allocated bytes and the grants of
-//! living processes whenever it looks at all files: what a killed process had reserved comes back. The counter is never
+//! lives, that states its last grant. The evictor sets the counter again from the allocated bytes and the grants of
+//! living processes whenever it scan of all files: what a killed process had reserved comes back. The counter is never
 //! below the bytes on the disk.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::folder::{Folder, new_file, random_id, shared_file};
+use super::folder::{CacheFolder, new_file, random_id, shared_file};
 use super::{CacheLimits, lock};
 use crate::crc::crc32c;
 use crate::own_file;
@@ -29,7 +29,7 @@ const GRANTS: &str = ".grant";
 
 #[derive(Debug)]
 pub(super) struct Usage {
-    folder: Folder,
+    folder: CacheFolder,
     file: File,
     grant: Mutex<Grant>,
 }
@@ -39,18 +39,18 @@ pub(super) struct Usage {
 struct Grant {
     /// Reserved and not spent yet.
     left: u64,
-    /// Spent on blocks that are being written: a look at all files may not have seen them.
+    /// Spent on blocks that are being written: a scan of all files may not have seen them.
     writing: u64,
     /// The file that states the last grant, made with the first one.
     stated: Option<(PathBuf, File)>,
 }
 
-/// Room for new bytes.
+/// Space for new bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum SpaceReservation {
     /// Reserved.
     Granted {
-        /// The evictor should make room soon.
+        /// The evictor should free space soon.
         scarce: bool,
     },
     /// The cache is at its limit, or the counter is held by another process.
@@ -58,7 +58,7 @@ pub(super) enum Room {
 }
 
 impl Usage {
-    pub(super) fn open(folder: &Folder) -> io::Result<Self> {
+    pub(super) fn open(folder: &CacheFolder) -> io::Result<Self> {
         let file = shared_file(&folder.file("usage"))?;
         Ok(Self { folder: folder.clone(), file, grant: Mutex::default() })
     }
@@ -97,7 +97,7 @@ impl Usage {
     }
 
     /// Reserve bytes before they are written.
-    pub(super) fn reserve(&self, bytes: u64, limits: &CacheLimits) -> io::Result<Room> {
+    pub(super) fn reserve(&self, bytes: u64, limits: &CacheLimits) -> io::Result<SpaceReservation> {
         let mut grant = lock(&self.grant);
         let mut scarce = false;
         if grant.left < bytes {
@@ -117,12 +117,12 @@ impl Usage {
                 grant.left += granted;
                 Ok(Some(used + granted))
             })?;
-            let Some(used) = used.flatten() else { return Ok(Room::None) };
+            let Some(used) = used.flatten() else { return Ok(SpaceReservation::None) };
             scarce = limits.is_scarce(used, free.saturating_sub(wanted));
         }
         grant.left -= bytes;
         grant.writing += bytes;
-        Ok(Room::Granted { scarce })
+        Ok(SpaceReservation::Granted { scarce })
     }
 
     /// State the grant of this process where others see it, and lose it with the process.
@@ -173,7 +173,7 @@ impl Usage {
         })
     }
 
-    /// Set the counter after a look at all files that began with this snapshot and found `on_disk` bytes.
+    /// Set the counter after a scan of all files that began with this snapshot and found `on_disk` bytes.
     ///
     /// Bytes written meanwhile came from the grants before and those given since: the new value is never below the
     /// truth.
@@ -192,7 +192,7 @@ impl Usage {
         let mut grant = lock(&self.grant);
         let Some((path, _file)) = grant.stated.take() else { return };
         let left = std::mem::take(&mut grant.left);
-        // An error leaves a counter that is too high until the next look at all files.
+        // An error leaves a counter that is too high until the next scan of all files.
         let _ = self.locked(&mut grant, |_| self.write(self.read().saturating_sub(left)));
         let _ = std::fs::remove_file(path);
     }

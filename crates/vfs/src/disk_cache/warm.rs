@@ -1,6 +1,6 @@
 //! Warming: everything below a prefix is read into the cache, and what is there already is not fetched again.
 //!
-//! Ranges are fetched side by side, each pinned to the version that was listed. Memory is bounded by the ranges in
+//! Ranges are fetched concurrently, each pinned to the version that was listed. Memory is bounded by the ranges in
 //! flight. One object that cannot be read does not end the rest; a cache without room does.
 
 use std::ops::Range as Blocks;
@@ -19,7 +19,7 @@ use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_count};
 
 /// Bytes of one request: large enough that its latency does not count.
 const RANGE: u64 = 8 << 20;
-/// Objects that are looked at side by side: those that are there already cost a look at the disk.
+/// Objects that are checked concurrently: those that are there already cost a look at the disk.
 const OBJECTS: usize = 64;
 /// Bodies in a row that may break without a whole block.
 const BREAKS: u32 = 5;
@@ -62,7 +62,7 @@ pub struct WarmReport {
     pub fetched: u64,
     /// Objects that could not be read or written in full.
     pub failed: u64,
-    /// True when warming ended because the cache has no room.
+    /// True when warming ended because the cache has no space.
     pub no_room: bool,
     /// The first failed objects, with the reason.
     pub failures: Vec<(String, String)>,

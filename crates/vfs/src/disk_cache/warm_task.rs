@@ -49,7 +49,7 @@ impl WarmTask {
         Ok(Self { work: Mutex::new(Some((runtime, task))), progress })
     }
 
-    /// Waits for the end of the task, at most for `limit`; `None` when it goes on.
+    /// Waits for the end of the task, at most for `limit`; `None` when it continues.
     ///
     /// # Errors
     /// The outer error when the task panicked; the inner one when the prefix cannot be listed. Each is returned once.
@@ -66,7 +66,7 @@ impl WarmTask {
         self.progress.report()
     }
 
-    /// Ends it at once.
+    /// Ends it immediately.
     pub fn cancel(&self) {
         if let Some((runtime, _)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
             runtime.shutdown_background();

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use super::{FileSystem, Handle};
 use crate::error::{Result, VfsError};
 use crate::reader::{ReadHandle, Slices};
-use crate::tar::{Contents, MemberNodeKind, MemberPiece, TarFolder, TarFolders, archive_name};
+use crate::tar::{ArchiveContents, MemberNodeKind, MemberPiece, TarFolder, TarFolders, archive_name};
 use crate::tree::{Attributes, DirectoryEntry, FileKind, Lookup, NEVER, ROOT};
 use crate::version::ObjectVersion;
 
@@ -42,8 +42,8 @@ impl Archives {
 
 /// An open member.
 #[derive(Debug)]
-pub(super) struct OpenMember {
-    contents: Arc<Contents>,
+pub(super) struct MemberHandle {
+    contents: Arc<ArchiveContents>,
     node: u32,
 }
 
@@ -83,7 +83,7 @@ impl FileSystem {
     }
 
     /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`.
-    /// Their kinds are not guesses; other facts may be.
+    /// Their kinds are not guesses; other attributes may be.
     ///
     /// # Errors
     /// When the inode is unknown or no directory, or the listing fails.
@@ -132,7 +132,7 @@ impl FileSystem {
         }
     }
 
-    /// Facts about a member. The list of members must have been read, as it was when its inode was given out.
+    /// Attributes of a member. The list of members must have been read, as it was when its inode was given out.
     pub(super) fn member_attributes(&self, folder: &TarFolder, node: u32) -> Result<Attributes> {
         match folder.loaded() {
             Some(contents) => self.attributes_of(folder, &contents, node),
@@ -155,14 +155,14 @@ impl FileSystem {
             stale => stale,
         };
         self.or_replaced(folder, checked).await?;
-        Ok(Handle { read, inode, member: Some(OpenMember { contents, node: number }) })
+        Ok(Handle { read, inode, member: Some(MemberHandle { contents, node: number }) })
     }
 
     /// Read from an open member.
     pub(super) async fn read_member(
         &self,
         handle: &Handle,
-        member: &OpenMember,
+        member: &MemberHandle,
         offset: u64,
         length: usize,
     ) -> Result<Slices> {
@@ -217,7 +217,7 @@ impl FileSystem {
         Ok(Lookup { attributes: child.transpose()?, valid: NEVER })
     }
 
-    async fn contents(&self, folder: &TarFolder) -> Result<Arc<Contents>> {
+    async fn contents(&self, folder: &TarFolder) -> Result<Arc<ArchiveContents>> {
         let contents = self.folders()?.contents(folder).await;
         self.or_replaced(folder, contents).await
     }
@@ -227,7 +227,7 @@ impl FileSystem {
         if matches!(result, Err(VfsError::Stale))
             && let Some(file) = folder.origin().filter(|inode| *inode != ROOT)
         {
-            // Unknown by now: then its name is looked up anew in any case.
+            // Unknown meanwhile: then its name is looked up again in any case.
             let _ = self.tree.replaced(file).await;
         }
         result
@@ -237,7 +237,7 @@ impl FileSystem {
         self.archives.as_ref().map(|archives| &archives.folders).ok_or(VfsError::Stale)
     }
 
-    fn attributes_of(&self, folder: &TarFolder, contents: &Contents, number: u32) -> Result<Attributes> {
+    fn attributes_of(&self, folder: &TarFolder, contents: &ArchiveContents, number: u32) -> Result<Attributes> {
         let node = contents.node(number).ok_or(VfsError::Stale)?;
         let is_root = self
             .archives
@@ -259,7 +259,8 @@ impl FileSystem {
     }
 }
 
-/// Facts about the folder of an archive, without its list of members. They stay valid, since an archive never changes.
+/// Attributes of the folder of an archive, without its list of members. They stay valid, since an archive never
+/// changes.
 fn folder_attributes(folder: &TarFolder, inode: u64) -> Attributes {
     Attributes {
         inode,

@@ -1,4 +1,4 @@
-//! Extended attributes, read-only: facts about the object of a file, and the hidden keys at the root.
+//! Extended attributes, read-only: attributes of the object of a file, and the hidden keys at the root.
 
 use seqferry_store::{ObjectMeta, ObjectRef};
 
@@ -24,7 +24,7 @@ const NAMED: usize = 100;
 
 impl FileSystem {
     /// Names of the attributes that cost no request. The others (`version`, `storage-class`, `checksum`) are answered
-    /// when they are asked for by name.
+    /// when they are requested by name.
     ///
     /// # Errors
     /// `Stale` for an unknown inode.

@@ -91,7 +91,7 @@ async fn an_isolated_read_fetches_its_block_and_nothing_else() {
     assert_eq!(setting.gets(), 3, "the block is in memory, and the read stays in it");
 }
 
-/// Reads of the kernel for a program that reads some 70 KiB at a place: 4 KiB, and then two of 128 KiB at once.
+/// Reads of the kernel for a program that reads some 70 KiB at a place: 4 KiB, and then two of 128 KiB concurrently.
 async fn read_region(setting: &Setting, handle: &ReadHandle, bytes: &Bytes, offset: usize) {
     const AHEAD: usize = 128 << 10;
     let first = setting.read(handle, offset as u64, 4096).await;
@@ -168,7 +168,7 @@ async fn steps_from(first: u64, reads: u64) -> Vec<(u64, u64)> {
 async fn a_window_opens_only_past_the_probe() {
     let steps = steps_from(40, 6).await;
 
-    let window = super::cursor::FIRST_WINDOW / BLOCK_SIZE;
+    let window = super::read_ahead::FIRST_WINDOW / BLOCK_SIZE;
     assert_eq!(steps, [(1, 1), (2, 4), (2, 4), (2, 4), (3, 4 + window), (3, 4 + window)]);
 }
 
@@ -176,7 +176,7 @@ async fn a_window_opens_only_past_the_probe() {
 async fn from_the_start_of_a_file_several_requests_are_made_at_once() {
     let steps = steps_from(0, 10).await;
 
-    let window = super::cursor::FIRST_WINDOW_OF_START / BLOCK_SIZE;
+    let window = super::read_ahead::FIRST_WINDOW_OF_START / BLOCK_SIZE;
     // A block; a probe of 8 blocks in two requests; a window in four.
     assert_eq!(steps[..2], [(1, 1), (3, 9)]);
     assert_eq!(steps[8..], [(3, 9), (7, 9 + window)]);
@@ -336,7 +336,7 @@ async fn a_handle_at_rest_holds_no_memory() {
         handles.push(handle);
     }
 
-    // Nearly the whole pool at once is to be had while all of them are open.
+    // Nearly the whole pool is available while all of them are open.
     let room = setting.pool.reserve(SMALLEST_POOL - MIB as u64).await;
     drop(room);
 }

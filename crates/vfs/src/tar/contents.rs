@@ -18,10 +18,10 @@ const NAMED: usize = 100;
 
 /// The tree of an archive.
 #[derive(Debug)]
-pub struct Contents {
-    nodes: Vec<Node>,
+pub struct ArchiveContents {
+    nodes: Vec<ContentsNode>,
     names: Vec<u8>,
-    members: Vec<Row>,
+    members: Vec<MemberRow>,
     refused: u64,
     named: Vec<RefusedMember>,
     proven: bool,
@@ -48,7 +48,7 @@ pub enum MemberNodeKind {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct ContentsNode {
     parent: u32,
     name: (u32, u16),
     kind: NodeData,
@@ -66,9 +66,9 @@ enum NodeData {
     Symlink(u32, u16),
 }
 
-/// Facts of a member.
+/// Attributes of a member.
 #[derive(Debug, Clone)]
-struct Row {
+struct MemberRow {
     header_offset: u64,
     data_offset: u64,
     stored_size: u64,
@@ -85,9 +85,9 @@ struct Row {
 /// A node, as others see it.
 #[derive(Debug, Clone, Copy)]
 pub struct MemberNode<'a> {
-    contents: &'a Contents,
+    contents: &'a ArchiveContents,
     number: u32,
-    node: &'a Node,
+    node: &'a ContentsNode,
 }
 
 /// Hash of a path, for the comparison of a member with its headers.
@@ -101,7 +101,7 @@ pub(super) fn path_hash(path: &MemberPath) -> u64 {
 #[derive(Debug)]
 pub(super) struct ContentsBuilder {
     tree: MemberTree,
-    rows: Vec<Row>,
+    rows: Vec<MemberRow>,
     refused: u64,
     named: Vec<RefusedMember>,
 }
@@ -120,7 +120,7 @@ impl ContentsBuilder {
             return;
         }
         let path = MemberPath::new(&member.name).map_or(0, |path| path_hash(&path));
-        self.rows.push(Row {
+        self.rows.push(MemberRow {
             header_offset: member.header_offset,
             data_offset: member.data_offset,
             stored_size: member.stored_size,
@@ -143,12 +143,12 @@ impl ContentsBuilder {
     }
 
     /// The tree, once all members are in. `proven`: the places come from the headers of the archive itself.
-    pub(super) fn finish(mut self, proven: bool) -> Contents {
+    pub(super) fn finish(mut self, proven: bool) -> ArchiveContents {
         for (_, refusal) in self.tree.finish() {
             self.refuse("a symbolic link".to_owned(), refusal.to_string());
         }
-        let mut contents = Contents {
-            nodes: vec![Node {
+        let mut contents = ArchiveContents {
+            nodes: vec![ContentsNode {
                 parent: 0,
                 name: (0, 0),
                 kind: NodeData::Directory(0, 0),
@@ -188,7 +188,7 @@ fn row(tree: &MemberTree, id: NodeId) -> Option<u32> {
     tree.node(id).member.and_then(|ordinal| u32::try_from(ordinal).ok())
 }
 
-impl Contents {
+impl ArchiveContents {
     /// Add a node; whether it is a directory.
     fn place(&mut self, tree: &MemberTree, parent: u32, name: &[u8], id: NodeId) -> Result<bool, &'static str> {
         if std::str::from_utf8(name).is_err() {
@@ -204,7 +204,7 @@ impl Contents {
             }
         };
         let name = self.text(name)?;
-        self.nodes.push(Node { parent, name, kind, row });
+        self.nodes.push(ContentsNode { parent, name, kind, row });
         Ok(matches!(kind, NodeData::Directory(..)))
     }
 
@@ -305,7 +305,7 @@ impl<'a> MemberNode<'a> {
         self.contents.node(first + index(found))
     }
 
-    fn row(&self) -> Option<&'a Row> {
+    fn row(&self) -> Option<&'a MemberRow> {
         self.contents.members.get(self.node.row? as usize)
     }
 

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use seqferry_archive::index::{
-    Gap, GapCheck, GapStep, Gaps, Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX,
-    TarIdentity, spot_checks,
+    Gap, GapCheck, GapStep, Gaps, Index, IndexBuilder, IndexHead, IndexLimits, IndexMatch, IndexMember, IndexReader,
+    SUFFIX, TarIdentity, spot_checks,
 };
 use seqferry_archive::scan::Checkpoint;
-use seqferry_archive::{ReadOptions, Scanner, Step};
+use seqferry_archive::{ReadOptions, ScanStep, Scanner};
 use seqferry_store::{ErrorClass, ObjectRef};
 
-use super::contents::{Contents, ContentsBuilder, MemberNode, MemberNodeKind};
+use super::contents::{ArchiveContents, ContentsBuilder, MemberNode, MemberNodeKind};
 use super::windows::Windows;
-use super::{TarFolders, kept};
+use super::{TarFolders, index_cache};
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::ReadHandle;
 use crate::version::{ObjectVersion, VersionPin};
 
-/// Bytes of an index that are read at once.
+/// Bytes of an index that are read in one step.
 const STEP: usize = 2 << 20;
 
-pub(super) async fn load(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Arc<Contents>> {
+pub(super) async fn load(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Arc<ArchiveContents>> {
     if let Some(contents) = from_cache(folders, &archive.version).await {
         // Another identity may have made the index.
-        folders.reader.prove_access(archive).await?;
+        folders.reader.check_access(archive).await?;
         return Ok(Arc::new(contents));
     }
     if let Some(contents) = from_sidecar(folders, archive).await? {
@@ -46,11 +46,11 @@ fn bad(archive: &ObjectVersion, cause: &dyn std::fmt::Display) -> VfsError {
 }
 
 /// An index that this program made of this very version: its places are those of the headers.
-async fn from_cache(folders: &TarFolders, archive: &ObjectVersion) -> Option<Contents> {
+async fn from_cache(folders: &TarFolders, archive: &ObjectVersion) -> Option<ArchiveContents> {
     let cache = Arc::clone(folders.cache.as_ref()?);
     let (archive, most) = (archive.clone(), folders.options.members);
     let read = tokio::task::spawn_blocking(move || {
-        let bytes = kept::read(&cache, &archive)?;
+        let bytes = index_cache::read(&cache, &archive)?;
         let mut builder = ContentsBuilder::new(most);
         let mut reader = IndexReader::new(IndexLimits { members: most as u64, ..IndexLimits::default() });
         reader.push(&bytes, |entry| builder.add(&entry.member)).ok()?;
@@ -62,7 +62,7 @@ async fn from_cache(folders: &TarFolders, archive: &ObjectVersion) -> Option<Con
 }
 
 /// The index beside the archive, if one fits. A faulty index is no error: the archive itself is read.
-async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Option<Contents>> {
+async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Option<ArchiveContents>> {
     let version = &archive.version;
     let key = format!("{}{SUFFIX}", version.key);
     let meta = match folders.source.head(ObjectRef::new(&version.bucket, &key)).await {
@@ -141,7 +141,7 @@ async fn is_empty(windows: &mut Windows, gap: Gap, size: u64) -> Result<bool> {
 }
 
 /// Returns true when samples of an index that nothing else proves agree with the archive.
-async fn agrees(folders: &TarFolders, archive: &Arc<OpenObject>, contents: &Contents) -> Result<bool> {
+async fn agrees(folders: &TarFolders, archive: &Arc<OpenObject>, contents: &ArchiveContents) -> Result<bool> {
     let node = |number: usize| contents.node(u32::try_from(number).unwrap_or(u32::MAX));
     let files = |number: &usize| node(*number).is_some_and(|node| node.kind() == MemberNodeKind::File);
     let files: Vec<usize> = (0..contents.len()).filter(files).collect();
@@ -157,9 +157,9 @@ async fn agrees(folders: &TarFolders, archive: &Arc<OpenObject>, contents: &Cont
 }
 
 /// Read the headers of the archive, and keep the index.
-async fn from_archive(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Contents> {
+async fn from_archive(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<ArchiveContents> {
     let version = &archive.version;
-    let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(version), None);
+    let head = IndexHead::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(version), None);
     let mut index = IndexBuilder::new(&head);
     let mut lines = Vec::new();
     let mut builder = ContentsBuilder::new(folders.options.members);
@@ -169,7 +169,7 @@ async fn from_archive(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
     let mut windows = Windows::new(Arc::clone(&folders.reader), Arc::clone(archive));
     loop {
         match scanner.step().map_err(|error| bad(version, &error))? {
-            Step::Need { offset, .. } => {
+            ScanStep::Need { offset, .. } => {
                 let bytes = windows.at(offset).await?;
                 if bytes.is_empty() {
                     scanner.end_of_input(offset);
@@ -177,22 +177,22 @@ async fn from_archive(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
                     scanner.supply(offset, &bytes);
                 }
             }
-            Step::Member(member) => {
+            ScanStep::Member(member) => {
                 builder.add(&member);
-                if lines.len() <= kept::LONGEST {
+                if lines.len() <= index_cache::LONGEST {
                     index.member(&IndexMember::from(*member));
                     lines.append(&mut index.take());
                 }
             }
-            Step::End(_) => break,
+            ScanStep::End(_) => break,
         }
     }
     if let Some(cache) = &folders.cache {
         lines.append(&mut index.finish());
-        if lines.len() <= kept::LONGEST {
+        if lines.len() <= index_cache::LONGEST {
             let (cache, archive) = (Arc::clone(cache), version.clone());
             // Not waited for: the folder can be used without it.
-            tokio::task::spawn_blocking(move || kept::keep(&cache, &archive, &lines));
+            tokio::task::spawn_blocking(move || index_cache::keep(&cache, &archive, &lines));
         }
     }
     Ok(builder.finish(true))
@@ -212,14 +212,14 @@ pub(super) async fn check(folders: &TarFolders, archive: &Arc<OpenObject>, membe
     let mut scanner = Scanner::resume(Some(version.size), options, checkpoint);
     loop {
         match scanner.step().map_err(|_| foreign())? {
-            Step::Need { offset, len } => {
+            ScanStep::Need { offset, len } => {
                 let bytes = folders.reader.read(&handle, offset, len).await?.to_bytes();
                 if scanner.supply(offset, &bytes) == 0 {
                     return Err(foreign());
                 }
             }
-            Step::Member(found) => return if member.is(&found) { Ok(()) } else { Err(foreign()) },
-            Step::End(_) => return Err(foreign()),
+            ScanStep::Member(found) => return if member.is(&found) { Ok(()) } else { Err(foreign()) },
+            ScanStep::End(_) => return Err(foreign()),
         }
     }
 }

@@ -24,7 +24,7 @@ impl RangeSource for ReaderRangeSource {
     type Error = VfsError;
 
     async fn read(&self, start: u64, end: u64) -> Result<Bytes> {
-        // A handle of its own: ranges side by side are no pattern to follow.
+        // A handle of its own: ranges concurrently are no pattern to follow.
         let handle = ReadHandle::new(Arc::clone(&self.object));
         let length = usize::try_from(end - start).unwrap_or_default();
         Ok(self.reader.read(&handle, start, length).await?.to_bytes())

@@ -6,7 +6,7 @@ use super::names::HiddenKey;
 use super::{FileKind, ROOT, Tree};
 use crate::error::Result;
 
-/// Entries that are looked at at a time.
+/// Entries that are checked at a time.
 const ENTRIES: usize = 4096;
 
 /// The result of a walk over everything.

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::facts::{as_link, may_be_link};
 use super::names::{LONGEST_NAME, RCLONE_LINK};
 use super::snapshot::is_archive_class;
-use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Place, State, Tree};
+use super::{CHECKED_NAMES, CheckResult, CheckedEntry, FileKind, InodeLocation, Lookup, NameFacts, State, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Urgency;
 
-impl Facts {
+impl NameFacts {
     fn of_head(meta: &ObjectMeta) -> Self {
         let archived = meta.archived || meta.storage_class.as_deref().is_some_and(is_archive_class);
         let (kind, etag) = (FileKind::File, meta.etag.clone());
@@ -21,7 +21,7 @@ impl Facts {
 }
 
 impl Tree {
-    /// Ask the service about one name: HEAD of the object and a listing below it, side by side. Where there is neither,
+    /// Ask the service about one name: HEAD of the object and a listing below it, concurrently. Where there is neither,
     /// HEAD of the object that stands for a link of this name.
     pub(super) async fn check(&self, directory: u32, inode: u64, name: &str) -> Result<Lookup> {
         let at = Instant::now();
@@ -46,14 +46,14 @@ impl Tree {
         // An object of rclone that stands for a link shows by the name of the link alone.
         let is_link_key = name.strip_suffix(RCLONE_LINK).is_some_and(|target| !target.is_empty());
         let (facts, meta) = match head {
-            _ if has_below => (Some(Facts::directory()), None),
-            Ok(meta) if !is_link_key => (Some(Facts::of_head(&meta)), Some(meta)),
+            _ if has_below => (Some(NameFacts::directory()), None),
+            Ok(meta) if !is_link_key => (Some(NameFacts::of_head(&meta)), Some(meta)),
             Err(error) if error.class != ErrorClass::NotFound => return Err(error.into()),
             Ok(_) | Err(_) if is_link_key || name.len() + RCLONE_LINK.len() > LONGEST_NAME => (None, None),
             Ok(_) | Err(_) => {
                 let key = format!("{key}{RCLONE_LINK}");
                 match self.source.head(ObjectRef::new(&self.bucket, &key)).await {
-                    Ok(meta) => (Some(Facts { kind: FileKind::Symlink, ..Facts::of_head(&meta) }), Some(meta)),
+                    Ok(meta) => (Some(NameFacts { kind: FileKind::Symlink, ..NameFacts::of_head(&meta) }), Some(meta)),
                     Err(error) if error.class == ErrorClass::NotFound => (None, None),
                     Err(error) => return Err(error.into()),
                 }
@@ -67,7 +67,7 @@ impl Tree {
         directory: u32,
         inode: u64,
         name: &str,
-        facts: Option<Facts>,
+        facts: Option<NameFacts>,
         meta: Option<&ObjectMeta>,
         at: Instant,
     ) -> Result<Lookup> {
@@ -98,8 +98,8 @@ impl Tree {
                 }
             }
             let place = &mut state.directories[directory as usize];
-            if place.doubted.get(name).is_some_and(|doubt| at > *doubt) {
-                place.doubted.remove(name);
+            if place.suspects.get(name).is_some_and(|doubt| at > *doubt) {
+                place.suspects.remove(name);
             }
             let checked = &mut place.checked;
             let old = checked.insert(name.into(), CheckResult { entry: entry.clone(), at });
@@ -129,7 +129,7 @@ impl Tree {
     ///
     /// # Errors
     /// When a request fails. An absent path is no error.
-    pub async fn look_again(self: &Arc<Self>, path: &str) -> Result<Option<super::Attributes>> {
+    pub async fn check_path(self: &Arc<Self>, path: &str) -> Result<Option<super::Attributes>> {
         let Some((inode, name)) = self.holder(path).await? else { return Ok(None) };
         let directory = self.directory(inode)?;
         Ok(self.check(directory, inode, name).await?.attributes)
@@ -139,7 +139,7 @@ impl Tree {
     ///
     /// # Errors
     /// When a request fails. An absent directory is no error.
-    pub async fn list_holder(self: &Arc<Self>, path: &str, since: Instant) -> Result<()> {
+    pub async fn list_parent(self: &Arc<Self>, path: &str, since: Instant) -> Result<()> {
         let Some((inode, _)) = self.holder(path).await? else { return Ok(()) };
         let directory = self.directory(inode)?;
         self.list_since(directory, inode, since, Urgency::ReadAhead).await
@@ -152,7 +152,7 @@ impl Tree {
             let is_directory = |found: &super::Attributes| found.kind == FileKind::Directory;
             let mut found = self.lookup(parent, name).await?.attributes.filter(is_directory);
             if found.is_none() {
-                // It may be one by now.
+                // It may be one meanwhile.
                 let directory = self.directory(parent)?;
                 found = self.check(directory, parent, name).await?.attributes.filter(is_directory);
             }
@@ -163,7 +163,7 @@ impl Tree {
     }
 
     /// This process has removed the object of a path below the tree: its name does not show any more, nor does a
-    /// directory that has become empty. No request is made; what is not remembered is asked for when it is needed.
+    /// directory that has become empty. No request is made; what is not remembered is requested when it is needed.
     pub fn note_removed(self: &Arc<Self>, path: &str) {
         let at = Instant::now();
         // Flat listings that began before know nothing of it.
@@ -172,12 +172,12 @@ impl Tree {
         let mut holders = Vec::new();
         while let Ok(directory) = self.directory(parent) {
             let Some((name, below)) = rest.split_once('/') else {
-                // A directory that was forgotten meanwhile is listed anew.
+                // A directory that was forgotten meanwhile is listed again.
                 let _noted = self.remember_check(directory, parent, rest, None, None, at);
                 break;
             };
             let prefix = Arc::clone(&self.read().directories[directory as usize].prefix);
-            let child = self.number(&prefix, name, &Facts::directory(), 0);
+            let child = self.number(&prefix, name, &NameFacts::directory(), 0);
             holders.push((directory, parent, name, child));
             (parent, rest) = (child, below);
         }
@@ -187,17 +187,17 @@ impl Tree {
                 return;
             }
             let place = &mut state.directories[directory as usize];
-            if place.doubted.len() >= CHECKED_NAMES {
+            if place.suspects.len() >= CHECKED_NAMES {
                 // Listed as a whole again.
-                place.doubted.clear();
+                place.suspects.clear();
                 place.listed = None;
             }
-            place.doubted.insert(name.into(), at);
+            place.suspects.insert(name.into(), at);
         }
     }
 
     /// Directories among the next `most` names of a directory that may have gone, and were not asked for since `since`.
-    pub(super) fn doubted_names(
+    pub(super) fn suspect_names(
         &self,
         directory: u32,
         after: Option<&str>,
@@ -206,15 +206,15 @@ impl Tree {
     ) -> Vec<Box<str>> {
         let state = self.read();
         let directory = &state.directories[directory as usize];
-        let Some(snapshot) = directory.snapshot.as_ref().filter(|_| !directory.doubted.is_empty()) else {
+        let Some(snapshot) = directory.snapshot.as_ref().filter(|_| !directory.suspects.is_empty()) else {
             return Vec::new();
         };
         let from = after.map_or(0, |after| snapshot.rank(after).map_or_else(|at| at, |at| at + 1));
         let names = snapshot.ranked(from).map(|entry| snapshot.name(entry));
-        // Names that are known to have gone take no room in the page.
+        // Names that are known to have gone take no space in the page.
         let shown = names.filter(|name| directory.known(name).is_some_and(|(_, found)| found.is_some())).take(most);
         let is_asked = |name: &str| directory.checked.get(name).is_some_and(|checked| checked.at >= since);
-        shown.filter(|name| directory.is_doubted(name) && !is_asked(name)).map(Box::from).collect()
+        shown.filter(|name| directory.is_suspect(name) && !is_asked(name)).map(Box::from).collect()
     }
 
     /// An inode's object was found replaced or removed: find out what has its name now.
@@ -231,7 +231,7 @@ impl Tree {
 impl State {
     /// True when a directory is known to show a name.
     fn shows_any(&self, inode: u64) -> bool {
-        let Some(Place::Directory(place)) = self.places.get(&inode) else { return false };
+        let Some(InodeLocation::Directory(place)) = self.places.get(&inode) else { return false };
         let directory = &self.directories[*place as usize];
         let is_there = |name: &str| directory.remembered(name).is_some_and(|(_, found)| found.is_some());
         let listed = directory.snapshot.iter().flat_map(|snapshot| {

@@ -1,8 +1,8 @@
 //! Facts that objects state about their files: kind, permissions, owner and time, which no listing has.
 //!
-//! Facts belong to a version. They are learned once, by a HEAD, or by any other answer about the object, before they are
-//! shown: a version shows one kind, mode and time from first to last. A link that only its metadata tells apart from a
-//! file, as s3fs stores them, has an inode of its own.
+//! Facts belong to a version. They are learned once, by a HEAD, or by any other answer about the object, before they
+//! are shown: a version shows one kind, mode and time from first to last. A link that only its metadata tells apart
+//! from a file, as s3fs stores them, has an inode of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::fetch::is_version;
 
 /// Longest target of a link, as the kernel limits it. A longer object is no link, nor is an empty one.
 pub const LONGEST_TARGET: u64 = 4095;
-/// Versions whose facts are remembered, some 60 bytes each.
+/// Versions whose attributes are remembered, some 60 bytes each.
 pub(super) const MOST: usize = 1 << 20;
 /// Requests for facts under way at a time. The budget of the process bounds them as well.
 pub(super) const REQUESTS: usize = 128;
@@ -26,9 +26,9 @@ const VERSIONS: u32 = 3;
 /// The bit by which the inode of a link differs from that of the file that its object is without metadata.
 const LINK_BIT: u64 = 1 << 62;
 
-/// Facts of one version.
+/// Attributes of one version.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Learned {
+pub(super) struct VersionFacts {
     pub(super) stored: StoredMetadata,
     /// The service does not let this identity see what is stored.
     is_denied: bool,
@@ -36,17 +36,17 @@ pub(super) struct Learned {
 
 /// Facts by the inode of the version as a file. Half of them are forgotten when there are too many.
 #[derive(Debug, Default)]
-pub(super) struct LearnedFacts {
-    recent: HashMap<u64, Learned>,
-    older: HashMap<u64, Learned>,
+pub(super) struct FactCache {
+    recent: HashMap<u64, VersionFacts>,
+    older: HashMap<u64, VersionFacts>,
 }
 
-impl LearnedFacts {
+impl FactCache {
     pub(super) fn get(&self, number: u64) -> Option<&StoredMetadata> {
         self.recent.get(&number).or_else(|| self.older.get(&number)).map(|learned| &learned.stored)
     }
 
-    fn insert(&mut self, number: u64, learned: Learned) {
+    fn insert(&mut self, number: u64, learned: VersionFacts) {
         if self.recent.len() >= MOST / 2 {
             self.older = std::mem::take(&mut self.recent);
         }
@@ -55,7 +55,7 @@ impl LearnedFacts {
 
     /// Take over what was kept on a disk.
     pub(super) fn restore(&mut self, number: u64, stored: StoredMetadata) {
-        self.insert(number, Learned { stored, is_denied: false });
+        self.insert(number, VersionFacts { stored, is_denied: false });
     }
 
     /// Facts that are worth keeping, those that were learned last first.
@@ -94,7 +94,7 @@ pub(crate) fn exact_time(seconds: i64, nanoseconds: u32) -> Option<SystemTime> {
 }
 
 impl Attributes {
-    /// Facts about a file by an answer about its object, without an inode.
+    /// Attributes of a file by an answer about its object, without an inode.
     pub fn of_object(meta: &ObjectMeta) -> Self {
         let stored = StoredMetadata::of(&meta.attributes.metadata);
         let exact = stored.modified.and_then(|(seconds, nanoseconds)| exact_time(seconds, nanoseconds));
@@ -135,7 +135,7 @@ impl Tree {
             if !is_denied && state.facts.get(number) == Some(&stored) {
                 return;
             }
-            state.facts.insert(number, Learned { stored, is_denied });
+            state.facts.insert(number, VersionFacts { stored, is_denied });
         }
         self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if let Some((directory, name, facts)) = place
@@ -150,12 +150,12 @@ impl Tree {
             };
             // As old as the listing that showed it: this says nothing about the object being there still.
             let at = listed.unwrap_or_else(tokio::time::Instant::now);
-            // A directory that was forgotten meanwhile is listed anew.
+            // A directory that was forgotten meanwhile is listed again.
             let _shown = self.remember_check(directory, parent, &name, Some(facts), None, at);
         }
     }
 
-    /// The same file with the facts that its object states. They are asked for where they are not known: one request
+    /// The same file with the facts that its object states. They are requested where they are not known: one request
     /// for each version, however many callers wait for it.
     ///
     /// # Errors
@@ -179,8 +179,8 @@ impl Tree {
         if found.is_known { Ok(found) } else { Err(VfsError::TryLater) }
     }
 
-    /// As [`Tree::read_names`], with the facts of the names: their kinds, or all. They are learned side by side. A name
-    /// whose facts cannot be had within `patience` comes without them.
+    /// As [`Tree::read_names`], with the attributes of the names: their kinds, or all. They are learned concurrently. A
+    /// name whose attributes cannot be had within `patience` comes without them.
     ///
     /// # Errors
     /// Those of [`Tree::read_names`].
@@ -195,7 +195,7 @@ impl Tree {
         let is_guess = |found: &Attributes| if only_kinds { !found.has_kind() } else { !found.is_known };
         let guesses = page.entries.iter().map(|(_, found)| found).filter(|found| is_guess(found));
         let guesses: Vec<u64> = guesses.map(|found| found.inode).collect();
-        let answers: Vec<_> = guesses.iter().map(|inode| self.begin_asking(*inode)).collect();
+        let answers: Vec<_> = guesses.iter().map(|inode| self.begin_request(*inode)).collect();
         if !only_kinds
             && !page.is_end
             && let Some((last, _)) = page.entries.last()
@@ -205,45 +205,45 @@ impl Tree {
         if answers.is_empty() {
             return Ok(page);
         }
-        // A name without its facts says so.
+        // A name without its attributes says so.
         let _in_time = tokio::time::timeout(patience, all(answers)).await;
         self.read_names(inode, after, most).await
     }
 
-    /// Learn the facts of these inodes side by side.
+    /// Learn the attributes of these inodes concurrently.
     ///
     /// # Errors
     /// Why the service did not answer about one of them.
     pub async fn learn_all(self: &Arc<Self>, inodes: impl IntoIterator<Item = u64>) -> Result<()> {
-        Ok(all(inodes.into_iter().map(|inode| self.begin_asking(inode)).collect()).await?)
+        Ok(all(inodes.into_iter().map(|inode| self.begin_request(inode)).collect()).await?)
     }
 
     async fn ask(self: &Arc<Self>, inode: u64) -> Result<()> {
-        let mut answer = self.begin_asking(inode);
+        let mut answer = self.begin_request(inode);
         let answered = answer.wait_for(Option::is_some).await.map_err(|_| VfsError::TryLater)?.clone();
         answered.unwrap_or(Ok(())).map_err(VfsError::from)
     }
 
-    /// The request for the facts of an inode that is under way, or a new one.
-    pub(super) fn begin_asking(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<Answer>> {
-        let mut asking = self.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(answer) = asking.get(&inode) {
+    /// The request for the attributes of an inode that is under way, or a new one.
+    pub(super) fn begin_request(self: &Arc<Self>, inode: u64) -> watch::Receiver<Option<FactsResult>> {
+        let mut fact_requests = self.fact_requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(answer) = fact_requests.get(&inode) {
             return answer.clone();
         }
         let (sender, answer) = watch::channel(None);
-        asking.insert(inode, answer.clone());
+        fact_requests.insert(inode, answer.clone());
         let tree = Arc::clone(self);
         tokio::spawn(async move {
             let answered = tree.ask_service(inode).await;
-            tree.asking.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&inode);
+            tree.fact_requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&inode);
             sender.send_replace(Some(answered));
         });
         answer
     }
 
-    async fn ask_service(&self, inode: u64) -> Answer {
+    async fn ask_service(&self, inode: u64) -> FactsResult {
         let _one = self.requests.acquire().await;
-        // Unknown by now: its name is looked up again.
+        // Unknown meanwhile: its name is looked up again.
         let Ok(version) = self.version(inode) else { return Ok(()) };
         match self.source.head(ObjectRef::new(&version.bucket, &version.key)).await {
             Ok(meta) if is_version(&version, &meta) => self.learn(inode, &meta),
@@ -265,10 +265,10 @@ impl Tree {
 }
 
 /// Wait for all answers. Returns the first failure.
-async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
+async fn all(answers: Vec<watch::Receiver<Option<FactsResult>>>) -> FactsResult {
     let mut first = Ok(());
     for mut answer in answers {
-        // A request whose task has ended without an answer is made again when its facts are needed.
+        // A request whose task has ended without an answer is made again when its attributes are needed.
         let Ok(answered) = answer.wait_for(Option::is_some).await else { continue };
         first = first.and_then(|()| answered.clone().unwrap_or(Ok(())));
     }
@@ -276,7 +276,7 @@ async fn all(answers: Vec<watch::Receiver<Option<Answer>>>) -> Answer {
 }
 
 /// End of a request for facts.
-pub(super) type Answer = std::result::Result<(), StoreError>;
+pub(super) type FactsResult = std::result::Result<(), StoreError>;
 
 impl State {
     /// Facts that the object of an inode states. None: not known.
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn half_of_the_facts_are_forgotten_when_there_are_too_many() {
-        let mut facts = LearnedFacts::default();
+        let mut facts = FactCache::default();
         for number in 0..=MOST as u64 {
             facts.restore(number, StoredMetadata { mode: Some(0o644), ..StoredMetadata::default() });
         }

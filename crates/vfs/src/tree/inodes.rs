@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::snapshot::{FileKind, Snapshot};
-use super::{CheckedEntry, Directory, Facts, Place, ROOT, State, Tree};
+use super::{CheckedEntry, Directory, InodeLocation, NameFacts, ROOT, State, Tree};
 use crate::error::{Result, VfsError};
 use crate::version::VersionDigest;
 
@@ -16,7 +16,7 @@ use crate::version::VersionDigest;
 pub const MEMBER_BIT: u64 = 1 << 63;
 
 /// Hash of a name in a directory with this prefix. For a file it includes the version of its object.
-pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, facts: &Facts, salt: u32) -> u64 {
+pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, facts: &NameFacts, salt: u32) -> u64 {
     let mut hasher = Sha256::new();
     for part in [endpoint, bucket, prefix, name] {
         hasher.update((part.len() as u64).to_le_bytes());
@@ -35,17 +35,17 @@ pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, fac
             hasher.update(facts.modified.to_le_bytes());
         }
     }
-    // Above the few numbers that doors and kernels reserve, and apart from those of members of archives.
+    // Above the few numbers that interfaces and kernels reserve, and apart from those of members of archives.
     (VersionDigest(hasher.finalize().into()).short() & !MEMBER_BIT).max(ROOT + 1)
 }
 
 impl Tree {
-    pub(super) fn number(&self, prefix: &str, name: &str, facts: &Facts, salt: u32) -> u64 {
+    pub(super) fn number(&self, prefix: &str, name: &str, facts: &NameFacts, salt: u32) -> u64 {
         number(&self.endpoint, &self.bucket, prefix, name, facts, salt)
     }
 
     /// A number that no other thing has.
-    pub(super) fn free_number(&self, state: &State, directory: u32, name: &str, facts: &Facts, hash: u64) -> u64 {
+    pub(super) fn free_number(&self, state: &State, directory: u32, name: &str, facts: &NameFacts, hash: u64) -> u64 {
         let (mut number, mut salt) = (hash, 0);
         while !state.is_same(number, directory, name) {
             salt += 1;
@@ -56,13 +56,13 @@ impl Tree {
 
     /// Place of a directory. Its first use makes it a place of its own.
     pub(super) fn directory(&self, inode: u64) -> Result<u32> {
-        if let Some(Place::Directory(directory)) = self.read().places.get(&inode) {
+        if let Some(InodeLocation::Directory(directory)) = self.read().places.get(&inode) {
             return Ok(*directory);
         }
         let mut state = self.write();
         let (parent, name) = match state.places.get(&inode).ok_or(VfsError::Stale)? {
-            Place::Directory(directory) => return Ok(*directory),
-            Place::Listed { directory, index } => {
+            InodeLocation::Directory(directory) => return Ok(*directory),
+            InodeLocation::Listed { directory, index } => {
                 let snapshot = state.directories.get(*directory as usize).and_then(|place| place.snapshot.clone());
                 let snapshot = snapshot.ok_or(VfsError::Stale)?;
                 let entry = snapshot.entry(*index).ok_or(VfsError::Stale)?;
@@ -71,8 +71,10 @@ impl Tree {
                 }
                 (*directory, snapshot.name(entry).to_owned())
             }
-            Place::Checked(entry) if entry.facts.kind != FileKind::Directory => return Err(VfsError::NotADirectory),
-            Place::Checked(entry) => (entry.directory, entry.name.to_string()),
+            InodeLocation::Checked(entry) if entry.facts.kind != FileKind::Directory => {
+                return Err(VfsError::NotADirectory);
+            }
+            InodeLocation::Checked(entry) => (entry.directory, entry.name.to_string()),
         };
         let parent = &state.directories[parent as usize];
         let directory = Directory::new(inode, parent.inode, format!("{}{name}/", parent.prefix).into());
@@ -90,7 +92,7 @@ impl State {
             self.directories.push(directory);
             u32::try_from(self.directories.len() - 1).unwrap_or(u32::MAX)
         };
-        self.places.insert(inode, Place::Directory(place));
+        self.places.insert(inode, InodeLocation::Directory(place));
         place
     }
 
@@ -99,16 +101,16 @@ impl State {
         let prefix = &self.directories[directory as usize].prefix;
         match self.places.get(&number) {
             None => true,
-            Some(Place::Directory(other)) => {
+            Some(InodeLocation::Directory(other)) => {
                 let whole = &self.directories[*other as usize].prefix;
                 whole.strip_prefix(&**prefix).and_then(|rest| rest.strip_suffix('/')) == Some(name)
             }
-            Some(Place::Listed { directory: other, index }) => {
+            Some(InodeLocation::Listed { directory: other, index }) => {
                 let snapshot = self.directories[*other as usize].snapshot.as_ref();
                 let entry = snapshot.and_then(|snapshot| Some((snapshot, snapshot.entry(*index)?)));
                 *other == directory && entry.is_none_or(|(snapshot, entry)| snapshot.name(entry) == name)
             }
-            Some(Place::Checked(entry)) => entry.directory == directory && *entry.name == *name,
+            Some(InodeLocation::Checked(entry)) => entry.directory == directory && *entry.name == *name,
         }
     }
 
@@ -117,7 +119,7 @@ impl State {
     pub(super) fn forget(&mut self, inode: u64) {
         let mut todo = vec![inode];
         while let Some(inode) = todo.pop() {
-            let Some(Place::Directory(place)) = self.places.remove(&inode) else { continue };
+            let Some(InodeLocation::Directory(place)) = self.places.remove(&inode) else { continue };
             let empty = Directory::new(0, 0, Arc::from(""));
             let gone = std::mem::replace(&mut self.directories[place as usize], empty);
             self.vacant.push(place);
@@ -142,24 +144,25 @@ impl State {
 
     /// Remove an inode from the table if it is an entry of this directory's snapshot.
     pub(super) fn remove_listed(&mut self, directory: u32, inode: u64) {
-        if matches!(self.places.get(&inode), Some(Place::Listed { directory: other, .. }) if *other == directory) {
+        if matches!(self.places.get(&inode), Some(InodeLocation::Listed { directory: other, .. }) if *other == directory)
+        {
             self.places.remove(&inode);
         }
     }
 
     /// Put a checked name into the table.
     pub(super) fn add_checked(&mut self, entry: &Arc<CheckedEntry>) {
-        let is_directory = matches!(self.places.get(&entry.inode), Some(Place::Directory(_)));
+        let is_directory = matches!(self.places.get(&entry.inode), Some(InodeLocation::Directory(_)));
         if !is_directory {
-            self.places.insert(entry.inode, Place::Checked(Arc::clone(entry)));
+            self.places.insert(entry.inode, InodeLocation::Checked(Arc::clone(entry)));
         }
     }
 
     /// Put the entries of a new snapshot into the table. Directories in use keep their places.
     pub(super) fn add_listed(&mut self, directory: u32, snapshot: &Snapshot) {
         for (index, entry) in (0_u32..).zip(snapshot.entries()) {
-            if !matches!(self.places.get(&entry.inode), Some(Place::Directory(_))) {
-                self.places.insert(entry.inode, Place::Listed { directory, index });
+            if !matches!(self.places.get(&entry.inode), Some(InodeLocation::Directory(_))) {
+                self.places.insert(entry.inode, InodeLocation::Listed { directory, index });
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::source::Urgency;
 
 /// Progress of a listing.
 #[derive(Debug, Clone)]
-pub(super) enum Progress {
+pub(super) enum ListingProgress {
     /// The first page is under way.
     Running,
     /// The first page was not the last.
@@ -26,7 +26,7 @@ pub(super) enum Progress {
 
 /// Extent of a directory that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum ListingExtent {
     FirstPage,
     All,
 }
@@ -47,13 +47,13 @@ impl Tree {
         if is_known {
             return Ok(true);
         }
-        let mut progress = self.begin(directory, inode, Extent::FirstPage, Urgency::Demand)?;
+        let mut progress = self.begin(directory, inode, ListingExtent::FirstPage, Urgency::Demand)?;
         loop {
             let now = progress.borrow_and_update().clone();
             match now {
-                Progress::Running => {}
-                Progress::Large => return Ok(false),
-                Progress::Done(outcome) => {
+                ListingProgress::Running => {}
+                ListingProgress::Large => return Ok(false),
+                ListingProgress::Done(outcome) => {
                     outcome?;
                     return Ok(!self.read().directories[directory as usize].is_large);
                 }
@@ -85,17 +85,17 @@ impl Tree {
                 self.follow_walk(inode);
                 continue;
             }
-            let mut progress = self.begin(directory, inode, Extent::All, Urgency::Demand)?;
-            let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
+            let mut progress = self.begin(directory, inode, ListingExtent::All, Urgency::Demand)?;
+            let done = progress.wait_for(|progress| matches!(progress, ListingProgress::Done(_))).await;
             let done = done.map_err(|_| VfsError::Stale)?.clone();
-            if let Progress::Done(outcome) = done {
+            if let ListingProgress::Done(outcome) = done {
                 outcome?;
             }
         }
     }
 
-    /// List a directory now, however young the listing is that is known. Returns when a listing that began after the call
-    /// is the one that shows.
+    /// List a directory now, however young the listing is that is known. Returns when a listing that began after the
+    /// call is the one that shows.
     ///
     /// # Errors
     /// When the inode is unknown or no directory, or the listing fails.
@@ -124,9 +124,9 @@ impl Tree {
                 }
             }
             // One that is under way may have begun before.
-            let mut progress = self.begin(directory, inode, Extent::All, urgency)?;
-            let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
-            if let Progress::Done(outcome) = done.map_err(|_| VfsError::Stale)?.clone() {
+            let mut progress = self.begin(directory, inode, ListingExtent::All, urgency)?;
+            let done = progress.wait_for(|progress| matches!(progress, ListingProgress::Done(_))).await;
+            if let ListingProgress::Done(outcome) = done.map_err(|_| VfsError::Stale)?.clone() {
                 outcome?;
             }
         }
@@ -136,7 +136,7 @@ impl Tree {
     pub(super) fn refresh(self: &Arc<Self>, directory: u32) {
         let inode = self.read().directories[directory as usize].inode;
         // After a failure the next caller that needs the directory lists it again and reports the error.
-        let _under_way = self.begin(directory, inode, Extent::All, Urgency::ReadAhead);
+        let _under_way = self.begin(directory, inode, ListingExtent::All, Urgency::ReadAhead);
     }
 
     /// The listing of a directory that is under way, or a new one.
@@ -144,9 +144,9 @@ impl Tree {
         self: &Arc<Self>,
         directory: u32,
         inode: u64,
-        extent: Extent,
+        extent: ListingExtent,
         priority: Urgency,
-    ) -> Result<watch::Receiver<Progress>> {
+    ) -> Result<watch::Receiver<ListingProgress>> {
         let (sender, prefix) = {
             let mut state = self.write();
             state.clock += 1;
@@ -159,7 +159,7 @@ impl Tree {
             if let Some(listing) = place.listing.as_ref().filter(|listing| listing.has_changed().is_ok()) {
                 return Ok(listing.clone());
             }
-            let (sender, receiver) = watch::channel(Progress::Running);
+            let (sender, receiver) = watch::channel(ListingProgress::Running);
             place.listing = Some(receiver);
             (sender, Arc::clone(&place.prefix))
         };
@@ -174,7 +174,7 @@ impl Tree {
                     place.listing = None;
                 }
             }
-            sender.send_replace(Progress::Done(outcome));
+            sender.send_replace(ListingProgress::Done(outcome));
         });
         Ok(receiver)
     }
@@ -184,9 +184,9 @@ impl Tree {
         directory: u32,
         inode: u64,
         prefix: &str,
-        extent: Extent,
+        extent: ListingExtent,
         priority: Urgency,
-        progress: &watch::Sender<Progress>,
+        progress: &watch::Sender<ListingProgress>,
     ) -> std::result::Result<(), StoreError> {
         let began = Instant::now();
         let mut builder = SnapshotBuilder::default();
@@ -208,8 +208,8 @@ impl Tree {
             continuation = Some(token);
             if pages == 1 {
                 self.set_large(directory, inode, true);
-                progress.send_replace(Progress::Large);
-                if extent == Extent::FirstPage {
+                progress.send_replace(ListingProgress::Large);
+                if extent == ListingExtent::FirstPage {
                     return Ok(());
                 }
             }
@@ -261,7 +261,7 @@ impl Tree {
         let place = &mut state.directories[directory as usize];
         place.next_cookie = next_cookie;
         place.listed = Some(began);
-        place.doubted.retain(|_, doubt| *doubt >= began);
+        place.suspects.retain(|_, doubt| *doubt >= began);
         let outdated: Vec<_> = place.checked.extract_if(|_, checked| checked.at < began).collect();
         for entry in outdated.into_iter().filter_map(|(_, checked)| checked.entry) {
             if !new.contains(&entry.inode) {

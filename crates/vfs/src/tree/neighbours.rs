@@ -1,12 +1,12 @@
 //! The files that come after one in its directory, for read-ahead over small files.
 
-use super::snapshot::{Entry, FileKind, Snapshot};
-use super::{Place, Tree};
+use super::snapshot::{FileKind, Snapshot, SnapshotEntry};
+use super::{InodeLocation, Tree};
 use crate::error::Result;
 
 /// Order in which a program goes through a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum WalkOrder {
     /// Order of names, as in `diff -r` and shells.
     Name,
     /// Order of inodes, as in `cp -r` and `tar`.
@@ -18,19 +18,19 @@ impl Tree {
     ///
     /// # Errors
     /// When the inode is unknown or no file.
-    pub fn following(&self, inode: u64, order: Order, most: usize) -> Result<Vec<(u64, u64)>> {
+    pub fn following(&self, inode: u64, order: WalkOrder, most: usize) -> Result<Vec<(u64, u64)>> {
         let (parent, name) = self.name_of(inode)?;
         let state = self.read();
-        let Some(Place::Directory(directory)) = state.places.get(&parent) else { return Ok(Vec::new()) };
+        let Some(InodeLocation::Directory(directory)) = state.places.get(&parent) else { return Ok(Vec::new()) };
         let Some(snapshot) = state.directories[*directory as usize].snapshot.as_ref() else { return Ok(Vec::new()) };
-        let files = |entry: &&Entry| entry.kind == FileKind::File;
-        let facts = |entry: &Entry| (entry.inode, entry.size);
+        let files = |entry: &&SnapshotEntry| entry.kind == FileKind::File;
+        let facts = |entry: &SnapshotEntry| (entry.inode, entry.size);
         Ok(match order {
-            Order::Name => {
+            WalkOrder::Name => {
                 let from = snapshot.rank(&name).map_or_else(|at| at, |at| at + 1);
                 snapshot.ranked(from).filter(files).take(most).map(facts).collect()
             }
-            Order::Inode => {
+            WalkOrder::Inode => {
                 let sorted = snapshot.by_inode();
                 let from = sorted.partition_point(|(other, _)| *other <= inode);
                 let entries = sorted[from..].iter().filter_map(|(_, index)| snapshot.entry(*index));
@@ -43,7 +43,7 @@ impl Tree {
     pub fn sibling(&self, inode: u64, name: &str) -> Option<(u64, u64)> {
         let (parent, _) = self.name_of(inode).ok()?;
         let state = self.read();
-        let Some(Place::Directory(directory)) = state.places.get(&parent) else { return None };
+        let Some(InodeLocation::Directory(directory)) = state.places.get(&parent) else { return None };
         let snapshot: &Snapshot = state.directories[*directory as usize].snapshot.as_ref()?;
         let entry = snapshot.entry(snapshot.find(name)?)?;
         (entry.kind == FileKind::File).then_some((entry.inode, entry.size))

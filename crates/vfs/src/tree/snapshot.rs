@@ -1,7 +1,7 @@
 //! A complete listing of one directory, compact, with stable cookies.
 //!
 //! Entries are ordered by cookie. A name keeps its cookie from one snapshot of the directory to the next, and new names
-//! get higher ones: a reader that goes on at a cookie after a refresh neither skips nor repeats a name that stayed.
+//! get higher ones: a reader that continues at a cookie after a refresh neither skips nor repeats a name that stayed.
 //! Once a snapshot is made it does not change.
 
 use std::collections::{HashMap, HashSet};
@@ -31,13 +31,13 @@ pub enum FileKind {
 
 /// An `ETag` in few bytes: nearly all are an MD5, or one with a number of parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Etag {
+pub(crate) enum CompactEtag {
     Md5([u8; 16]),
     Parts([u8; 16], u32),
     Other(Box<str>),
 }
 
-impl Etag {
+impl CompactEtag {
     pub(crate) fn new(text: &str) -> Self {
         let (digest, parts) = text.split_once('-').map_or((text, None), |(digest, parts)| (digest, Some(parts)));
         let exact = |etag: Self| if etag.text() == text { etag } else { Self::Other(text.into()) };
@@ -64,12 +64,12 @@ fn md5(text: &str) -> Option<[u8; 16]> {
 
 /// One name in a directory.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct SnapshotEntry {
     pub(crate) inode: u64,
     pub(crate) size: u64,
     /// Seconds since the epoch.
     pub(crate) modified: f64,
-    pub(crate) etag: Etag,
+    pub(crate) etag: CompactEtag,
     pub(crate) cookie: u32,
     name_start: u32,
     name_length: u16,
@@ -80,9 +80,9 @@ pub(crate) struct Entry {
     is_plain_link: bool,
 }
 
-/// Facts about a name before it is in a snapshot.
+/// Attributes of a name before it is in a snapshot.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(crate) struct NameFacts {
     pub(crate) kind: FileKind,
     pub(crate) size: u64,
     pub(crate) modified: f64,
@@ -92,7 +92,7 @@ pub(crate) struct Facts {
     pub(crate) is_plain_link: bool,
 }
 
-impl Facts {
+impl NameFacts {
     pub(crate) fn directory() -> Self {
         let (etag, size, modified) = (String::new(), 0, 0.0);
         Self { kind: FileKind::Directory, size, modified, etag, archived: false, is_plain_link: false }
@@ -126,7 +126,7 @@ pub(crate) fn is_archive_class(class: &str) -> bool {
 /// All names of a directory at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    entries: Vec<Entry>,
+    entries: Vec<SnapshotEntry>,
     by_name: Vec<u32>,
     names: String,
     pub(crate) hidden: Vec<HiddenKey>,
@@ -140,9 +140,9 @@ pub(crate) struct Snapshot {
     sorted: OnceLock<Vec<(u64, u32)>>,
 }
 
-impl Entry {
-    pub(crate) fn facts(&self) -> Facts {
-        Facts {
+impl SnapshotEntry {
+    pub(crate) fn facts(&self) -> NameFacts {
+        NameFacts {
             kind: self.kind,
             size: self.size,
             modified: self.modified,
@@ -158,16 +158,16 @@ impl Snapshot {
         self.entries.len()
     }
 
-    pub(crate) fn name(&self, entry: &Entry) -> &str {
+    pub(crate) fn name(&self, entry: &SnapshotEntry) -> &str {
         let start = entry.name_start as usize;
         &self.names[start..start + usize::from(entry.name_length)]
     }
 
-    pub(crate) fn entry(&self, index: u32) -> Option<&Entry> {
+    pub(crate) fn entry(&self, index: u32) -> Option<&SnapshotEntry> {
         self.entries.get(index as usize)
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[SnapshotEntry] {
         &self.entries
     }
 
@@ -183,7 +183,7 @@ impl Snapshot {
     }
 
     /// Entries in order of their names, from this rank on.
-    pub(crate) fn ranked(&self, from: usize) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn ranked(&self, from: usize) -> impl Iterator<Item = &SnapshotEntry> {
         self.by_name.get(from..).unwrap_or_default().iter().map(|index| &self.entries[*index as usize])
     }
 
@@ -197,8 +197,8 @@ impl Snapshot {
         })
     }
 
-    /// Give each entry the inode that `number` chooses, from its name, its facts and the hash that it has now.
-    pub(crate) fn renumber(&mut self, number: impl Fn(&str, &Facts, u64) -> u64) {
+    /// Give each entry the inode that `number` chooses, from its name, its attributes and the hash that it has now.
+    pub(crate) fn renumber(&mut self, number: impl Fn(&str, &NameFacts, u64) -> u64) {
         let mut taken = HashSet::with_capacity(self.entries.len());
         for at in 0..self.entries.len() {
             let entry = &self.entries[at];
@@ -221,7 +221,7 @@ impl Snapshot {
     }
 
     /// Entries whose cookie is greater than this one, with their place.
-    pub(crate) fn after(&self, cookie: u64) -> impl Iterator<Item = (u32, &Entry)> {
+    pub(crate) fn after(&self, cookie: u64) -> impl Iterator<Item = (u32, &SnapshotEntry)> {
         let start = self.entries.partition_point(|entry| u64::from(entry.cookie) <= cookie);
         (0_u32..).zip(&self.entries).skip(start)
     }
@@ -230,7 +230,7 @@ impl Snapshot {
 /// Collects the pages of a listing with the delimiter `/` and makes the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotBuilder {
-    found: HashMap<String, Facts>,
+    found: HashMap<String, NameFacts>,
     hidden: Vec<HiddenKey>,
     hidden_count: u64,
     marker: f64,
@@ -264,7 +264,7 @@ impl SnapshotBuilder {
         }
         match check_name(name) {
             Err(reason) => self.hide(&object.key, reason),
-            Ok(()) => self.add(prefix, name, Facts::of_listed(object)),
+            Ok(()) => self.add(prefix, name, NameFacts::of_listed(object)),
         }
     }
 
@@ -273,7 +273,7 @@ impl SnapshotBuilder {
         let Some(name) = whole.strip_prefix(prefix).and_then(|name| name.strip_suffix('/')) else { return };
         match check_name(name) {
             Err(reason) => self.hide(whole, reason),
-            Ok(()) => self.add(prefix, name, Facts::directory()),
+            Ok(()) => self.add(prefix, name, NameFacts::directory()),
         }
     }
 
@@ -283,7 +283,7 @@ impl SnapshotBuilder {
     }
 
     /// Add a name as a snapshot had it.
-    pub(crate) fn restore(&mut self, name: String, facts: Facts) {
+    pub(crate) fn restore(&mut self, name: String, facts: NameFacts) {
         self.found.insert(name, facts);
     }
 
@@ -292,7 +292,7 @@ impl SnapshotBuilder {
         (self.hidden, self.hidden_count) = (hidden, count);
     }
 
-    fn add(&mut self, prefix: &str, name: &str, facts: Facts) {
+    fn add(&mut self, prefix: &str, name: &str, facts: NameFacts) {
         use std::collections::hash_map::Entry::{Occupied, Vacant};
         match self.found.entry(name.to_owned()) {
             Vacant(place) => {
@@ -324,42 +324,42 @@ impl SnapshotBuilder {
                 self.found.remove(&name);
                 self.hide(&format!("{prefix}{name}"), HiddenReason::ShadowedByFile);
             } else if let Some(facts) = self.found.remove(&name) {
-                self.found.insert(target.to_owned(), Facts { kind: FileKind::Symlink, ..facts });
+                self.found.insert(target.to_owned(), NameFacts { kind: FileKind::Symlink, ..facts });
             }
         }
     }
 
-    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which goes on. `inode` gives
+    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which continues. `inode` gives
     /// each name its number.
     pub(crate) fn finish(
         mut self,
         prefix: &str,
         old: Option<&Snapshot>,
         next_cookie: &mut u32,
-        mut inode: impl FnMut(&str, &Facts) -> u64,
+        mut inode: impl FnMut(&str, &NameFacts) -> u64,
     ) -> Snapshot {
         self.rename_links(prefix);
-        let mut found: Vec<(String, Facts)> = self.found.into_iter().collect();
+        let mut found: Vec<(String, NameFacts)> = self.found.into_iter().collect();
         found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut names = String::with_capacity(found.iter().map(|(name, _)| name.len()).sum());
-        let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
+        let mut entries: Vec<SnapshotEntry> = Vec::with_capacity(found.len());
         for (name, facts) in found {
             // A listing whose names need more than 4 GiB is beyond what one directory can show.
             let (Ok(name_start), Ok(name_length)) = (u32::try_from(names.len()), u16::try_from(name.len())) else {
                 break;
             };
-            let kept = old.and_then(|old| Some(old.entry(old.find(&name)?)?.cookie));
-            let cookie = kept.unwrap_or_else(|| {
+            let saved_names = old.and_then(|old| Some(old.entry(old.find(&name)?)?.cookie));
+            let cookie = saved_names.unwrap_or_else(|| {
                 let cookie = *next_cookie;
                 *next_cookie = cookie.saturating_add(1);
                 cookie
             });
             names.push_str(&name);
-            entries.push(Entry {
+            entries.push(SnapshotEntry {
                 inode: inode(&name, &facts),
                 size: facts.size,
                 modified: facts.modified,
-                etag: Etag::new(&facts.etag),
+                etag: CompactEtag::new(&facts.etag),
                 cookie,
                 name_start,
                 name_length,
@@ -369,7 +369,7 @@ impl SnapshotBuilder {
             });
         }
         entries.sort_unstable_by_key(|entry| entry.cookie);
-        let text = |entry: &Entry| {
+        let text = |entry: &SnapshotEntry| {
             let start = entry.name_start as usize;
             &names[start..start + usize::from(entry.name_length)]
         };
@@ -420,10 +420,10 @@ mod tests {
     fn etags_come_back_as_they_were() {
         let md5 = "d41d8cd98f00b204e9800998ecf8427e";
         for text in [md5, &format!("{md5}-17"), &md5.to_uppercase(), "", "odd-etag", &format!("{md5}-017"), "é"] {
-            assert_eq!(Etag::new(text).text(), text);
+            assert_eq!(CompactEtag::new(text).text(), text);
         }
-        assert!(matches!(Etag::new(md5), Etag::Md5(_)));
-        assert!(size_of::<Entry>() <= 64, "{}", size_of::<Entry>());
+        assert!(matches!(CompactEtag::new(md5), CompactEtag::Md5(_)));
+        assert!(size_of::<SnapshotEntry>() <= 64, "{}", size_of::<SnapshotEntry>());
     }
 
     #[test]

@@ -222,11 +222,11 @@ async fn files_that_follow_are_those_of_the_same_order() {
         inodes.push(inode(&tree, name).await.unwrap());
     }
 
-    let following = tree.following(inodes[1], Order::Name, 2).unwrap();
+    let following = tree.following(inodes[1], WalkOrder::Name, 2).unwrap();
     assert_eq!(following.iter().map(|(inode, _)| *inode).collect::<Vec<_>>(), inodes[2..4]);
     let mut sorted = inodes.clone();
     sorted.sort_unstable();
-    let following = tree.following(sorted[0], Order::Inode, 10).unwrap();
+    let following = tree.following(sorted[0], WalkOrder::Inode, 10).unwrap();
     assert_eq!(following.iter().map(|(inode, _)| *inode).collect::<Vec<_>>(), sorted[1..]);
     assert_eq!(tree.sibling(inodes[0], "b"), Some((inodes[1], 1)));
     assert_eq!(tree.sibling(inodes[0], "c"), None);

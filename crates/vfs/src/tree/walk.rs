@@ -14,8 +14,8 @@ use seqferry_store::{ListRequest, ListedObject};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use super::snapshot::{Entry, Snapshot, SnapshotBuilder};
-use super::{FileKind, Place, Tree};
+use super::snapshot::{Snapshot, SnapshotBuilder, SnapshotEntry};
+use super::{FileKind, InodeLocation, Tree};
 use crate::source::Urgency;
 
 /// Siblings in a row that make a walk.
@@ -27,13 +27,13 @@ const PAGES_PER_DIRECTORY: usize = 2;
 const PAGES_AHEAD: usize = 16;
 /// Pages of one directory after which it is left to be listed by itself.
 const PAGES_OF_ONE: u64 = 8;
-/// Siblings in a row after which the rest is listed by several flat listings side by side, and how many those are.
+/// Siblings in a row after which the rest is listed by several flat listings concurrently, and how many those are.
 const SURE_RUN: u32 = 8;
 const RANGES: usize = 4;
 /// Directories that a range of keys has at least: fewer are one or two pages in any case.
 const DIRECTORIES_PER_RANGE: usize = 8;
 /// Longest wait of a flat listing for its reader.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A flat listing under way: keys below a prefix in order, without a delimiter.
 #[derive(Debug)]
@@ -43,14 +43,14 @@ pub(super) struct FlatListing {
     after: String,
     /// The last key that it lists. None: all that follow.
     until: Option<String>,
-    position: watch::Receiver<Position>,
+    position: watch::Receiver<FlatPosition>,
     /// Pages that it may bring.
     credit: Arc<Semaphore>,
 }
 
 /// Progress of a flat listing.
 #[derive(Debug, Clone, Default)]
-struct Position {
+struct FlatPosition {
     pages: u64,
     /// All keys up to this one are known.
     last: String,
@@ -70,12 +70,12 @@ impl Tree {
         }
         let mut state = self.write();
         let state = &mut *state;
-        let Some(Place::Directory(place)) = state.places.get(&inode) else { return };
+        let Some(InodeLocation::Directory(place)) = state.places.get(&inode) else { return };
         let (prefix, parent) = {
             let directory = &state.directories[*place as usize];
             (Arc::clone(&directory.prefix), directory.parent)
         };
-        let Some(Place::Directory(parent)) = state.places.get(&parent) else { return };
+        let Some(InodeLocation::Directory(parent)) = state.places.get(&parent) else { return };
         let parent = &mut state.directories[*parent as usize];
         let Some(snapshot) = parent.snapshot.clone() else { return };
         let Some(name) = prefix.strip_prefix(&*parent.prefix).and_then(|name| name.strip_suffix('/')) else { return };
@@ -119,7 +119,7 @@ impl Tree {
         until: Option<String>,
         pages: usize,
     ) -> FlatListing {
-        let (sender, position) = watch::channel(Position::default());
+        let (sender, position) = watch::channel(FlatPosition::default());
         let credit = Arc::new(Semaphore::new(pages));
         let (tree, allowed, prefix) = (Arc::clone(self), Arc::clone(&credit), Arc::clone(prefix));
         let flat = FlatListing { prefix: Arc::clone(&prefix), after: after.clone(), until, position, credit };
@@ -153,7 +153,7 @@ impl Tree {
         allow(&credit);
         let end = end_of(prefix);
         let first = position.borrow().pages;
-        let is_over = |position: &Position| position.is_done || position.last > end || position.pages > first + 1;
+        let is_over = |position: &FlatPosition| position.is_done || position.last > end || position.pages > first + 1;
         let _over = position.wait_for(is_over).await;
     }
 
@@ -161,7 +161,7 @@ impl Tree {
         self: &Arc<Self>,
         prefix: &Arc<str>,
         after: &str,
-        position: &watch::Sender<Position>,
+        position: &watch::Sender<FlatPosition>,
         credit: &Arc<Semaphore>,
     ) {
         let (began, removals) = (Instant::now(), self.read().removals);
@@ -174,7 +174,7 @@ impl Tree {
         };
         let mut last = after.to_owned();
         loop {
-            match tokio::time::timeout(PATIENCE, credit.acquire()).await {
+            match tokio::time::timeout(READER_TIMEOUT, credit.acquire()).await {
                 Ok(Ok(permit)) => permit.forget(),
                 _ => return,
             }
@@ -218,7 +218,7 @@ impl Tree {
         self.is_unsorted.store(true, Ordering::Relaxed);
         let mut state = self.write();
         for inode in installed {
-            if let Some(Place::Directory(directory)) = state.places.get(&inode) {
+            if let Some(InodeLocation::Directory(directory)) = state.places.get(&inode) {
                 let directory = *directory;
                 state.drop_snapshot(directory);
             }
@@ -258,14 +258,14 @@ impl Tree {
         let mut inode = super::ROOT;
         let below = prefix.strip_prefix(self.options.prefix.as_str())?.strip_suffix('/')?;
         for name in below.split('/') {
-            let Some(Place::Directory(directory)) = state.places.get(&inode) else { return None };
+            let Some(InodeLocation::Directory(directory)) = state.places.get(&inode) else { return None };
             let snapshot = state.directories[*directory as usize].snapshot.as_ref()?;
             inode = snapshot.entry(snapshot.find(name)?)?.inode;
         }
         Some(inode)
     }
 
-    /// A directory is read: its flat listing may go on.
+    /// A directory is read: its flat listing may continue.
     pub(super) fn credit_walk(&self, directory: u32) {
         let has_credit = self.read().directories[directory as usize].credit.is_some();
         if has_credit && let Some(credit) = self.write().directories[directory as usize].credit.take() {
@@ -279,7 +279,7 @@ impl Tree {
 fn bounds(snapshot: &Snapshot, prefix: &str, last: &str) -> Vec<String> {
     let name = last.strip_prefix(prefix).and_then(|rest| rest.split('/').next()).unwrap_or_default();
     let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);
-    let is_directory = |entry: &&Entry| entry.kind == FileKind::Directory;
+    let is_directory = |entry: &&SnapshotEntry| entry.kind == FileKind::Directory;
     let count = snapshot.ranked(from).filter(is_directory).count();
     if count < RANGES * DIRECTORIES_PER_RANGE {
         return Vec::new();

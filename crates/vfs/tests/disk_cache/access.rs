@@ -1,4 +1,4 @@
-//! What one identity has read into the cache is shown to another one only if the service lets that one read it.
+//! Bytes that one identity has read into the cache are shown to another one only if the service lets that one read it.
 
 use std::sync::Arc;
 use std::time::Duration;

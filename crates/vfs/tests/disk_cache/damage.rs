@@ -40,7 +40,7 @@ fn flipped_bytes_are_never_served() {
         for _ in 0..random.usize(1..20) {
             flip(victims[random.usize(..victims.len())], &mut random);
         }
-        // Open files and files opened anew.
+        // Open files and files opened again.
         let cache = if round % 2 == 0 { cache } else { scratch.open(limits(1 << 30)) };
         for object in &objects {
             for (number, bytes) in cache.read(object, 0, 1000).into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
-use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill, OpenError};
+use seqferry_vfs::disk_cache::{Admission, CacheLimits, CacheOpenError, DiskCache, Fill};
 
 use crate::support::{Scratch, block, files, limits, object};
 
@@ -33,7 +33,7 @@ fn a_folder_with_other_files_is_refused_and_left_as_it_is() {
 
     let error = DiskCache::open(&scratch.0, CacheLimits::default()).unwrap_err();
 
-    assert!(matches!(&error, OpenError::NotEmpty { name, .. } if name == "thesis.tex"));
+    assert!(matches!(&error, CacheOpenError::NotEmpty { name, .. } if name == "thesis.tex"));
     assert!(error.to_string().contains("Name an empty or new folder"), "{error}");
     assert_eq!(files(&scratch.0), [scratch.0.join("thesis.tex")]);
 }
@@ -45,7 +45,7 @@ fn a_file_is_refused() {
 
     let error = DiskCache::open(&scratch.cache(), CacheLimits::default()).unwrap_err();
 
-    assert!(matches!(error, OpenError::NotFolder(_)), "{error}");
+    assert!(matches!(error, CacheOpenError::NotFolder(_)), "{error}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_folder_of_another_user_is_refused() {
 
     let error = DiskCache::open(&scratch.cache(), CacheLimits::default()).unwrap_err();
 
-    assert!(matches!(error, OpenError::Foreign { user: 65534, .. }), "{error}");
+    assert!(matches!(error, CacheOpenError::Foreign { user: 65534, .. }), "{error}");
     assert_eq!(files(&scratch.cache()).len(), 0);
 }
 

@@ -172,9 +172,9 @@ fn a_long_stream_that_has_room_is_kept_at_once() {
     let cache = scratch.open(CacheLimits { stream_bypass: MIB, ..limits(64 * MIB) });
     let pass = |object: &ObjectVersion| -> usize {
         let admission = |number| Admission::Stream { passed: (number + 1) * BLOCK_SIZE };
-        let kept =
+        let saved_names =
             |number: &u64| cache.fill(object, *number, &block(object, *number), admission(*number)) == Fill::Stored;
-        (0..object.blocks()).filter(kept).count()
+        (0..object.blocks()).filter(saved_names).count()
     };
 
     assert_eq!(pass(&object("first", 240 * BLOCK_SIZE)), 240, "30 MiB of 64");
@@ -254,7 +254,7 @@ fn objects_are_listed_and_removed_by_prefix() {
     assert!(report.bytes >= size(3));
     assert_eq!(hits(&cache, &a), 0);
     assert_eq!(hits(&cache, &b), 1);
-    // Removed files are made anew by a process that had them open.
+    // Removed files are made again by a process that had them open.
     assert_eq!(fill(&cache, &a), 3);
     assert_eq!(hits(&cache, &a), 3);
 }

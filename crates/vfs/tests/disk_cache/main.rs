@@ -1,4 +1,4 @@
-//! The disk cache against real files: folders, damage, limits, and several processes at once.
+//! The disk cache against real files: folders, damage, limits, and several concurrent processes.
 
 mod access;
 mod damage;

@@ -1,10 +1,11 @@
-//! What another user has put into the folder of a cache: nothing is written through it, read from it or waited for.
+//! Files that another user has put into the folder of a cache: nothing is written through it, read from it or waited
+//! for.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, mknodat};
-use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill, OpenError, Prefix};
+use seqferry_vfs::disk_cache::{Admission, CacheLimits, CacheOpenError, DiskCache, Fill, Prefix};
 
 use crate::support::{Scratch, block, files, limits, object};
 
@@ -71,7 +72,7 @@ fn a_cache_with_a_planted_shared_file_is_refused() {
 
             let why = format!("{what:?} in place of {name}");
             let error = refused.map(|_| ()).expect_err(&why);
-            let is_named = matches!(&error, OpenError::Planted { path, .. } if path.ends_with(name));
+            let is_named = matches!(&error, CacheOpenError::Planted { path, .. } if path.ends_with(name));
             assert!(is_named || (name == "CACHEDIR.TAG"), "{why}: {error}");
             unharmed(&scratch, &victim, &why);
         }

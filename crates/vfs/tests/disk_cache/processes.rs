@@ -103,7 +103,7 @@ fn killed_processes_leave_a_cache_that_is_right() {
                 assert!(bytes.is_none_or(|bytes| bytes == block(&object, number as u64)), "round {round}: wrong bytes");
             }
         }
-        // Room that the dead had reserved comes back with the next look at all files.
+        // Room that the dead had reserved comes back with the next scan of all files.
         cache.evict().unwrap().unwrap();
         let used = disk_usage(&scratch.cache().join("objects"));
         assert!(used <= CAP && cache.stats().used <= used + 4096, "round {round}: {used}, {:?}", cache.stats());

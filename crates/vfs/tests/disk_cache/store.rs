@@ -61,9 +61,9 @@ async fn a_store_behind_a_cache_is_reached_by_every_method() {
     let scratch = Scratch::new();
     let cache = Arc::new(scratch.open(limits(1 << 30)));
 
-    let kept = methods_not_forwarded(|store| CachedStore::new(store, cache, "memory")).await;
+    let saved_names = methods_not_forwarded(|store| CachedStore::new(store, cache, "memory")).await;
 
-    assert!(kept.is_empty(), "{kept:?}");
+    assert!(saved_names.is_empty(), "{saved_names:?}");
 }
 
 #[tokio::test]

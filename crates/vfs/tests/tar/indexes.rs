@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqferry_archive::ReadOptions;
-use seqferry_archive::index::{Head, Index, IndexLimits, IndexWriter, TarIdentity, build_from_stream};
+use seqferry_archive::index::{Index, IndexHead, IndexLimits, IndexWriter, TarIdentity, build_from_stream};
 use seqferry_vfs::disk_cache::{CacheLimits, DiskCache};
 use seqferry_vfs::{BLOCK_SIZE, ObjectVersion, VersionPin, VfsError};
 
@@ -17,7 +17,7 @@ fn identity(version: &ObjectVersion) -> TarIdentity {
 }
 
 fn index(tar: &[u8], identity: TarIdentity) -> Vec<u8> {
-    build_from_stream(&Head::new("test", identity, None), tar.chunks(1 << 20), ReadOptions::default()).unwrap()
+    build_from_stream(&IndexHead::new("test", identity, None), tar.chunks(1 << 20), ReadOptions::default()).unwrap()
 }
 
 /// The index without the line of one member; all else fits.
@@ -155,7 +155,7 @@ async fn an_index_that_was_made_is_kept_in_the_cache() {
     let contents = second.folders.contents(&folder).await.unwrap();
 
     assert!(contents.is_proven());
-    // The service is asked for one byte: another identity may have read the archive.
+    // The service is requested one byte: another identity may have read the archive.
     let (lists, heads, gets) = before;
     assert_eq!((contents.len(), second.source.counters.requests()), (301, (lists, heads, gets + 1)));
     // Another version finds nothing.

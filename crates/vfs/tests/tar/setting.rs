@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seqferry_store::Attributes;
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_vfs::disk_cache::DiskCache;
-use seqferry_vfs::tar::{Contents, MemberNode, MemberNodeKind, MemberPiece, TarFolder, TarFolders, TarOptions};
+use seqferry_vfs::tar::{ArchiveContents, MemberNode, MemberNodeKind, MemberPiece, TarFolder, TarFolders, TarOptions};
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{ObjectVersion, Pool, Reader, Result, Source, VersionPin};
 
@@ -42,7 +42,7 @@ impl Setting {
         ObjectVersion { endpoint, bucket, key, pin: VersionPin::Etag(written.etag.into()), size }
     }
 
-    pub(crate) async fn open(&self, bytes: Vec<u8>) -> (Arc<TarFolder>, Result<Arc<Contents>>) {
+    pub(crate) async fn open(&self, bytes: Vec<u8>) -> (Arc<TarFolder>, Result<Arc<ArchiveContents>>) {
         let folder = self.folders.folder(&self.put("x.tar", bytes).await);
         let contents = self.folders.contents(&folder).await;
         (folder, contents)
@@ -65,7 +65,7 @@ impl Setting {
     }
 
     /// The whole folder, as a program that walks it sees it.
-    pub(crate) async fn picture(&self, folder: &TarFolder, contents: &Contents) -> Picture {
+    pub(crate) async fn picture(&self, folder: &TarFolder, contents: &ArchiveContents) -> Picture {
         let mut found = Picture::new();
         let mut todo = vec![(0, String::new())];
         while let Some((number, path)) = todo.pop() {

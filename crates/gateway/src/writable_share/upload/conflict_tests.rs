@@ -40,23 +40,23 @@ fn kept(found: &BTreeMap<String, Vec<u8>>, path: &str) -> (Vec<u8>, String) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Other {
+enum OtherWrite {
     Replaces,
     Removes,
 }
 
-async fn another_program(setting: &Setting, other: Other, key: &str) {
+async fn another_program(setting: &Setting, other: OtherWrite, key: &str) {
     match other {
-        Other::Replaces => {
+        OtherWrite::Replaces => {
             setting.store.put("b", key, Bytes::from_static(b"theirs"), &<_>::default()).await.unwrap();
         }
-        Other::Removes => setting.store.delete(ObjectRef::new("b", key)).await.unwrap(),
+        OtherWrite::Removes => setting.store.delete(ObjectRef::new("b", key)).await.unwrap(),
     }
 }
 
 #[tokio::test]
 async fn a_file_changed_in_part_whose_object_is_gone_becomes_a_conflict_with_all_its_bytes() {
-    for other in [Other::Replaces, Other::Removes] {
+    for other in [OtherWrite::Replaces, OtherWrite::Removes] {
         for is_killed in [false, true] {
             let mut setting = changed_in_part().await;
             another_program(&setting, other, "p/d/large").await;
@@ -72,10 +72,13 @@ async fn a_file_changed_in_part_whose_object_is_gone_becomes_a_conflict_with_all
             let ranges: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
             assert_eq!(ranges, ["0 999", "1010 1999", "2003 2999"], "{other:?}");
             assert!(list.starts_with("# Ranges of s3://b/p/d/large"), "{list}");
-            assert_eq!(found.get("d/large").map(Vec::as_slice), (other == Other::Replaces).then_some(&b"theirs"[..]));
+            assert_eq!(
+                found.get("d/large").map(Vec::as_slice),
+                (other == OtherWrite::Replaces).then_some(&b"theirs"[..])
+            );
             match other {
-                Other::Replaces => assert_eq!(setting.text("d/large").await, "theirs"),
-                Other::Removes => assert_eq!(setting.find("d/large").await.unwrap_err(), FileError::NotFound),
+                OtherWrite::Replaces => assert_eq!(setting.text("d/large").await, "theirs"),
+                OtherWrite::Removes => assert_eq!(setting.find("d/large").await.unwrap_err(), FileError::NotFound),
             }
             assert!(setting.share.is_drained(), "nothing is stuck");
             let setting = setting.restarted(&mut random(), true).await;
@@ -86,7 +89,7 @@ async fn a_file_changed_in_part_whose_object_is_gone_becomes_a_conflict_with_all
 
 #[tokio::test]
 async fn a_renamed_file_changed_in_part_whose_object_is_gone_becomes_a_conflict() {
-    for other in [Other::Replaces, Other::Removes] {
+    for other in [OtherWrite::Replaces, OtherWrite::Removes] {
         let setting = changed_in_part().await;
         let directory = setting.id("d").await;
         setting.share.rename(&root(), directory, b"large", directory, b"moved").await.unwrap();
@@ -96,14 +99,14 @@ async fn a_renamed_file_changed_in_part_whose_object_is_gone_becomes_a_conflict(
 
         let found = objects(&setting).await;
         assert!(kept(&found, "d/moved").0 == with_zeros(), "{other:?}");
-        assert_eq!(found.get("d/large").map(Vec::as_slice), (other == Other::Replaces).then_some(&b"theirs"[..]));
+        assert_eq!(found.get("d/large").map(Vec::as_slice), (other == OtherWrite::Replaces).then_some(&b"theirs"[..]));
         assert!(!found.contains_key("d/moved") && setting.share.is_drained());
     }
 }
 
 #[tokio::test]
 async fn a_file_that_waits_in_a_circle_for_an_object_that_is_gone_holds_up_no_other() {
-    for other in [Other::Replaces, Other::Removes] {
+    for other in [OtherWrite::Replaces, OtherWrite::Removes] {
         let setting = changed_in_part().await;
         let directory = setting.id("d").await;
         for (from, to) in [("large", "between"), ("other", "large"), ("between", "other")] {
@@ -128,7 +131,7 @@ async fn an_object_replaced_while_the_file_is_sent_ends_in_a_conflict() {
     store.rule(Rule::once("CreateMultipartUpload", Fault::Hold(latch.clone())));
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
     latch.reached().await;
-    another_program(&setting, Other::Replaces, "p/d/large").await;
+    another_program(&setting, OtherWrite::Replaces, "p/d/large").await;
     latch.open();
     running.drain(&setting).await;
 
@@ -144,10 +147,10 @@ async fn an_object_replaced_while_the_file_is_sent_ends_in_a_conflict() {
 async fn a_name_in_the_folder_of_conflicts_that_is_taken_is_not_written_over() {
     let setting = Setting::new(&[]).await;
     let file = setting.put("new", "mine").await;
-    let changed = setting.share.0.ledger.read(|overlay| overlay.node(file.number).unwrap().changed);
+    let changed = setting.share.0.overlay.read(|overlay| overlay.node(file.number).unwrap().changed);
     let taken = format!("p/.seqferry-conflicts/new.{changed}");
     for key in ["p/new", &taken] {
-        another_program(&setting, Other::Replaces, key).await;
+        another_program(&setting, OtherWrite::Replaces, key).await;
     }
 
     drained(&setting).await;
@@ -162,7 +165,7 @@ async fn a_name_in_the_folder_of_conflicts_that_is_taken_is_not_written_over() {
 async fn a_conflict_that_was_cut_off_is_finished_and_kept_once() {
     let setting = Setting::new(&[]).await;
     setting.put("new", &"m".repeat(2500)).await;
-    another_program(&setting, Other::Replaces, "p/new").await;
+    another_program(&setting, OtherWrite::Replaces, "p/new").await;
     let (store, latch) = (store_of(&setting), Latch::default());
     store.rule(Rule::once("CompleteMultipartUpload", Fault::HoldReply(latch.clone())));
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
@@ -183,8 +186,8 @@ async fn a_file_that_is_in_the_bucket_and_replaced_there_is_read_as_it_is_there(
     let file = setting.put("d/file", "uploaded").await;
     drained(&setting).await;
     // The share remembers the object that was.
-    setting.share.0.files.tree().look_again("d/file").await.unwrap().unwrap();
-    another_program(&setting, Other::Replaces, "p/d/file").await;
+    setting.share.0.files.tree().check_path("d/file").await.unwrap().unwrap();
+    another_program(&setting, OtherWrite::Replaces, "p/d/file").await;
     let seen = Warnings::default();
     let recorded = tracing::subscriber::set_default(seen.subscriber());
 
@@ -201,7 +204,7 @@ async fn attributes_of_a_file_whose_object_is_replaced_are_given_up_for_it() {
     let file = setting.id("d/file").await;
     let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
     setting.share.set_attributes(&root(), file, mode, None).await.unwrap();
-    another_program(&setting, Other::Replaces, "p/d/file").await;
+    another_program(&setting, OtherWrite::Replaces, "p/d/file").await;
     drained(&setting).await;
     assert_eq!(setting.text("d/file").await, "theirs");
     let meta = setting.store.head(ObjectRef::new("b", "p/d/file"), None).await.unwrap();

@@ -1,9 +1,9 @@
-//! Control of a share's uploads: what may go now, what is under way, what fails, and how much has gone.
+//! Control of a share's uploads: which files may be sent now, what is running, what fails, and how much was sent.
 //!
-//! - **Windows**: outside its upload windows nothing is sent. Removals go at any time.
-//! - **Flush**: what was changed until a flush goes at once, whatever window and settle time say.
-//! - **Markers**: a file that tells others that a folder is complete waits until all older files of that folder, and of
-//!   the folders below it, are in the bucket. Older is what was changed before, or made before and never uploaded.
+//! - **Windows**: outside its upload windows nothing is sent. Removals are made at any time.
+//! - **Flush**: changes made before a flush are uploaded immediately, regardless of windows and settle time.
+//! - **Markers**: a file that signals a complete folder waits until all older files of that folder and of the folders
+//!   below it are in the bucket. Older files were changed before the marker, or created before it and never uploaded.
 
 mod meter;
 
@@ -16,21 +16,21 @@ use bytes::Bytes;
 use seqferry_store::ByteThrottle;
 use seqferry_transfer::pipe::{InputBytes, PipeError};
 
-use super::Trouble;
-use super::plan::{self, Work};
-use crate::ids::{FileTable, ROOT};
+use super::UploadError;
+use super::plan::{self, UploadTask};
+use crate::file_table::{FileTable, ROOT};
 use crate::name_list::NameList;
-use crate::overlay::{Content, MADE_HERE, Node, Overlay, now};
+use crate::overlay::{MADE_HERE, Node, NodeContent, Overlay, now};
 use crate::prefix_claim::PrefixClaim;
 use crate::upload_window::{self, UploadWindow};
-use meter::Meter;
+use meter::RateMeter;
 
 /// Folder of the share for files that lost against another program's.
 pub(crate) const CONFLICTS: &str = plan::CONFLICTS;
 /// Flushes of different paths that are remembered; further ones flush the whole share.
-const FLUSHES: usize = 64;
+const MAX_FLUSHES: usize = 64;
 /// Bytes of the text of a failure that are kept.
-const TEXT: usize = 2048;
+const MAX_FAILURE_TEXT: usize = 2048;
 
 /// Rules of a share for its uploads.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(crate) struct UploadControl {
     /// Not set: the prefix is written by this process alone.
     claim: OnceLock<Arc<PrefixClaim>>,
     throttle: ByteThrottle,
-    meter: Meter,
+    meter: RateMeter,
     files: AtomicU64,
     conflicts: AtomicU64,
     /// Everything goes, whatever window and settle time say.
@@ -61,34 +61,36 @@ struct State {
     /// Number of the last flush.
     last_flush: u64,
     /// Files that are sent just now, and since when, in nanoseconds since 1970.
-    sending: HashMap<u64, u64>,
-    failures: HashMap<Subject, Failure>,
+    running: HashMap<u64, u64>,
+    failures: HashMap<FailureKey, UploadFailure>,
     /// Markers that wait, and one of the files that each waits for.
     held: HashMap<u64, u64>,
-    /// A flush has come: what failed is tried again at once.
-    is_hurried: bool,
+    /// A flush has come: what failed is tried again immediately.
+    retries_now: bool,
 }
 
-/// A file, or a key that has to go.
+/// A file, or a key to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum FailureKey {
     File(u64),
     Key(Box<str>),
 }
 
-impl Subject {
+impl FailureKey {
     /// None for work that is about no file of a client.
-    fn of(work: &Work) -> Option<Self> {
+    fn of(work: &UploadTask) -> Option<Self> {
         match work {
-            Work::Send(sending) => Some(Self::File(sending.number)),
-            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Some(Self::File(*number)),
-            Work::Remove { path, .. } => Some(Self::Key(path.clone())),
-            Work::Evict => None,
+            UploadTask::Send(file_upload) => Some(Self::File(file_upload.number)),
+            UploadTask::Fetch(number) | UploadTask::Resolve(number) | UploadTask::Move(number) => {
+                Some(Self::File(*number))
+            }
+            UploadTask::Remove { path, .. } => Some(Self::Key(path.clone())),
+            UploadTask::Evict => None,
         }
     }
 }
 
-/// Changes at this path and below it, up to a time, that go at once.
+/// Changes at this path and below it, up to a time, that are uploaded immediately.
 #[derive(Debug, Clone)]
 struct Flush {
     path: Box<str>,
@@ -99,7 +101,7 @@ struct Flush {
 
 /// Failure of the last attempt at a file or key, which is tried again.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct UploadFailure {
     /// The cause and the next step.
     pub(crate) text: String,
     pub(crate) since: SystemTime,
@@ -107,9 +109,10 @@ pub(crate) struct Failure {
 }
 
 /// True when the bucket does not have a file as the share shows it, and is to have it.
-pub(crate) fn is_dirty(overlay: &Overlay, ids: &FileTable, node: &Node) -> bool {
-    let has_moved = || overlay.has_moved() && node.base.is_some() && plan::is_elsewhere(overlay, ids, node.file.number);
-    node.file.number != ROOT && !overlay.stays_here(node) && (node.is_changed() || has_moved())
+pub(crate) fn is_dirty(overlay: &Overlay, file_table: &FileTable, node: &Node) -> bool {
+    let has_moved =
+        || overlay.has_moved() && node.base.is_some() && plan::is_elsewhere(overlay, file_table, node.file.number);
+    node.file.number != ROOT && !overlay.is_local_only(node) && (node.is_changed() || has_moved())
 }
 
 /// True for a path and all below it; everything is below the empty one.
@@ -130,17 +133,17 @@ impl UploadControl {
     }
 
     /// Wait until the prefix is known to be claimed by this gateway.
-    pub(super) async fn check_claim(&self) -> Result<(), Trouble> {
+    pub(super) async fn check_claim(&self) -> Result<(), UploadError> {
         match self.claim.get() {
-            Some(claim) => claim.confirm().await.map_err(Trouble::not_claimed),
+            Some(claim) => claim.confirm().await.map_err(UploadError::not_claimed),
             None => Ok(()),
         }
     }
 
-    /// Nothing is written before the claim was looked at again.
+    /// Nothing is written before the claim was checked again.
     fn look_at_claim(&self) {
         if let Some(claim) = self.claim.get() {
-            claim.look_again();
+            claim.invalidate();
         }
     }
 
@@ -162,8 +165,8 @@ impl UploadControl {
         upload_window::is_open(&self.rules().windows)
     }
 
-    /// Have everything at a path and below it go at once that was changed until now; with a marker the files that it may
-    /// wait for. Returns the time, in nanoseconds since 1970.
+    /// Upload immediately what was changed so far at a path and below it; with a marker the files that
+    /// it may wait for. Returns the time, in nanoseconds since 1970.
     pub(crate) fn flush(&self, overlay: &Overlay, path: &str) -> u64 {
         self.look_at_claim();
         // A file that is changed often has a time that runs ahead of the clock.
@@ -171,55 +174,66 @@ impl UploadControl {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let path = if self.rules().markers.matches(name) { folder } else { path };
         let mut state = self.lock();
-        let path = if state.flushes.len() >= FLUSHES { "" } else { path };
+        let path = if state.flushes.len() >= MAX_FLUSHES { "" } else { path };
         state.flushes.retain(|flush| !is_within(&flush.path, path));
         state.last_flush += 1;
         let number = state.last_flush;
         state.flushes.push(Flush { path: path.into(), at, number });
         state.failures.clear();
-        state.is_hurried = true;
+        state.retries_now = true;
         at
     }
 
-    /// Have everything go at once from now on.
+    /// Upload everything immediately from now on.
     pub(crate) fn drain(&self) {
         self.look_at_claim();
         self.drains.store(true, Ordering::Relaxed);
         let mut state = self.lock();
         state.failures.clear();
-        state.is_hurried = true;
+        state.retries_now = true;
     }
 
     /// True once after each flush: waits after failures end.
-    pub(super) fn take_hurry(&self) -> bool {
-        std::mem::take(&mut self.lock().is_hurried)
+    pub(super) fn take_retry_request(&self) -> bool {
+        std::mem::take(&mut self.lock().retries_now)
     }
 
-    /// Decide about one look for work.
-    pub(super) fn gate<'a>(&'a self, overlay: &'a Overlay, ids: &'a FileTable) -> Gate<'a> {
+    /// Decide about one search for work.
+    pub(super) fn send_filter<'a>(&'a self, overlay: &'a Overlay, file_table: &'a FileTable) -> SendFilter<'a> {
         let (flushes, last_flush) = {
             let mut state = self.lock();
-            state.failures.retain(|subject, _| is_wanted(overlay, ids, subject));
+            state.failures.retain(|subject, _| is_wanted(overlay, file_table, subject));
             (state.flushes.clone(), state.last_flush)
         };
         let is_used = vec![false; flushes.len()];
-        let (is_open, barriers) = (self.is_open(), self.barriers(overlay, ids));
-        Gate { control: self, overlay, ids, is_open, flushes, is_used, last_flush, barriers, held: HashMap::new() }
+        let (is_open, barriers) = (self.is_open(), self.barriers(overlay, file_table));
+        SendFilter {
+            control: self,
+            overlay,
+            file_table,
+            is_open,
+            flushes,
+            is_used,
+            last_flush,
+            barriers,
+            held: HashMap::new(),
+        }
     }
 
     fn is_marker(&self, node: &Node) -> bool {
-        matches!(node.content, Content::File(_)) && self.rules().markers.matches(&node.name)
+        matches!(node.content, NodeContent::File(_)) && self.rules().markers.matches(&node.name)
     }
 
     /// For each folder with a marker that waits: what is oldest in it and below it.
-    fn barriers(&self, overlay: &Overlay, ids: &FileTable) -> HashMap<u64, Barrier> {
-        let markers = overlay.to_look_at().filter(|node| self.is_marker(node) && is_dirty(overlay, ids, node));
+    fn barriers(&self, overlay: &Overlay, file_table: &FileTable) -> HashMap<u64, Barrier> {
+        let markers =
+            overlay.upload_candidates().filter(|node| self.is_marker(node) && is_dirty(overlay, file_table, node));
         let mut barriers: HashMap<u64, Barrier> = markers.map(|node| (node.parent, Barrier::default())).collect();
         if barriers.is_empty() {
             return barriers;
         }
-        for node in overlay.to_look_at().filter(|node| is_dirty(overlay, ids, node)) {
-            let is_new_file = matches!(node.content, Content::File(_) | Content::Link(_))
+        for node in overlay.upload_candidates().filter(|node| is_dirty(overlay, file_table, node)) {
+            let is_new_file = matches!(node.content, NodeContent::File(_) | NodeContent::Link(_))
                 && node.uploaded == 0
                 && node.file.generation == MADE_HERE
                 && !self.is_marker(node);
@@ -231,47 +245,47 @@ impl UploadControl {
                 if at == ROOT {
                     break;
                 }
-                at = overlay.parent(ids, at);
+                at = overlay.parent(file_table, at);
             }
         }
         barriers
     }
 
     /// Work has begun.
-    pub(super) fn begun(&self, work: &Work) {
-        if let Work::Send(sending) = work {
-            self.lock().sending.insert(sending.number, now());
+    pub(super) fn begun(&self, work: &UploadTask) {
+        if let UploadTask::Send(file_upload) = work {
+            self.lock().running.insert(file_upload.number, now());
         }
     }
 
     /// Work has ended.
-    pub(super) fn ended(&self, work: &Work, done: &Result<(), Trouble>) {
+    pub(super) fn ended(&self, work: &UploadTask, done: &Result<(), UploadError>) {
         let mut state = self.lock();
-        if let Work::Send(sending) = work
-            && state.sending.remove(&sending.number).is_some()
+        if let UploadTask::Send(file_upload) = work
+            && state.running.remove(&file_upload.number).is_some()
             && done.is_ok()
         {
             self.files.fetch_add(1, Ordering::Relaxed);
         }
-        let Some(subject) = Subject::of(work) else { return };
+        let Some(subject) = FailureKey::of(work) else { return };
         match done {
-            Ok(()) | Err(Trouble::Changed | Trouble::Nothing) => drop(state.failures.remove(&subject)),
-            Err(Trouble::Stopped) => {}
-            Err(Trouble::Failed(failure)) => {
+            Ok(()) | Err(UploadError::Superseded | UploadError::NothingToDo) => drop(state.failures.remove(&subject)),
+            Err(UploadError::Stopped) => {}
+            Err(UploadError::Failed(failure)) => {
                 let text = &failure.message;
                 let before = state.failures.remove(&subject);
                 let (since, attempts) = before.map_or((SystemTime::now(), 0), |before| (before.since, before.attempts));
-                let text = text.get(..text.floor_char_boundary(TEXT)).unwrap_or_default().to_owned();
-                state.failures.insert(subject, Failure { text, since, attempts: attempts + 1 });
+                let text = text.get(..text.floor_char_boundary(MAX_FAILURE_TEXT)).unwrap_or_default().to_owned();
+                state.failures.insert(subject, UploadFailure { text, since, attempts: attempts + 1 });
             }
         }
     }
 
     /// Time since which a file is sent, in nanoseconds since 1970, and attempts at it that have failed.
-    pub(super) fn course(&self, number: u64) -> (Option<u64>, u32) {
+    pub(super) fn attempt_of(&self, number: u64) -> (Option<u64>, u32) {
         let state = self.lock();
-        let failed = state.failures.get(&Subject::File(number)).map_or(0, |failure| failure.attempts);
-        (state.sending.get(&number).copied(), failed)
+        let failed = state.failures.get(&FailureKey::File(number)).map_or(0, |failure| failure.attempts);
+        (state.running.get(&number).copied(), failed)
     }
 
     /// A file was kept beside another program's object.
@@ -302,13 +316,14 @@ impl UploadControl {
 
     /// Files that are sent just now, failures by file, failures by key, and markers that wait, each with a file that it
     /// waits for.
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn snapshot(&self) -> UploadSnapshot {
         let state = self.lock();
-        let mut look = Look { sending: state.sending.clone(), held: state.held.clone(), ..Look::default() };
+        let mut look =
+            UploadSnapshot { running: state.running.clone(), held: state.held.clone(), ..UploadSnapshot::default() };
         for (subject, failure) in &state.failures {
             match subject {
-                Subject::File(number) => drop(look.files.insert(*number, failure.clone())),
-                Subject::Key(path) => drop(look.keys.insert(path.clone(), failure.clone())),
+                FailureKey::File(number) => drop(look.files.insert(*number, failure.clone())),
+                FailureKey::Key(path) => drop(look.keys.insert(path.clone(), failure.clone())),
             }
         }
         look
@@ -317,21 +332,21 @@ impl UploadControl {
 
 /// State of the uploads of a share at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
-    pub(crate) sending: HashMap<u64, u64>,
-    pub(crate) files: HashMap<u64, Failure>,
-    pub(crate) keys: HashMap<Box<str>, Failure>,
+pub(crate) struct UploadSnapshot {
+    pub(crate) running: HashMap<u64, u64>,
+    pub(crate) files: HashMap<u64, UploadFailure>,
+    pub(crate) keys: HashMap<Box<str>, UploadFailure>,
     pub(crate) held: HashMap<u64, u64>,
 }
 
 /// True while there is work on a file or key.
-fn is_wanted(overlay: &Overlay, ids: &FileTable, subject: &Subject) -> bool {
+fn is_wanted(overlay: &Overlay, file_table: &FileTable, subject: &FailureKey) -> bool {
     match subject {
-        Subject::File(number) => {
+        FailureKey::File(number) => {
             overlay.uploads().contains_key(number)
-                || overlay.node(*number).is_some_and(|node| is_dirty(overlay, ids, node))
+                || overlay.node(*number).is_some_and(|node| is_dirty(overlay, file_table, node))
         }
-        Subject::Key(path) => overlay.doomed().contains_key(path),
+        FailureKey::Key(path) => overlay.pending_removals().contains_key(path),
     }
 }
 
@@ -364,11 +379,11 @@ impl Barrier {
     }
 }
 
-/// Decisions about files in one look for work.
-pub(super) struct Gate<'a> {
+/// Decisions about files in one search for work.
+pub(super) struct SendFilter<'a> {
     control: &'a UploadControl,
     overlay: &'a Overlay,
-    ids: &'a FileTable,
+    file_table: &'a FileTable,
     is_open: bool,
     flushes: Vec<Flush>,
     is_used: Vec<bool>,
@@ -377,11 +392,11 @@ pub(super) struct Gate<'a> {
     held: HashMap<u64, u64>,
 }
 
-impl Gate<'_> {
+impl SendFilter<'_> {
     /// True when a file may be sent now. `is_settled`: it was left alone for long enough.
-    pub(super) fn lets_pass(&mut self, number: u64, is_settled: bool) -> bool {
+    pub(super) fn may_send_now(&mut self, number: u64, is_settled: bool) -> bool {
         let Some(node) = self.overlay.node(number) else { return false };
-        let is_flushed = self.is_flushed(node);
+        let is_in_flush = self.is_in_flush(node);
         if let Some(barrier) = self.barriers.get(&node.parent)
             && self.control.is_marker(node)
             && let Some(other) = barrier.before(node)
@@ -389,17 +404,17 @@ impl Gate<'_> {
             self.held.insert(number, other);
             return false;
         }
-        is_flushed || is_settled && self.is_open
+        is_in_flush || is_settled && self.is_open
     }
 
-    fn is_flushed(&mut self, node: &Node) -> bool {
+    fn is_in_flush(&mut self, node: &Node) -> bool {
         if self.control.drains.load(Ordering::Relaxed) {
             return true;
         }
         if self.flushes.is_empty() {
             return false;
         }
-        let Ok(path) = self.overlay.path(self.ids, node.file.number) else { return false };
+        let Ok(path) = self.overlay.path(self.file_table, node.file.number) else { return false };
         // A rename is one of the old path, too.
         let base = node.base.as_ref().map_or(path.as_str(), |base| &base.path);
         let is_in = |flush: &Flush| is_within(&path, &flush.path) || is_within(base, &flush.path);
@@ -421,12 +436,12 @@ impl Gate<'_> {
 }
 
 /// Bytes of an upload, at the rate of the share.
-pub(super) struct Paced<B> {
+pub(super) struct ThrottledBytes<B> {
     pub(super) bytes: B,
     pub(super) control: Arc<UploadControl>,
 }
 
-impl<B: InputBytes> InputBytes for Paced<B> {
+impl<B: InputBytes> InputBytes for ThrottledBytes<B> {
     async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
         let bytes = self.bytes.next(size).await?;
         self.control.throttle.admit(bytes.len() as u64).await;

@@ -13,7 +13,7 @@ use super::super::tests::{Setting, root};
 use super::control::UploadRules;
 use super::tests::{Running, keys, spec, store_of};
 use super::{UploadSpec, WritableShare};
-use crate::journal::simulated::Simulated;
+use crate::journal::simulated::SimulatedDisk;
 use crate::name_list::{IGNORED, NameList};
 use crate::upload_window::UploadWindow;
 
@@ -34,7 +34,7 @@ async fn folder(setting: &Setting, path: &str) {
 }
 
 /// Uploads that never settle by themselves.
-fn unsettled(share: &WritableShare<Simulated>, store: &Arc<FaultStore>) {
+fn unsettled(share: &WritableShare<SimulatedDisk>, store: &Arc<FaultStore>) {
     let quiet = Duration::from_hours(24);
     let spec = UploadSpec { quiet, ..spec(Arc::clone(store) as Arc<dyn ObjectStore>) };
     let share = share.clone();
@@ -74,12 +74,12 @@ async fn a_marker_waits_for_older_files_below_its_folder_and_for_no_others() {
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
 
     until("both failures", async || {
-        let status = setting.share.writing_status().await;
+        let status = setting.share.write_status().await;
         status.failing_files == 2 && !status.held.is_empty()
     })
     .await;
 
-    let status = setting.share.writing_status().await;
+    let status = setting.share.write_status().await;
     assert_eq!(status.held[0].path, "run/Complete.txt");
     assert_eq!(status.held[0].waits_for, "run/deep/old");
     assert!(status.held[0].cause.as_ref().unwrap().contains("AccessDenied"));
@@ -90,7 +90,7 @@ async fn a_marker_waits_for_older_files_below_its_folder_and_for_no_others() {
     let deep = setting.id("run/deep").await;
     setting.share.remove(&root(), deep, b"old").await.unwrap();
     until("the marker", async || keys(&setting).await.contains(&"run/Complete.txt".to_owned())).await;
-    assert!(setting.share.writing_status().await.held.is_empty());
+    assert!(setting.share.write_status().await.held.is_empty());
     running.kill().await;
 }
 
@@ -104,7 +104,7 @@ async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still(
     refuses(&store, "log");
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
 
-    until("the failure", async || setting.share.writing_status().await.failing_files == 1).await;
+    until("the failure", async || setting.share.write_status().await.failing_files == 1).await;
     assert_eq!(writes(&store, "Complete.txt"), 0);
 
     store.heal();
@@ -157,7 +157,7 @@ async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
     setting.put("run/later", "3").await;
 
     assert_eq!(keys(&setting).await, ["run/", "run/a"]);
-    let status = setting.share.writing_status().await;
+    let status = setting.share.write_status().await;
     assert_eq!((status.dirty_files, status.uploaded_files), (2, 2));
     assert_eq!(status.uploaded_bytes, 1);
     setting.share.drain();
@@ -261,7 +261,7 @@ async fn a_flush_tries_again_at_once_what_waits_after_a_failure() {
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
     // The wait is 4 s by then.
     until("failures", async || {
-        setting.share.writing_status().await.failing.first().is_some_and(|failing| failing.attempts >= 3)
+        setting.share.write_status().await.failing.first().is_some_and(|failing| failing.attempts >= 3)
     })
     .await;
     store.heal();
@@ -288,7 +288,7 @@ async fn outside_its_windows_nothing_is_sent_and_removals_go() {
     until("the removal", async || keys(&setting).await.is_empty()).await;
 
     assert_eq!(writes(&store, "new"), 0);
-    assert!(!setting.share.writing_status().await.window_is_open);
+    assert!(!setting.share.write_status().await.window_is_open);
     setting.share.flush("");
     until("the flush", async || keys(&setting).await == ["new"]).await;
     running.kill().await;

@@ -1,4 +1,4 @@
-//! Copies of objects that are too large for one request: in parts, within the service.
+//! Multipart copies within the service, for objects too large to be copied in one request.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use seqferry_store::{
 };
 use seqferry_transfer::pipe::Replaces;
 
-use super::generation::Rows;
-use super::plan::Sending;
-use super::{Trouble, Uploader};
+use super::generation::ShareUploadJournal;
+use super::plan::FileUpload;
+use super::{UploadError, Uploader};
 use crate::journal::Disk;
 
 /// Bytes of a part: 10,000 of them are the largest object of 5 TB. Bytes do not pass through this process.
@@ -32,19 +32,19 @@ pub(super) struct LargeCopy<'a> {
 }
 
 impl<D: Disk> Uploader<D> {
-    /// Copy an object in parts. An upload that the journal has goes on with the parts that it holds. Returns the
+    /// Copy an object in parts. An upload that the journal has continues with the parts that it holds. Returns the
     /// `ETag` and version id. None: the service offers no copies.
     pub(super) async fn copy_parts(
         &self,
-        sending: &Sending,
+        file_upload: &FileUpload,
         copy: LargeCopy<'_>,
-    ) -> Result<Option<(String, Option<String>)>, Trouble> {
+    ) -> Result<Option<(String, Option<String>)>, UploadError> {
         let size = copy.source.size;
-        let recorded = self.recorded(sending, copy.to);
-        if sending.is_again && recorded.is_none() {
-            self.session(copy.to, sending.changed).sweep(None).await?;
+        let recorded = self.recorded(file_upload, copy.to);
+        if file_upload.is_again && recorded.is_none() {
+            self.session(copy.to, file_upload.changed).sweep(None).await?;
         }
-        let mut session = self.session(copy.to, sending.changed).recorded(recorded);
+        let mut session = self.session(copy.to, file_upload.changed).recorded(recorded);
         let known = if let Some(parts) = session.adopt().await? {
             parts
         } else {
@@ -57,7 +57,7 @@ impl<D: Disk> Uploader<D> {
                 ..session.request()
             };
             let (inner, path) = (Arc::clone(&self.inner), copy.to.into());
-            session.begin(&request, &Rows { inner, sending: sending.clone(), path }).await?;
+            session.begin(&request, &ShareUploadJournal { inner, file_upload: file_upload.clone(), path }).await?;
             Vec::new()
         };
         let source = PinnedObject::of(&self.spec.bucket, &self.key(copy.from), copy.source);
@@ -69,8 +69,8 @@ impl<D: Disk> Uploader<D> {
                     return Ok(None);
                 }
                 ErrorClass::Precondition | ErrorClass::NotFound => {
-                    self.abort(sending.number).await?;
-                    return Err(Trouble::Changed);
+                    self.abort(file_upload.number).await?;
+                    return Err(UploadError::Superseded);
                 }
                 _ => return Err(RequestError::Failed(error).into()),
             },
@@ -82,8 +82,8 @@ impl<D: Disk> Uploader<D> {
         match session.complete(request).await {
             Ok(Completion::Object(written)) => Ok(Some((written.etag, written.version_id))),
             // The next attempt looks whether it was completed, or which object is there.
-            Ok(Completion::Gone(_)) => Err(Trouble::Changed),
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => Err(Trouble::Changed),
+            Ok(Completion::Gone(_)) => Err(UploadError::Superseded),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => Err(UploadError::Superseded),
             Err(other) => Err(other.into()),
         }
     }

@@ -1,33 +1,33 @@
-//! Clean files leave the overlay, so that it does not grow with all files that were ever written.
+//! Eviction of clean files from the overlay, which otherwise would grow with all files ever written.
 //!
-//! 1. The folder of the file is listed anew: from then on the tree of the bucket shows the object.
-//! 2. The table of names gets the number and the facts of the file, and is synced. Its handle stays valid.
-//! 3. The node is dropped from the journal, if it is still the same, and no call works on it.
+//! 1. The folder of the file is listed again: from then on the tree of the bucket shows the object.
+//! 2. The file table gets the number and the attributes of the file, and is synced. Its handle stays valid.
+//! 3. The node is removed by a journal record, if it is unchanged and no call uses it.
 //!
-//! Killed before the last step, the next process has the node, which counts. After it the bucket and the table have
-//! all.
+//! After a kill before step 3 the next process has the node, which counts. After step 3 the bucket and the table have
+//! everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::plan::{is_clean, may_leave};
+use super::plan::{is_clean, may_evict};
 use super::send::local;
-use super::{Trouble, Uploader};
-use crate::ids::{Assigned, Place, version_of};
+use super::{UploadError, Uploader};
+use crate::file_table::{AssignedFacts, NamedFile, version_of};
 use crate::journal::Disk;
-use crate::overlay::{Base, Change, Node, Overlay};
-use crate::share::{soon, status};
+use crate::overlay::{BaseObject, Change, Node, Overlay};
+use crate::share::{status, within_call_timeout};
 
-/// Files that leave at a time: a record of the journal has room for them.
-const AT_ONCE: usize = 4096;
+/// Files that leave at a time: a record of the journal has space for them.
+const MAX_FILES: usize = 4096;
 
 /// A file that may leave.
-struct Leaving {
+struct EvictionCandidate {
     number: u64,
     changed: u64,
-    base: Base,
+    base: BaseObject,
 }
 
 /// True when so many files are clean that some leave: a quarter more than stay.
@@ -37,12 +37,12 @@ pub(super) fn is_due(overlay: &Overlay, kept: usize) -> bool {
     overlay.unchanged_files() > most && overlay.nodes().filter(|node| is_clean(overlay, node)).nth(most).is_some()
 }
 
-fn is_same(node: &Node, leaving: &Leaving) -> bool {
-    node.changed == leaving.changed && node.base.as_ref() == Some(&leaving.base)
+fn is_same(node: &Node, candidate: &EvictionCandidate) -> bool {
+    node.changed == candidate.changed && node.base.as_ref() == Some(&candidate.base)
 }
 
-fn place_of(node: &Node, base: &Base) -> Place {
-    let facts = Assigned {
+fn table_entry(node: &Node, base: &BaseObject) -> NamedFile {
+    let facts = AssignedFacts {
         generation: node.file.generation,
         version: version_of(&base.etag),
         mode: node.mode,
@@ -53,81 +53,83 @@ fn place_of(node: &Node, base: &Base) -> Place {
         changed: node.changed,
         stated: node.stated,
     };
-    Place { parent: node.parent, name: node.name.clone(), assigned: Some(Box::new(facts)) }
+    NamedFile { parent: node.parent, name: node.name.clone(), assigned: Some(Box::new(facts)) }
 }
 
 impl<D: Disk> Uploader<D> {
     /// The clean files that changed last stay.
-    pub(super) async fn evict(&self) -> Result<(), Trouble> {
+    pub(super) async fn evict(&self) -> Result<(), UploadError> {
         let inner = &self.inner;
-        let leaving = self.shown(self.leaving()).await;
-        if leaving.is_empty() {
-            return Err(Trouble::Nothing);
+        let candidate = self.shown(self.candidate()).await;
+        if candidate.is_empty() {
+            return Err(UploadError::NothingToDo);
         }
-        let places: Vec<(u64, Place)> = inner.ledger.read(|overlay| {
-            let same = leaving.iter().filter_map(|leaving| {
-                let node = overlay.node(leaving.number).filter(|node| is_same(node, leaving))?;
-                Some((leaving.number, place_of(node, &leaving.base)))
+        let places: Vec<(u64, NamedFile)> = inner.overlay.read(|overlay| {
+            let same = candidate.iter().filter_map(|candidate| {
+                let node = overlay.node(candidate.number).filter(|node| is_same(node, candidate))?;
+                Some((candidate.number, table_entry(node, &candidate.base)))
             });
             same.collect()
         });
         for (number, place) in places {
-            inner.ids.assign(number, place);
+            inner.file_table.assign(number, place);
         }
-        let ids = inner.ids.clone();
+        let file_table = inner.file_table.clone();
         // Data files whose removal is not on the disk would be of no file after a loss of power.
-        let synced = inner.blocking(move |data| data.disk().sync_names().and_then(|()| ids.sync())).await;
-        synced.map_err(|error| Trouble::local(format!("the table of file handles cannot be written: {error}.")))?;
-        let dropped = inner.ledger.change(|overlay| {
-            let may_go = |leaving: &&Leaving| {
-                let node = overlay.node(leaving.number).filter(|node| is_same(node, leaving));
-                node.is_some_and(|node| may_leave(overlay, &inner.ids, node)) && !inner.is_in_use(leaving.number)
+        let synced = inner.blocking(move |data| data.disk().sync_names().and_then(|()| file_table.sync())).await;
+        synced.map_err(|error| UploadError::local(format!("the table of file handles cannot be written: {error}.")))?;
+        let dropped = inner.overlay.change(|overlay| {
+            let may_go = |candidate: &&EvictionCandidate| {
+                let node = overlay.node(candidate.number).filter(|node| is_same(node, candidate));
+                node.is_some_and(|node| may_evict(overlay, &inner.file_table, node))
+                    && !inner.is_in_use(candidate.number)
             };
             let dropped: Vec<Change> =
-                leaving.iter().filter(may_go).map(|leaving| Change::Drop(leaving.number)).collect();
+                candidate.iter().filter(may_go).map(|candidate| Change::Remove(candidate.number)).collect();
             let is_any = !dropped.is_empty();
             Ok((dropped, is_any))
         });
-        if dropped.await.map_err(local)? { Ok(()) } else { Err(Trouble::Nothing) }
+        if dropped.await.map_err(local)? { Ok(()) } else { Err(UploadError::NothingToDo) }
     }
 
     /// Clean files by their folders, those first that were changed first.
-    fn leaving(&self) -> BTreeMap<Box<str>, Vec<Leaving>> {
+    fn candidate(&self) -> BTreeMap<Box<str>, Vec<EvictionCandidate>> {
         let inner = &self.inner;
-        let mut clean: Vec<Leaving> = inner.ledger.read(|overlay| {
-            let clean = overlay.nodes().filter(|node| may_leave(overlay, &inner.ids, node));
-            let leaving = clean.filter_map(|node| {
+        let mut clean: Vec<EvictionCandidate> = inner.overlay.read(|overlay| {
+            let clean = overlay.nodes().filter(|node| may_evict(overlay, &inner.file_table, node));
+            let candidate = clean.filter_map(|node| {
                 let base = node.base.clone()?;
-                Some(Leaving { number: node.file.number, changed: node.changed, base })
+                Some(EvictionCandidate { number: node.file.number, changed: node.changed, base })
             });
-            leaving.collect()
+            candidate.collect()
         });
-        clean.sort_unstable_by_key(|leaving| leaving.changed);
-        clean.truncate(clean.len().saturating_sub(inner.clean_files).min(AT_ONCE));
-        let mut folders: BTreeMap<Box<str>, Vec<Leaving>> = BTreeMap::new();
-        for leaving in clean {
-            let (above, _) = leaving.base.path.rsplit_once('/').unwrap_or(("", &leaving.base.path));
-            folders.entry(above.into()).or_default().push(leaving);
+        clean.sort_unstable_by_key(|candidate| candidate.changed);
+        clean.truncate(clean.len().saturating_sub(inner.clean_files).min(MAX_FILES));
+        let mut folders: BTreeMap<Box<str>, Vec<EvictionCandidate>> = BTreeMap::new();
+        for candidate in clean {
+            let (above, _) = candidate.base.path.rsplit_once('/').unwrap_or(("", &candidate.base.path));
+            folders.entry(above.into()).or_default().push(candidate);
         }
         folders
     }
 
     /// Those that the tree of the bucket shows, by listings from now on.
-    async fn shown(&self, folders: BTreeMap<Box<str>, Vec<Leaving>>) -> Vec<Leaving> {
+    async fn shown(&self, folders: BTreeMap<Box<str>, Vec<EvictionCandidate>>) -> Vec<EvictionCandidate> {
         let inner = &self.inner;
         let tree = Arc::clone(inner.files.tree());
         let since = Instant::now();
         let mut shown = Vec::new();
         for (_, files) in folders {
             let Some(first) = files.first() else { continue };
-            let listed = soon(async { tree.list_holder(&first.base.path, since).await.map_err(status) }).await;
+            let listed =
+                within_call_timeout(async { tree.list_parent(&first.base.path, since).await.map_err(status) }).await;
             if listed.is_err() {
                 continue;
             }
-            for leaving in files {
-                let found = inner.walk(&leaving.base.path).await;
-                if found.is_ok_and(|found| inner.is_version(&found, &leaving.base)) {
-                    shown.push(leaving);
+            for candidate in files {
+                let found = inner.walk(&candidate.base.path).await;
+                if found.is_ok_and(|found| inner.is_version(&found, &candidate.base)) {
+                    shown.push(candidate);
                 }
             }
         }

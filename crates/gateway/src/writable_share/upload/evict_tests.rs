@@ -1,24 +1,24 @@
 //! Clean files that leave the overlay, with their handles, facts and bytes afterwards.
 
 use bytes::Bytes;
-use seqferry_nfs::{Creation, FileError, FileId, NewTime, Presence, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{CreateMode, FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate, XattrCondition};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::ObjectWriteExt as _;
 
 use super::super::tests::{Setting, random, root};
 use super::tests::{Running, drained, keys, objects, store_of};
 use super::*;
-use crate::ids::FileTable;
+use crate::file_table::FileTable;
 
 fn nodes(setting: &Setting) -> usize {
-    setting.share.0.ledger.read(|overlay| overlay.nodes().count())
+    setting.share.0.overlay.read(|overlay| overlay.nodes().count())
 }
 
 fn has_node(setting: &Setting, file: FileId) -> bool {
-    setting.share.0.ledger.read(|overlay| overlay.node(file.number).is_some())
+    setting.share.0.overlay.read(|overlay| overlay.node(file.number).is_some())
 }
 
-/// Upload everything, and go on until no more than this many files and folders are in the overlay.
+/// Upload everything, and continue until no more than this many files and folders are in the overlay.
 async fn evicted(setting: &Setting, most: usize) {
     let running = Running::start(setting, store_of(setting) as Arc<dyn ObjectStore>);
     let deadline = Instant::now() + Duration::from_mins(2);
@@ -73,7 +73,7 @@ async fn a_file_that_has_left_shows_its_facts_and_can_be_changed_as_before() {
         mode: Some(0o640),
         uid: Some(7),
         gid: Some(8),
-        modified: Some(NewTime::At(modified)),
+        modified: Some(TimeUpdate::At(modified)),
         ..SetAttributes::default()
     };
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_file_that_has_left_shows_its_facts_and_can_be_changed_as_before() {
     let renamed = setting.id("run/renamed").await;
     let (name, value) = (b"user.x", Bytes::from_static(b"value"));
     let share = &setting.share;
-    share.set_extended_attribute(&root(), file, name, Some(value.clone()), Presence::Any).await.unwrap();
+    share.set_extended_attribute(&root(), file, name, Some(value.clone()), XattrCondition::Any).await.unwrap();
     let before = setting.find("run/file").await.unwrap();
     evicted(&setting, 2).await;
     for lost_power in [false, true] {
@@ -95,7 +95,7 @@ async fn a_file_that_has_left_shows_its_facts_and_can_be_changed_as_before() {
             (renamed, b"old".to_vec())
         );
     }
-    // What takes the place of a file that was renamed is another file.
+    // A new file at the old name of a renamed file is another file.
     let new = setting.put("old", "new").await;
     assert_ne!(new, renamed);
     setting.write(file, 3, "xyz", Stability::File).await.unwrap();
@@ -152,19 +152,19 @@ async fn a_file_whose_table_was_lost_shows_under_another_handle() {
     folder(&setting, "run").await;
     let file = setting.put("run/file", "text").await;
     evicted(&setting, 2).await;
-    let setting = Setting { ids: FileTable::in_memory(), ..setting }.restarted(&mut random(), false).await;
+    let setting = Setting { file_table: FileTable::in_memory(), ..setting }.restarted(&mut random(), false).await;
     assert_eq!(setting.text("run/file").await, "text");
     assert_ne!(setting.id("run/file").await, file);
     assert_eq!(setting.share.attributes(&root(), file).await.unwrap_err(), FileError::Stale);
 }
 
-/// Shortest of a few looks for work, and how much there is.
+/// Shortest of a few searches for work, and how much there is.
 fn look(setting: &Setting) -> (Duration, usize) {
     let inner = &setting.share.0;
     let times = (0..5).map(|_| {
         let since = Instant::now();
-        let found = inner.ledger.read(|overlay| {
-            let found = due(overlay, &inner.ids, true, PLANNED, |_, _| true).len();
+        let found = inner.overlay.read(|overlay| {
+            let found = find_tasks(overlay, &inner.file_table, true, PLANNED, |_, _| true).len();
             found + usize::from(evict::is_due(overlay, inner.clean_files))
         });
         (since.elapsed(), found)
@@ -179,7 +179,7 @@ async fn thousands_of_files_leave_when_they_were_uploaded_and_a_look_for_work_se
     let run = folder(&setting, "run").await;
     let mut handles = Vec::new();
     for at in 0..FILES {
-        let how = Creation::Guarded(SetAttributes::default());
+        let how = CreateMode::Guarded(SetAttributes::default());
         let made = setting.share.create(&root(), run, format!("{at:05}").as_bytes(), how).await;
         handles.push(made.unwrap().attributes.file);
     }
@@ -187,7 +187,7 @@ async fn thousands_of_files_leave_when_they_were_uploaded_and_a_look_for_work_se
     assert_eq!(look(&setting).1, PLANNED);
     // A look each 100 ms, as often for its size as one each second for a share in use.
     let quiet = Duration::from_millis(400);
-    let running = Running::settling(&setting, store_of(&setting) as Arc<dyn ObjectStore>, quiet);
+    let running = Running::with_settle_time(&setting, store_of(&setting) as Arc<dyn ObjectStore>, quiet);
     let deadline = Instant::now() + Duration::from_mins(2);
     while look(&setting).1 > 0 {
         assert!(Instant::now() < deadline, "{:?}", look(&setting));

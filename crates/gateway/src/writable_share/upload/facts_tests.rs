@@ -1,9 +1,9 @@
-//! Facts that objects state are shown from the first look to the last, and what was not stated is never uploaded.
+//! Facts that objects state are shown from the first check to the last, and what was not stated is never uploaded.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
-use seqferry_nfs::{FileKind, NewTime};
+use seqferry_nfs::{FileKind, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, mtime_text};
 use seqferry_store_testing::ObjectWriteExt as _;
@@ -26,7 +26,7 @@ async fn put(setting: &Setting, path: &str, pairs: &[(&str, &str)], text: &'stat
     setting.store.put("b", &format!("p/{path}"), bytes, &attributes).await.unwrap();
 }
 
-/// Facts that the object of a path states. What marks it as an upload of ours is no fact about the file.
+/// Facts that the object of a path states. The mark of the upload is not one of them.
 async fn stated(setting: &Setting, path: &str) -> Metadata {
     let key = format!("p/{path}");
     let mut found = setting.store.head(ObjectRef::new("b", &key), None).await.unwrap().attributes.metadata;
@@ -75,7 +75,7 @@ async fn a_change_of_one_fact_leaves_the_others_as_the_object_states_them() {
             (SetAttributes { uid: Some(70), ..NOTHING }, &[("uid", "70"), ("file-owner", "70")]),
             (SetAttributes { gid: Some(80), ..NOTHING }, &[("gid", "80"), ("file-group", "80")]),
             (
-                SetAttributes { modified: Some(NewTime::At(now)), ..NOTHING },
+                SetAttributes { modified: Some(TimeUpdate::At(now)), ..NOTHING },
                 &[("mtime", "1700000000.987654321"), ("file-mtime", "1700000000987654321ns")],
             ),
         ];
@@ -224,12 +224,12 @@ async fn every_call_shows_the_same_facts_of_a_version() {
             let (_, accessed) = setting.share.access(&root(), file).await.unwrap();
             assert_eq!(facts(&accessed), facts(&first), "{case:?}");
             let top = setting.share.root();
-            let page = setting.share.read_directory(&root(), top, 2, 10, EntryFacts::All).await.unwrap();
+            let page = setting.share.read_directory(&root(), top, 2, 10, EntryDetail::All).await.unwrap();
             assert_eq!((facts(&page.entries[0].attributes), page.entries[0].is_known), (facts(&first), true));
             assert_eq!(facts(&setting.share.attributes(&root(), file).await.unwrap()), facts(&first), "{case:?}");
             setting = setting.restarted(&mut random(), lost_power).await;
             // A listing that comes first.
-            let page = setting.share.read_directory(&root(), top, 2, 10, EntryFacts::Names).await.unwrap();
+            let page = setting.share.read_directory(&root(), top, 2, 10, EntryDetail::Names).await.unwrap();
             assert!(!page.entries[0].is_known);
         }
     }
@@ -258,12 +258,12 @@ async fn a_guess_is_never_stored_while_the_bucket_does_not_answer() {
     let setting = Setting::new(&[]).await;
     put(&setting, "a", PROGRAM, "bytes").await;
     let top = setting.share.root();
-    setting.share.read_directory(&root(), top, 0, 10, EntryFacts::Names).await.unwrap();
+    setting.share.read_directory(&root(), top, 0, 10, EntryDetail::Names).await.unwrap();
     setting.asked.rule(Rule::always("HeadObject", Fault::Fail("ServiceUnavailable", 503)));
     let renamed = setting.share.rename(&root(), top, b"a", top, b"b").await;
     assert_eq!(renamed.unwrap_err(), FileError::TryLater);
     assert_eq!(setting.share.lookup(&root(), top, b"a").await.unwrap_err(), FileError::TryLater);
-    let page = setting.share.read_directory(&root(), top, 2, 10, EntryFacts::All).await.unwrap();
+    let page = setting.share.read_directory(&root(), top, 2, 10, EntryDetail::All).await.unwrap();
     assert_eq!((page.entries.len(), page.entries[0].is_known), (1, false), "names show");
     setting.asked.heal();
     setting.share.rename(&root(), top, b"a", top, b"b").await.unwrap();
@@ -273,7 +273,7 @@ async fn a_guess_is_never_stored_while_the_bucket_does_not_answer() {
 
 #[tokio::test]
 async fn files_that_a_mount_removed_while_they_were_open_go_when_the_share_is_opened_again() {
-    let ignore = |setting: &Setting| setting.share.0.ledger.note(|overlay| overlay.ignore(NameList::new(IGNORED)));
+    let ignore = |setting: &Setting| setting.share.0.overlay.note(|overlay| overlay.ignore(NameList::new(IGNORED)));
     let setting = Setting::new(&[("old", b"old".to_vec())]).await;
     ignore(&setting);
     setting.put("new", "new").await;

@@ -1,11 +1,11 @@
-//! Bytes of an object that is about to be replaced are read to this machine for the file that was made of it.
+//! Download of the bytes that a file still takes from its object, before that object is replaced.
 
 use seqferry_nfs::FileError;
 use seqferry_transfer::pipe::Replaces;
 
-use super::plan::Sending;
+use super::plan::FileUpload;
 use super::send::local;
-use super::{Trouble, Uploader};
+use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node};
 
@@ -13,15 +13,15 @@ use crate::overlay::{Change, Node};
 const PIECE: u64 = 1 << 20;
 
 impl<D: Disk> Uploader<D> {
-    pub(super) async fn fetch(&self, number: u64) -> Result<(), Trouble> {
+    pub(super) async fn fetch(&self, number: u64) -> Result<(), UploadError> {
         let inner = &self.inner;
         let lock = inner.lock_of(number);
         loop {
             let alone = lock.alone().await;
-            let (gap, base) = inner.ledger.read(|overlay| {
-                let node = overlay.node(number).ok_or(Trouble::Changed)?;
+            let (gap, base) = inner.overlay.read(|overlay| {
+                let node = overlay.node(number).ok_or(UploadError::Superseded)?;
                 let pieces = node.data().map(|data| data.written.pieces(0, data.size)).unwrap_or_default();
-                Ok::<_, Trouble>((pieces.into_iter().find(|(_, _, is_written)| !is_written), node.base.clone()))
+                Ok::<_, UploadError>((pieces.into_iter().find(|(_, _, is_written)| !is_written), node.base.clone()))
             })?;
             let Some((start, end, _)) = gap else { break };
             let end = end.min(start + PIECE);
@@ -33,7 +33,7 @@ impl<D: Disk> Uploader<D> {
                 read => read.map_err(local)?,
             };
             inner.write_bytes(number, start, bytes).await.map_err(local)?;
-            inner.ledger.note(|overlay| {
+            inner.overlay.note(|overlay| {
                 if let Some(data) = overlay.data_mut(number) {
                     data.written.add(start, end);
                     data.unsynced.add(start, end);
@@ -41,30 +41,35 @@ impl<D: Disk> Uploader<D> {
             });
             drop(alone);
         }
-        let is_file = inner.ledger.read(|overlay| overlay.node(number).is_some_and(|node| node.data().is_some()));
+        let is_file = inner.overlay.read(|overlay| overlay.node(number).is_some_and(|node| node.data().is_some()));
         if is_file {
             inner.commit_node(number, &lock).await.map_err(local)?;
         }
-        let recorded = inner.ledger.change(|overlay| {
+        let recorded = inner.overlay.change(|overlay| {
             let mut node = overlay.node(number).cloned().ok_or(FileError::Stale)?;
             let is_whole = |node: &Node| {
                 node.data().is_none_or(|data| data.durable.pieces(0, data.size).iter().all(|(_, _, is_in)| *is_in))
             };
             let Some(base) = node.base.take().filter(|_| is_whole(&node)) else { return Ok((Vec::new(), ())) };
-            let doom = Change::Doom { path: base.path, etag: base.etag };
+            let doom = Change::AddRemoval { path: base.path, etag: base.etag };
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });
         recorded.await.map_err(local)
     }
 
     /// The object that is to be read is not there any more: what was written of the file here is kept.
-    async fn without_source(&self, number: u64) -> Result<(), Trouble> {
+    async fn without_source(&self, number: u64) -> Result<(), UploadError> {
         let inner = &self.inner;
         let (node, path) =
-            inner.ledger.read(|overlay| (overlay.node(number).cloned(), overlay.path(&inner.ids, number)));
-        let (Some(node), Ok(path)) = (node, path) else { return Err(Trouble::Changed) };
-        let sending =
-            Sending { number, changed: node.changed, path: path.into(), replaces: Replaces::Nothing, is_again: false };
-        Box::pin(self.lost(&sending, &node)).await
+            inner.overlay.read(|overlay| (overlay.node(number).cloned(), overlay.path(&inner.file_table, number)));
+        let (Some(node), Ok(path)) = (node, path) else { return Err(UploadError::Superseded) };
+        let file_upload = FileUpload {
+            number,
+            changed: node.changed,
+            path: path.into(),
+            replaces: Replaces::Nothing,
+            is_again: false,
+        };
+        Box::pin(self.resolve_missing_object(&file_upload, &node)).await
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 
-use super::control::{Look, is_dirty, is_within};
+use super::condition_probe::NO_FILE;
+use super::control::{UploadSnapshot, is_dirty, is_within};
 use super::plan::is_elsewhere;
-use super::probe::NO_FILE;
-use crate::ids::FileTable;
-use crate::overlay::{Content, Overlay};
+use crate::file_table::FileTable;
+use crate::overlay::{NodeContent, Overlay};
 
 /// Changes, removals and renames that a flush waits for.
 #[derive(Debug, Default)]
@@ -15,47 +15,51 @@ pub(crate) struct FlushScope {
     path: Box<str>,
     /// Changes up to this time count, in nanoseconds since 1970.
     at: u64,
-    /// Objects and folder markers that had to go, and their versions.
-    doomed: Vec<(Box<str>, Box<str>)>,
+    /// Objects and folder markers that were to be removed, and their versions.
+    pending_removals: Vec<(Box<str>, Box<str>)>,
     /// Objects of files and folders that had other paths by then: each goes when the file is at its new key.
-    moved: Vec<Source>,
+    moved: Vec<MovedObject>,
     /// Writes of files that were no more, by number, with their keys: each object goes when its write has ended.
     written: Vec<(u64, Box<str>)>,
 }
 
 #[derive(Debug)]
-struct Source {
+struct MovedObject {
     number: u64,
     path: Box<str>,
     is_folder: bool,
 }
 
-/// Files, and objects that have to go, of which something is left.
+/// Files, and objects to be removed, that are not done.
 #[derive(Debug, Default)]
-pub(crate) struct FlushRest {
+pub(crate) struct FlushRemainder {
     pub(crate) files: BTreeSet<u64>,
     pub(crate) keys: BTreeSet<Box<str>>,
 }
 
 impl FlushScope {
     /// All that was changed at a path and below it until a time.
-    pub(crate) fn new(overlay: &Overlay, ids: &FileTable, path: &str, at: u64) -> Self {
+    pub(crate) fn new(overlay: &Overlay, file_table: &FileTable, path: &str, at: u64) -> Self {
         let is_here = |key: &str| is_within(key.trim_end_matches('/'), path);
-        let doomed = overlay.doomed().iter().filter(|(key, _)| is_here(key));
-        let doomed = doomed.map(|(key, etag)| (key.clone(), etag.clone())).collect();
+        let pending_removals = overlay.pending_removals().iter().filter(|(key, _)| is_here(key));
+        let pending_removals = pending_removals.map(|(key, etag)| (key.clone(), etag.clone())).collect();
         let mut moved = Vec::new();
         for node in overlay.nodes().filter(|_| overlay.has_moved()) {
-            let Some(base) = node.base.as_ref().filter(|_| !overlay.stays_here(node)) else { continue };
+            let Some(base) = node.base.as_ref().filter(|_| !overlay.is_local_only(node)) else { continue };
             let number = node.file.number;
-            let is_at_new = || overlay.path(ids, number).is_ok_and(|path| is_here(&path));
-            if is_elsewhere(overlay, ids, number) && (is_here(&base.path) || is_at_new()) {
-                moved.push(Source { number, path: base.path.clone(), is_folder: node.content == Content::Directory });
+            let is_at_new = || overlay.path(file_table, number).is_ok_and(|path| is_here(&path));
+            if is_elsewhere(overlay, file_table, number) && (is_here(&base.path) || is_at_new()) {
+                moved.push(MovedObject {
+                    number,
+                    path: base.path.clone(),
+                    is_folder: node.content == NodeContent::Directory,
+                });
             }
         }
         let written = overlay.uploads().values();
         let written = written.filter(|open| open.number != NO_FILE && overlay.node(open.number).is_none());
         let written = written.filter(|open| is_here(&open.path)).map(|open| (open.number, open.path.clone())).collect();
-        Self { path: path.into(), at, doomed, moved, written }
+        Self { path: path.into(), at, pending_removals, moved, written }
     }
 
     /// All that is left to do.
@@ -64,30 +68,32 @@ impl FlushScope {
     }
 
     /// The part of it that the bucket does not have yet.
-    pub(crate) fn rest(&self, overlay: &Overlay, ids: &FileTable) -> FlushRest {
-        let mut rest = FlushRest::default();
-        for node in overlay.nodes().filter(|node| node.changed <= self.at && is_dirty(overlay, ids, node)) {
-            let path = overlay.path(ids, node.file.number).unwrap_or_default();
+    pub(crate) fn remaining(&self, overlay: &Overlay, file_table: &FileTable) -> FlushRemainder {
+        let mut rest = FlushRemainder::default();
+        for node in overlay.nodes().filter(|node| node.changed <= self.at && is_dirty(overlay, file_table, node)) {
+            let path = overlay.path(file_table, node.file.number).unwrap_or_default();
             if is_within(&path, &self.path) {
                 rest.files.insert(node.file.number);
             }
         }
-        let has_to_go = |key: &str| overlay.doomed().contains_key(key);
-        let doomed = self.doomed.iter().filter(|(key, etag)| overlay.doomed().get(key) == Some(etag));
-        rest.keys.extend(doomed.map(|(key, _)| key.clone()));
-        for Source { number, path, is_folder } in &self.moved {
+        let has_to_go = |key: &str| overlay.pending_removals().contains_key(key);
+        let pending_removals =
+            self.pending_removals.iter().filter(|(key, etag)| overlay.pending_removals().get(key) == Some(etag));
+        rest.keys.extend(pending_removals.map(|(key, _)| key.clone()));
+        for MovedObject { number, path, is_folder } in &self.moved {
             let is_there =
                 overlay.node(*number).is_some_and(|node| node.base.as_ref().is_some_and(|base| base.path == *path));
-            if is_there && is_elsewhere(overlay, ids, *number) {
+            if is_there && is_elsewhere(overlay, file_table, *number) {
                 rest.files.insert(*number);
             }
             if !is_folder {
                 rest.keys.extend(has_to_go(path).then(|| path.clone()));
                 continue;
             }
-            rest.files.extend(overlay.made_of_below(path).filter(|number| is_elsewhere(overlay, ids, *number)));
+            rest.files
+                .extend(overlay.nodes_of_prefix(path).filter(|number| is_elsewhere(overlay, file_table, *number)));
             let below = format!("{path}/");
-            let gone = overlay.doomed().range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
+            let gone = overlay.pending_removals().range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
             rest.keys.extend(gone.map(|(key, _)| key).take_while(|key| key.starts_with(&*below)).cloned());
         }
         for (number, key) in &self.written {
@@ -100,23 +106,23 @@ impl FlushScope {
     }
 }
 
-impl FlushRest {
+impl FlushRemainder {
     /// Number of those that wait after a failure, or for a file that failed.
-    pub(crate) fn stuck(&self, overlay: &Overlay, ids: &FileTable, look: &Look) -> usize {
-        let has_failed = |number: &u64| look.files.contains_key(number);
-        let is_stuck = |number: &u64| has_failed(number) || look.held.get(number).is_some_and(has_failed);
+    pub(crate) fn stuck(&self, overlay: &Overlay, file_table: &FileTable, snapshot: &UploadSnapshot) -> usize {
+        let has_failed = |number: &u64| snapshot.files.contains_key(number);
+        let is_stuck = |number: &u64| has_failed(number) || snapshot.held.get(number).is_some_and(has_failed);
         let files = self.files.iter().filter(|number| is_stuck(number)).count();
         if self.keys.is_empty() {
             return files;
         }
         // A file that failed stands at the key, or is still to be copied from it.
-        let paths = look.files.keys().filter_map(|number| overlay.path(ids, *number).ok());
+        let paths = snapshot.files.keys().filter_map(|number| overlay.path(file_table, *number).ok());
         let paths: HashSet<String> = paths.collect();
         let waits = |key: &str| {
             let path = key.trim_end_matches('/');
-            look.keys.contains_key(key)
+            snapshot.keys.contains_key(key)
                 || paths.contains(path)
-                || overlay.made_of(path).any(|number| has_failed(&number))
+                || overlay.nodes_of_object(path).any(|number| has_failed(&number))
         };
         files + self.keys.iter().filter(|key| waits(key)).count()
     }

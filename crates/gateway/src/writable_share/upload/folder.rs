@@ -2,48 +2,50 @@
 //! its new key and removed from the old one, as any file that was renamed.
 
 use bytes::Bytes;
-use seqferry_nfs::{EntryFacts, FileError, FileId};
+use seqferry_nfs::{EntryDetail, FileError, FileId};
 use seqferry_store::crash_point::{self, When};
 use seqferry_vfs::FileKind;
 
 use super::send::local;
-use super::{Trouble, Uploader};
+use super::{UploadError, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Base, Change, Content, Node, OF_BUCKET, join};
-use crate::share::{soon, status};
-use crate::writable_share::find::Lower;
+use crate::overlay::{BaseObject, Change, Node, NodeContent, OF_BUCKET, join};
+use crate::share::{status, within_call_timeout};
+use crate::writable_share::find::BucketEntry;
 
 /// Names that are taken up at a time.
 const NAMES: usize = 128;
 
 impl<D: Disk> Uploader<D> {
-    pub(super) async fn move_folder(&self, number: u64) -> Result<(), Trouble> {
+    pub(super) async fn move_folder(&self, number: u64) -> Result<(), UploadError> {
         let inner = &self.inner;
-        let prefix = inner.ledger.read(|overlay| overlay.node(number).and_then(|node| node.base.clone()));
-        let Some(base) = prefix else { return Err(Trouble::Changed) };
+        let prefix = inner.overlay.read(|overlay| overlay.node(number).and_then(|node| node.base.clone()));
+        let Some(base) = prefix else { return Err(UploadError::Superseded) };
         // Where the tree of the bucket takes the folder for absent, its files would stay behind.
         let tree = inner.files.tree();
-        soon(async { tree.look_again(&base.path).await.map_err(status) }).await.map_err(local)?;
+        within_call_timeout(async { tree.check_path(&base.path).await.map_err(status) }).await.map_err(local)?;
         let mut after: Option<String> = None;
         loop {
-            let page =
-                inner.lower_names(Some(&base.path), (after.as_deref(), NAMES), EntryFacts::All).await.map_err(local)?;
+            let page = inner
+                .lower_names(Some(&base.path), (after.as_deref(), NAMES), EntryDetail::All)
+                .await
+                .map_err(local)?;
             for (name, attributes) in &page.entries {
                 let path = join(&base.path, name);
                 let target = if attributes.kind == FileKind::Symlink {
-                    soon(async { inner.files.read_link(attributes.inode).await.map_err(status) })
+                    within_call_timeout(async { inner.files.read_link(attributes.inode).await.map_err(status) })
                         .await
                         .map_err(local)?
                 } else {
                     Bytes::new()
                 };
-                let lower = Lower { path, attributes: attributes.clone() };
-                let adopted = inner.ledger.record(|overlay| {
+                let lower = BucketEntry { path, attributes: attributes.clone() };
+                let adopted = inner.overlay.record(|overlay| {
                     let is_same = overlay.node(number).is_some_and(|node| node.base.as_ref() == Some(&base));
                     if !is_same || overlay.entry(number, name).is_some() {
                         return Ok((Vec::new(), ()));
                     }
-                    let file = overlay.bucket_file(&inner.ids, number, name).ok_or(FileError::Io)?;
+                    let file = overlay.bucket_file(&inner.file_table, number, name).ok_or(FileError::Io)?;
                     let node = inner.adopted(file, (number, name), &lower, &target)?;
                     Ok((vec![Change::Put(Box::new(node))], ()))
                 });
@@ -58,22 +60,22 @@ impl<D: Disk> Uploader<D> {
         // It goes with the folder's old name: what it states of the folder is stated by the new one.
         let marker = self.head(&format!("{}/", base.path)).await?;
         crash_point::reach(When::Before, "folder-moved");
-        let moved = inner.ledger.change(|overlay| {
+        let moved = inner.overlay.change(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
             // Renamed back meanwhile.
-            if overlay.path(&inner.ids, number).is_ok_and(|path| *path == *base.path) {
+            if overlay.path(&inner.file_table, number).is_ok_and(|path| *path == *base.path) {
                 return Ok((Vec::new(), ()));
             }
             // A file below has become one of the overlay since.
-            if !overlay.holders_in(&inner.ids, number).is_empty() {
+            if !overlay.holders_in(&inner.file_table, number).is_empty() {
                 return Err(FileError::Stale);
             }
             node.base = None;
             if let Some(marker) = &marker {
                 inner.take_unstated(&mut node, &seqferry_vfs::Attributes::of_object(marker));
             }
-            let doom = Change::Doom { path: format!("{}/", base.path).into(), etag: "".into() };
+            let doom = Change::AddRemoval { path: format!("{}/", base.path).into(), etag: "".into() };
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });
         moved.await.map_err(local)?;
@@ -83,11 +85,11 @@ impl<D: Disk> Uploader<D> {
 
     /// Folders that hold files of the overlay become folders of it, whether the bucket still shows them or not: files
     /// below were perhaps copied to their new keys already.
-    async fn hold_folders(&self, number: u64, base: &Base) -> Result<(), Trouble> {
+    async fn hold_folders(&self, number: u64, base: &BaseObject) -> Result<(), UploadError> {
         let inner = &self.inner;
-        let held = inner.ledger.read(|overlay| overlay.holders_in(&inner.ids, number));
+        let held = inner.overlay.read(|overlay| overlay.holders_in(&inner.file_table, number));
         for (folder, name) in held {
-            let recorded = inner.ledger.record(|overlay| {
+            let recorded = inner.overlay.record(|overlay| {
                 let parent = overlay.node(number).filter(|node| node.base.as_ref() == Some(base));
                 let is_decided = overlay.node(folder).is_some() || overlay.entry(number, &name).is_some();
                 let Some(parent) = parent.filter(|_| !is_decided) else { return Ok((Vec::new(), ())) };
@@ -103,8 +105,8 @@ impl<D: Disk> Uploader<D> {
                     stated: 0,
                     exclusive: None,
                     writer: None,
-                    base: Some(Base { path, etag: "".into(), size: 0, visible: 0 }),
-                    content: Content::Directory,
+                    base: Some(BaseObject { path, etag: "".into(), size: 0, visible: 0 }),
+                    content: NodeContent::Directory,
                     ..parent.clone()
                 };
                 Ok((vec![Change::Put(Box::new(node))], ()))

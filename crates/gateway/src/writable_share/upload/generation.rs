@@ -12,26 +12,26 @@ use seqferry_transfer::pipe::{InputBytes, PipeError};
 use tokio::sync::Mutex;
 
 use super::super::Inner;
-use super::plan::Sending;
+use super::plan::FileUpload;
 use crate::journal::Disk;
-use crate::overlay::{Change, Content, Node, OpenUpload};
+use crate::overlay::{Change, Node, NodeContent, OpenUpload};
 
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 
 /// The bytes of one generation of a file.
-pub(super) struct FileBytes<D: Disk> {
+pub(super) struct GenerationReader<D: Disk> {
     inner: Arc<Inner<D>>,
     number: u64,
     changed: u64,
     at: Mutex<u64>,
-    /// The file is another generation by now, or its object is not what it was: it is to be looked at again.
+    /// The file is another generation meanwhile, or its object is not what it was: it is to be checked again.
     pub(super) has_changed: Arc<AtomicBool>,
     /// The object of the file, which has the bytes that were not written here, is not there any more: they are zeros.
     is_over_zeros: bool,
 }
 
-impl<D: Disk> FileBytes<D> {
+impl<D: Disk> GenerationReader<D> {
     pub(super) fn new(inner: Arc<Inner<D>>, number: u64, changed: u64) -> Self {
         Self { inner, number, changed, at: Mutex::new(0), has_changed: Arc::default(), is_over_zeros: false }
     }
@@ -43,12 +43,12 @@ impl<D: Disk> FileBytes<D> {
 
     pub(super) fn is_same(&self) -> bool {
         let is_same = |node: &Node| node.changed == self.changed;
-        self.inner.ledger.read(|overlay| overlay.node(self.number).is_some_and(is_same))
+        self.inner.overlay.read(|overlay| overlay.node(self.number).is_some_and(is_same))
     }
 
     async fn read(&self, start: u64, size: u64) -> Result<Bytes, FileError> {
-        let target = self.inner.ledger.read(|overlay| match overlay.node(self.number).map(|node| &node.content) {
-            Some(Content::Link(target)) => Some(target.clone()),
+        let target = self.inner.overlay.read(|overlay| match overlay.node(self.number).map(|node| &node.content) {
+            Some(NodeContent::Link(target)) => Some(target.clone()),
             _ => None,
         });
         if let Some(target) = target {
@@ -80,7 +80,7 @@ impl<D: Disk> FileBytes<D> {
     }
 }
 
-impl<D: Disk> InputBytes for FileBytes<D> {
+impl<D: Disk> InputBytes for GenerationReader<D> {
     async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
         let mut at = self.at.lock().await;
         let read = self.read(*at, size).await;
@@ -97,21 +97,21 @@ impl<D: Disk> InputBytes for FileBytes<D> {
 }
 
 /// The journal of the share, which knows of uploads in parts before their first part.
-pub(super) struct Rows<D: Disk> {
+pub(super) struct ShareUploadJournal<D: Disk> {
     pub(super) inner: Arc<Inner<D>>,
-    pub(super) sending: Sending,
+    pub(super) file_upload: FileUpload,
     pub(super) path: Box<str>,
 }
 
-impl<D: Disk> UploadJournal for Rows<D> {
+impl<D: Disk> UploadJournal for ShareUploadJournal<D> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         crash_point::reach(When::Before, "upload-id-recorded");
-        let recorded = self.inner.ledger.change(|overlay| {
-            // What was announced, under its path beside another program's object if that is where it goes.
-            let open = overlay.uploads().get(&self.sending.number).ok_or(FileError::Stale)?;
+        let recorded = self.inner.overlay.change(|overlay| {
+            // The announced write, under its path beside another program's object if that is where it goes.
+            let open = overlay.uploads().get(&self.file_upload.number).ok_or(FileError::Stale)?;
             let (upload_id, part_size) = (upload.upload_id.as_str().into(), upload.part_size);
             let open = OpenUpload { path: self.path.clone(), upload_id, part_size, ..open.clone() };
-            Ok((vec![Change::Sending(open)], ()))
+            Ok((vec![Change::BeginUpload(open)], ()))
         });
         recorded.await.map_err(|_| {
             let error = StoreError::new("RecordUpload", "", Some(&self.path), "JournalFailed", None);

@@ -14,8 +14,8 @@ use seqferry_store_testing::fault::FaultStore;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-use super::super::model::{self, Call, Item, Model};
-use super::super::restore_places;
+use super::super::model::{self, Model, ModelCall, ModelItem};
+use super::super::restore_parent_names;
 use super::super::tests::{Setting, late_answers};
 use super::tests::{Running, objects, store_of};
 
@@ -24,15 +24,15 @@ const HISTORIES: u64 = 2000;
 
 /// Events of a history in their order.
 #[derive(Debug, Clone, Default)]
-struct Events(Arc<Mutex<String>>);
+struct EventLog(Arc<Mutex<String>>);
 
-impl Visit for Events {
+impl Visit for EventLog {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.add(format_args!(" {field}={value:?}"));
     }
 }
 
-impl Events {
+impl EventLog {
     fn add(&self, text: std::fmt::Arguments<'_>) {
         // A string takes all that is written.
         let _written = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_fmt(text);
@@ -43,14 +43,14 @@ impl Events {
     }
 }
 
-impl<S: tracing::Subscriber> Layer<S> for Events {
+impl<S: tracing::Subscriber> Layer<S> for EventLog {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         self.add(format_args!("\n{:?}", tokio::time::Instant::now()));
         event.record(&mut self.clone());
     }
 }
 
-impl Drop for Failed {
+impl Drop for FailedHistory {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("{}\nhistory {}", self.0.0.lock().unwrap_or_else(PoisonError::into_inner), self.1);
@@ -59,14 +59,14 @@ impl Drop for Failed {
 }
 
 /// Prints the events of a history that fails.
-struct Failed(Events, u64);
+struct FailedHistory(EventLog, u64);
 
 /// Objects that the bucket is to have by the model: files and links. Markers of folders come and go with their history.
 fn expected(model: &Model) -> BTreeMap<String, Vec<u8>> {
-    let bytes = |item: &Item| match item {
-        Item::File(contents) => Some(contents.now.clone()),
-        Item::Link(target) => Some(target.clone()),
-        Item::Directory => None,
+    let bytes = |item: &ModelItem| match item {
+        ModelItem::File(contents) => Some(contents.now.clone()),
+        ModelItem::Link(target) => Some(target.clone()),
+        ModelItem::Directory => None,
     };
     model.iter().filter_map(|(path, item)| Some((path.clone(), bytes(item)?))).collect()
 }
@@ -82,23 +82,23 @@ async fn shows(setting: &Setting, model: &Model, when: &str) {
     assert!(model::is_current(model, &seen), "{when}: {}", model::differences(model, &seen));
 }
 
-/// The journal alone tells the path of each file: its folder is a node, or the path of its object names it. The table of
-/// names may be lost.
+/// The journal alone tells the path of each file: its folder is a node, or the path of its object names it. The table
+/// of names may be lost.
 fn places_are_in_the_journal(setting: &Setting, when: &str) {
     let inner = &setting.share.0;
-    inner.ledger.read(|overlay| {
-        let lost = inner.ids.synced();
-        restore_places(overlay, &lost);
+    inner.overlay.read(|overlay| {
+        let lost = inner.file_table.synced();
+        restore_parent_names(overlay, &lost);
         for node in overlay.nodes() {
             let number = node.file.number;
-            let (told, known) = (overlay.path(&lost, number), overlay.path(&inner.ids, number));
+            let (told, known) = (overlay.path(&lost, number), overlay.path(&inner.file_table, number));
             assert_eq!(told, known, "{when}: the place of {number} ({}) is not in the journal", node.name);
         }
     });
 }
 
 /// Calls until the process is killed. Returns what the share may show then.
-async fn calls(setting: &Setting, random: &mut fastrand::Rng, model: &mut Model, events: &Events) -> Vec<Model> {
+async fn calls(setting: &Setting, random: &mut fastrand::Rng, model: &mut Model, events: &EventLog) -> Vec<Model> {
     let mut candidates = Vec::new();
     for _ in 0..15 {
         if random.u8(..) < 60 {
@@ -106,7 +106,7 @@ async fn calls(setting: &Setting, random: &mut fastrand::Rng, model: &mut Model,
         }
         let mut call = model::random_call(random);
         // The uploader commits what is not: each write is committed here, so that the model knows what is on the disk.
-        if let Call::Write { is_synced, .. } = &mut call {
+        if let ModelCall::Write { is_synced, .. } = &mut call {
             *is_synced = true;
         }
         events.note(&model::brief(std::slice::from_ref(&call)));
@@ -118,7 +118,7 @@ async fn calls(setting: &Setting, random: &mut fastrand::Rng, model: &mut Model,
             candidates.extend(model::unanswered(&earlier, &call, done.is_err()));
             break;
         }
-        if let Call::Commit(_) | Call::Mode(_) = &call
+        if let ModelCall::Commit(_) | ModelCall::Mode(_) = &call
             && !expected
         {
             continue;
@@ -133,7 +133,7 @@ async fn calls(setting: &Setting, random: &mut fastrand::Rng, model: &mut Model,
     candidates
 }
 
-async fn history(random: &mut fastrand::Rng, events: &Events) {
+async fn history(random: &mut fastrand::Rng, events: &EventLog) {
     let before = [("a", vec![b'1'; 900]), ("sub/a", vec![b'2'; 1300]), ("sub/sub/b", b"3".to_vec()), ("sub/x", vec![])];
     let mut setting = Setting::timed(&before, random.u64(..)).await;
     let mut model = model::model_of(model::view(&setting).await);
@@ -151,7 +151,7 @@ async fn history(random: &mut fastrand::Rng, events: &Events) {
         events.note(&format!("killed, lost power: {lost_power}"));
         setting = setting.restarted(random, lost_power).await;
         if candidates.len() == 1 && random.bool() {
-            // The uploader goes on although the clients have not come back.
+            // The uploader continues although the clients have not come back.
             continue;
         }
         let seen = model::view(&setting).await;
@@ -178,8 +178,8 @@ async fn history(random: &mut fastrand::Rng, events: &Events) {
 fn run(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     fastrand::seed(random.u64(..));
-    let events = Events::default();
-    let failed = Failed(events.clone(), seed);
+    let events = EventLog::default();
+    let failed = FailedHistory(events.clone(), seed);
     let recorded = tracing_subscriber::registry().with(events.clone());
     let _recording = tracing::subscriber::set_default(recorded);
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -1,24 +1,26 @@
-//! Facts of a file in the metadata of its object.
+//! Attributes of a file in the metadata of its object.
 
 use seqferry_store::{Attributes, ObjectMeta, StoredMetadata};
 
-use crate::overlay::{Content, MARK, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID};
+use crate::overlay::{MARK, Node, NodeContent, OpenUpload, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID};
 
 /// Types of files, as modes have them.
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// Facts of a file, as objects keep them. What it has from `source`, the object that it was, stays as that states it.
+/// Attributes of a file, as objects keep them. Facts taken from `source`, the object that it was, stay as that states
+/// them.
 fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     let kind = match node.content {
-        Content::File(_) => REGULAR,
-        Content::Directory => DIRECTORY,
-        Content::Link(_) => LINK,
+        NodeContent::File(_) => REGULAR,
+        NodeContent::Directory => DIRECTORY,
+        NodeContent::Link(_) => LINK,
     };
     let is_stated = |bit: u8| node.stated & bit != 0 || kind == LINK && bit == STATED_MODE;
     let kept = source.map(|source| StoredMetadata::of(&source.attributes.metadata)).unwrap_or_default();
-    let is_written = |bit: u8, is_kept: bool| is_stated(bit) && !(is_kept && node.is_fact_as_base(bit));
+    let is_written =
+        |bit: u8, is_conflict_copy_of: bool| is_stated(bit) && !(is_conflict_copy_of && node.is_fact_as_base(bit));
     StoredMetadata {
         modified: is_written(STATED_MODIFIED, kept.modified.is_some()).then(|| time_of(node.modified)),
         mode: is_written(STATED_MODE, kept.mode.is_some()).then_some(kind | node.mode),
@@ -27,8 +29,8 @@ fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     }
 }
 
-/// Attributes of the object that a write makes of a file: those of the object that the file was, its facts, and the mark
-/// of this write alone.
+/// Attributes of the object that a write makes of a file: those of the object that the file was, its attributes, and
+/// the mark of this write alone.
 pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&ObjectMeta>) -> Attributes {
     let mut attributes = source.map(|source| source.attributes.clone()).unwrap_or_default();
     stored(node, source).write(&mut attributes.metadata);
@@ -38,8 +40,8 @@ pub(super) fn attributes_of(node: &Node, open: &OpenUpload, source: Option<&Obje
     attributes
 }
 
-/// True when an object has the size, time, mode and owner of a file. They are statements of a client: no evidence that
-/// it is the file.
+/// True when an object has the size, time, mode and owner of a file. They are statements of a client: they do not prove
+/// that it is the file.
 pub(super) fn has_facts(node: &Node, there: &ObjectMeta) -> bool {
     let (ours, theirs) = (stored(node, None), StoredMetadata::of(&there.attributes.metadata));
     there.size == node.attributes().size

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use seqferry_nfs::{Creation, FileError, NewTime, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{CreateMode, FileError, SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;
@@ -170,7 +170,7 @@ async fn an_upload_that_was_cut_off_and_whose_file_was_renamed_leaves_nothing_op
     drained(&setting).await;
     let found = setting.share.attributes(&root(), file).await.unwrap();
     setting.write(file, 0, "0", Stability::File).await.unwrap();
-    let set = SetAttributes { mode: Some(0o600), modified: Some(NewTime::At(found.modified)), ..<_>::default() };
+    let set = SetAttributes { mode: Some(0o600), modified: Some(TimeUpdate::At(found.modified)), ..<_>::default() };
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
     let (store, latch) = (store_of(&setting), Latch::default());
     store.rule(Rule::always("UploadPart", Fault::Hold(latch.clone())));
@@ -228,7 +228,7 @@ async fn an_upload_in_parts_is_aborted_when_the_object_is_found_to_have_its_byte
     drained(&setting).await;
     let found = setting.share.attributes(&root(), file).await.unwrap();
     setting.write(file, 0, "0", Stability::File).await.unwrap();
-    let set = SetAttributes { modified: Some(NewTime::At(found.modified)), ..<_>::default() };
+    let set = SetAttributes { modified: Some(TimeUpdate::At(found.modified)), ..<_>::default() };
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
     let (store, latch) = (store_of(&setting), Latch::default());
     store.rule(Rule::once("CompleteMultipartUpload", Fault::Hold(latch.clone())));
@@ -318,7 +318,7 @@ async fn a_large_object_is_renamed_by_copies_of_parts_which_go_on_after_a_kill()
     assert_eq!((meta.attributes.content_type.as_deref(), &*meta.attributes.metadata["own"]), (Some("text/x"), "value"));
     assert!(setting.store.list_uploads("b", "").await.unwrap().is_empty());
     assert_eq!((setting.id("renamed").await, setting.text("renamed").await), (file, text));
-    // Other facts of it are another copy, onto itself.
+    // Other attributes of it are another copy, onto itself.
     let set = SetAttributes { mode: Some(0o600), ..<_>::default() };
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
     let store = drained(&setting).await;
@@ -349,7 +349,7 @@ async fn the_folder_of_conflicts_shows_and_its_files_are_as_others() {
 async fn the_name_of_the_folder_of_conflicts_is_given_to_folders_alone() {
     let setting = Setting::new(&[("there", b"1".to_vec())]).await;
     let (top, name) = (setting.share.root(), b".seqferry-conflicts");
-    let how = Creation::Guarded(SetAttributes::default());
+    let how = CreateMode::Guarded(SetAttributes::default());
     let made = setting.share.create(&root(), top, name, how).await;
     assert_eq!(made.unwrap_err(), FileError::AccessDenied);
     let linked =
@@ -475,7 +475,7 @@ async fn a_folder_made_anew_does_not_show_folders_that_were_below_it_whatever_th
     copy.open();
     until(&setting, &["z/", "z/a", "z/b", "z/e/", "z/e/file"]).await;
     let deadline = Instant::now() + Duration::from_secs(30);
-    while setting.share.doomed().iter().any(|(path, _)| path != "d/") && Instant::now() < deadline {
+    while setting.share.pending_removals().iter().any(|(path, _)| path != "d/") && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     marker.open();

@@ -1,12 +1,12 @@
-//! Outcomes of uploads, as they go into the journal together with the end of the upload.
+//! Outcomes of uploads, recorded in the journal together with the end of the upload.
 
 use seqferry_store::{Checksum, ErrorClass, ObjectMeta};
-use seqferry_transfer::{FailureClass, Method, ObjectFailure};
+use seqferry_transfer::{CopyMethod, FailureClass, ObjectFailure};
 
 use super::Uploader;
-use super::plan::{Sending, Work};
+use super::plan::{FileUpload, UploadTask};
 use crate::journal::Disk;
-use crate::overlay::{Change, FailedUpload, MadeVersion, Node, Outcome, now};
+use crate::overlay::{Change, Node, OutcomeFailure, OutcomeVersion, UploadOutcome, now};
 
 /// Attempt whose failure goes on record.
 const RECORDED_ATTEMPT: u32 = 3;
@@ -18,14 +18,14 @@ const RECORDED_LATER: u32 = 12;
 pub(super) struct WrittenVersion {
     pub(super) version_id: Option<String>,
     pub(super) checksum: Option<Checksum>,
-    pub(super) method: Method,
+    pub(super) method: CopyMethod,
     pub(super) verified: &'static str,
 }
 
 impl From<&ObjectMeta> for WrittenVersion {
     /// Of an object that an attempt before has written.
     fn from(meta: &ObjectMeta) -> Self {
-        let method = if meta.etag.contains('-') { Method::Multipart } else { Method::Stream };
+        let method = if meta.etag.contains('-') { CopyMethod::Multipart } else { CopyMethod::Stream };
         let verified = if meta.checksum.is_some() { "checksum" } else { "size" };
         Self { version_id: meta.version_id.clone(), checksum: meta.checksum.clone(), method, verified }
     }
@@ -35,10 +35,10 @@ fn seconds(nanoseconds: u64) -> f64 {
     std::time::Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
-fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts: u32) -> (u64, Outcome<'a>) {
+fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts: u32) -> (u64, UploadOutcome<'a>) {
     let at = now();
     let writer = node.and_then(|node| node.writer);
-    let outcome = Outcome {
+    let outcome = UploadOutcome {
         path,
         size: node.map_or(0, |node| node.attributes().size),
         modified: node.map_or(0.0, |node| seconds(node.modified)),
@@ -62,9 +62,9 @@ impl<D: Disk> Uploader<D> {
         (etag, size): (&str, u64),
         written: &WrittenVersion,
     ) -> Change {
-        let (begun, failed) = self.inner.control.course(number);
+        let (begun, failed) = self.inner.control.attempt_of(number);
         let (at, outcome) = outcome(path, node, begun, failed + 1);
-        let version = MadeVersion {
+        let version = OutcomeVersion {
             etag,
             version_id: written.version_id.as_deref().unwrap_or_default(),
             checksum_algorithm: written.checksum.as_ref().map(|sum| sum.algorithm.name()),
@@ -72,29 +72,32 @@ impl<D: Disk> Uploader<D> {
             method: written.method.word(),
             verified: written.verified,
         };
-        Change::Outcome { at, line: Outcome { size, version: Some(version), ..outcome }.line() }
+        Change::UploadOutcome { at, line: UploadOutcome { size, version: Some(version), ..outcome }.line() }
     }
 
     /// The record of a file that did not get to its key.
-    pub(super) fn not_written(&self, sending: &Sending, node: &Node, failure: FailedUpload<'_>) -> Change {
-        let (begun, failed) = self.inner.control.course(sending.number);
-        let (at, outcome) = outcome(&sending.path, Some(node), begun, failed + 1);
-        Change::Outcome { at, line: Outcome { failure: Some(failure), ..outcome }.line() }
+    pub(super) fn not_written(&self, file_upload: &FileUpload, node: &Node, failure: OutcomeFailure<'_>) -> Change {
+        let (begun, failed) = self.inner.control.attempt_of(file_upload.number);
+        let (at, outcome) = outcome(&file_upload.path, Some(node), begun, failed + 1);
+        Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }
     }
 
     /// Put a file that fails on record, once for each time that it begins to fail.
-    pub(super) async fn note_failure(&self, work: &Work, failure: &ObjectFailure) {
-        let Work::Send(sending) = work else { return };
-        let (begun, attempts) = self.inner.control.course(sending.number);
+    pub(super) async fn note_failure(&self, work: &UploadTask, failure: &ObjectFailure) {
+        let UploadTask::Send(file_upload) = work else { return };
+        let (begun, attempts) = self.inner.control.attempt_of(file_upload.number);
         let passes = matches!(failure.class, FailureClass::Store(ErrorClass::Retry | ErrorClass::Throttle));
         if attempts != if passes { RECORDED_LATER } else { RECORDED_ATTEMPT } {
             return;
         }
-        let recorded = self.inner.ledger.record(|overlay| {
-            let (at, outcome) = outcome(&sending.path, overlay.node(sending.number), begun, attempts);
+        let recorded = self.inner.overlay.record(|overlay| {
+            let (at, outcome) = outcome(&file_upload.path, overlay.node(file_upload.number), begun, attempts);
             let (class, operation, message) = (failure.class.word(), failure.operation, failure.message.as_str());
-            let failure = FailedUpload { class, code: "UploadFailed", operation, message };
-            Ok((vec![Change::Outcome { at, line: Outcome { failure: Some(failure), ..outcome }.line() }], ()))
+            let failure = OutcomeFailure { class, code: "UploadFailed", operation, message };
+            Ok((
+                vec![Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }],
+                (),
+            ))
         });
         // The journal has said why.
         let _recorded = recorded.await;

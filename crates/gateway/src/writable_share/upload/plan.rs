@@ -1,34 +1,34 @@
-//! Plan of the work in the bucket, by the overlay alone: files, their keys, and the order.
+//! Plan of the uploads and removals, computed from the overlay alone: files, their keys, and the order.
 //!
-//! - A file goes to the key of its path. It waits while an object with that key is still the source of another file:
-//!   one that was renamed, and is not copied yet. Files that wait for each other in a circle are read to this machine.
-//! - The same holds where an object makes a folder of the file's name, or a file of the name of a folder above it: a
+//! - A file is uploaded to the key of its path. It waits while the object at that key is still the source of another
+//!   file: one that was renamed and is not copied yet. Files that wait for each other in a cycle are downloaded first.
+//! - The same applies where an object makes a folder of the file's name, or a file of the name of a folder above it: a
 //!   bucket can hold both, and a tree shows one of them.
-//! - An object that has to go is removed when no file stands at its key, which replaces it, and none is made of it.
+//! - A pending removal is made when no file replaces the object at its key, and no file takes bytes from it.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
 use seqferry_transfer::pipe::Replaces;
 
-use crate::ids::FileTable;
-use crate::overlay::{Content, Node, OpenUpload, Overlay};
+use crate::file_table::FileTable;
+use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
 
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
 
-/// Work on one key of the bucket.
+/// One task of the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Work {
-    /// The bucket is to have this file.
-    Send(Sending),
-    /// The bytes of a file are to be read to this machine: its object is to be replaced before they are copied.
+pub(super) enum UploadTask {
+    /// Upload this file.
+    Send(FileUpload),
+    /// Download the bytes of a file: its object is to be replaced before they are copied.
     Fetch(u64),
-    /// A write of a file that is no more was cut off: its outcome has to be found out.
+    /// A write of a file that is no more was cut off: its outcome must be determined.
     Resolve(u64),
     /// A folder that was renamed here has its files elsewhere in the bucket.
     Move(u64),
-    /// An object, or a folder marker, has to go. Of a marker the version is not known.
+    /// An object or folder marker is to be removed. Of a marker the version is not known.
     Remove { path: Box<str>, etag: Box<str> },
     /// Clean files have become many: the bucket alone is to show them.
     Evict,
@@ -36,7 +36,7 @@ pub(super) enum Work {
 
 /// A file as it is to be uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sending {
+pub(super) struct FileUpload {
     pub(super) number: u64,
     /// Its `changed`: another value is another generation.
     pub(super) changed: u64,
@@ -47,72 +47,72 @@ pub(super) struct Sending {
 }
 
 /// Path of a file that is kept beside another program's object, where so many are taken by other files.
-pub(super) fn beside(path: &str, changed: u64, taken: u32) -> String {
+pub(super) fn conflict_path(path: &str, changed: u64, taken: u32) -> String {
     if taken == 0 { format!("{CONFLICTS}/{path}.{changed}") } else { format!("{CONFLICTS}/{path}.{taken}.{changed}") }
 }
 
 /// True for a write of a file beside another program's object. Files that users put into that folder are as others.
-pub(super) fn is_beside(open: &OpenUpload) -> bool {
+pub(super) fn is_conflict_copy(open: &OpenUpload) -> bool {
     open.path.starts_with(CONFLICTS) && open.path.ends_with(&format!(".{}", open.changed))
 }
 
 fn is_directory(node: &Node) -> bool {
-    node.content == Content::Directory
+    node.content == NodeContent::Directory
 }
 
 /// Path of a file that the bucket does not have as it is, or not there.
-fn path_of(overlay: &Overlay, ids: &FileTable, node: &Node) -> Option<String> {
-    let path = overlay.path(ids, node.file.number).ok().filter(|path| !path.is_empty())?;
+fn path_of(overlay: &Overlay, file_table: &FileTable, node: &Node) -> Option<String> {
+    let path = overlay.path(file_table, node.file.number).ok().filter(|path| !path.is_empty())?;
     (node.is_changed() || !stands_at(node, &path)).then_some(path)
 }
 
-/// All that is to be done, and of what is to be done with files `most`. `is_settled` tells of a file, and its generation,
-/// whether it was left alone for long enough. `may_resolve`: nothing that a process before has sent is on its way any
-/// more.
-pub(super) fn due(
+/// All that is to be done, and of what is to be done with files `most`. `is_settled` tells of a file, and its
+/// generation, whether it was left alone for long enough. `may_resolve`: nothing that a process before has sent is on
+/// its way any more.
+pub(super) fn find_tasks(
     overlay: &Overlay,
-    ids: &FileTable,
+    file_table: &FileTable,
     may_resolve: bool,
     most: usize,
     mut is_settled: impl FnMut(u64, u64) -> bool,
-) -> Vec<Work> {
+) -> Vec<UploadTask> {
     let mut work = Vec::new();
-    for node in overlay.to_look_at().filter(|node| !overlay.stays_here(node)) {
+    for node in overlay.upload_candidates().filter(|node| !overlay.is_local_only(node)) {
         let number = node.file.number;
-        let known = if node.is_changed() { None } else { path_of(overlay, ids, node) };
+        let known = if node.is_changed() { None } else { path_of(overlay, file_table, node) };
         // Each that has changed is seen: how long it is left alone counts from here.
         if known.is_none() && !node.is_changed() || !is_settled(number, node.changed) || work.len() >= most {
             continue;
         }
-        let Some(path) = known.or_else(|| path_of(overlay, ids, node)) else { continue };
+        let Some(path) = known.or_else(|| path_of(overlay, file_table, node)) else { continue };
         if is_directory(node) && node.base.is_some() {
-            work.push(Work::Move(number));
+            work.push(UploadTask::Move(number));
             continue;
         }
-        match waits(overlay, ids, node, &path) {
-            Wait::No => work.push(Work::Send(sending(overlay, node, &path))),
-            Wait::Yes => {}
-            Wait::Fetch(other) => work.push(Work::Fetch(other)),
+        match blocker_of(overlay, file_table, node, &path) {
+            Blocker::No => work.push(UploadTask::Send(file_upload(overlay, node, &path))),
+            Blocker::Yes => {}
+            Blocker::Fetch(other) => work.push(UploadTask::Fetch(other)),
         }
     }
-    // Writes of files that have gone or have another path by now.
+    // Writes of files that have gone or have another path meanwhile.
     let is_cut_off = |open: &&OpenUpload| {
-        let path = overlay.node(open.number).and_then(|node| overlay.path(ids, node.file.number).ok());
-        path.is_none_or(|path| !is_beside(open) && path != open.path.trim_end_matches('/'))
+        let path = overlay.node(open.number).and_then(|node| overlay.path(file_table, node.file.number).ok());
+        path.is_none_or(|path| !is_conflict_copy(open) && path != open.path.trim_end_matches('/'))
     };
     let cut_off = overlay.uploads().values().filter(|_| may_resolve);
-    work.extend(cut_off.filter(is_cut_off).map(|open| Work::Resolve(open.number)));
-    let standing: HashMap<String, bool> = if overlay.doomed().is_empty() {
+    work.extend(cut_off.filter(is_cut_off).map(|open| UploadTask::Resolve(open.number)));
+    let node_paths: HashMap<String, bool> = if overlay.pending_removals().is_empty() {
         HashMap::new()
     } else {
-        let files = overlay.to_look_at().filter(|node| !overlay.stays_here(node));
-        files.filter_map(|node| Some((path_of(overlay, ids, node)?, is_directory(node)))).collect()
+        let files = overlay.upload_candidates().filter(|node| !overlay.is_local_only(node));
+        files.filter_map(|node| Some((path_of(overlay, file_table, node)?, is_directory(node)))).collect()
     };
-    for (path, etag) in overlay.doomed() {
+    for (path, etag) in overlay.pending_removals() {
         let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
-        let is_replaced = standing.get(name) == Some(&is_marker);
-        if !is_replaced && overlay.made_of(path).all(|number| !is_elsewhere(overlay, ids, number)) {
-            work.push(Work::Remove { path: path.clone(), etag: etag.clone() });
+        let is_replaced = node_paths.get(name) == Some(&is_marker);
+        if !is_replaced && overlay.nodes_of_object(path).all(|number| !is_elsewhere(overlay, file_table, number)) {
+            work.push(UploadTask::Remove { path: path.clone(), etag: etag.clone() });
         }
     }
     work
@@ -128,7 +128,7 @@ fn stands_at(node: &Node, path: &str) -> bool {
 }
 
 /// Wait of a file for others.
-enum Wait {
+enum Blocker {
     No,
     Yes,
     /// Until the bytes of this file are on this machine: it waits for itself, or has no other object ever.
@@ -136,8 +136,8 @@ enum Wait {
 }
 
 /// True when a file, link or folder has another path than it has in the bucket.
-pub(super) fn is_elsewhere(overlay: &Overlay, ids: &FileTable, number: u64) -> bool {
-    let stands = |node: &Node| overlay.path(ids, number).is_ok_and(|path| stands_at(node, &path));
+pub(super) fn is_elsewhere(overlay: &Overlay, file_table: &FileTable, number: u64) -> bool {
+    let stands = |node: &Node| overlay.path(file_table, number).is_ok_and(|path| stands_at(node, &path));
     overlay.node(number).is_some_and(|node| !stands(node))
 }
 
@@ -151,68 +151,71 @@ fn are_in_the_way(path: &str, object: &str, is_folder: bool) -> bool {
     path == object || above(path).any(|above| above == object) || !is_folder && is_below(object, path)
 }
 
-/// True when an object has to go first that makes a folder of a file's name, or a file of the name of a folder above it.
+/// True when an object must be removed first that makes a folder of a file's name, or a file of the name of a folder
+/// above it.
 fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool {
     let below = format!("{path}/");
-    let first = overlay.doomed().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
-    let has_below = first.is_some_and(|(doomed, _)| doomed.starts_with(&*below));
-    !is_folder && has_below || above(path).any(|above| overlay.doomed().contains_key(above))
+    let first = overlay.pending_removals().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
+    let has_below = first.is_some_and(|(pending_removals, _)| pending_removals.starts_with(&*below));
+    !is_folder && has_below || above(path).any(|above| overlay.pending_removals().contains_key(above))
 }
 
-/// Files and folders of other paths by now that have a path in the bucket, or what must not be beside it there.
-fn blockers<'a>(overlay: &'a Overlay, ids: &FileTable, path: &str, is_folder: bool) -> Vec<&'a Node> {
-    let mut found: Vec<u64> = above(path).chain([path]).flat_map(|at| overlay.made_of(at)).collect();
+/// Files and folders of other paths meanwhile that have a path in the bucket, or what must not be beside it there.
+fn blockers<'a>(overlay: &'a Overlay, file_table: &FileTable, path: &str, is_folder: bool) -> Vec<&'a Node> {
+    let mut found: Vec<u64> = above(path).chain([path]).flat_map(|at| overlay.nodes_of_object(at)).collect();
     if !is_folder {
-        found.extend(overlay.made_of_below(path));
+        found.extend(overlay.nodes_of_prefix(path));
     }
-    found.retain(|number| is_elsewhere(overlay, ids, *number));
+    found.retain(|number| is_elsewhere(overlay, file_table, *number));
     found.into_iter().filter_map(|number| overlay.node(number)).collect()
 }
 
 /// Wait of a file, or folder, for what is in its way in the bucket.
-fn waits(overlay: &Overlay, ids: &FileTable, node: &Node, path: &str) -> Wait {
+fn blocker_of(overlay: &Overlay, file_table: &FileTable, node: &Node, path: &str) -> Blocker {
     let (number, is_folder) = (node.file.number, is_directory(node));
-    // What is there is not known, or is about to go.
+    // The object there is unknown, or about to be removed.
     let mut written = overlay.uploads().values().filter(|open| open.number != number);
     if written.any(|open| are_in_the_way(path, open.path.trim_end_matches('/'), is_folder))
         || has_doomed_in_the_way(overlay, path, is_folder)
     {
-        return Wait::Yes;
+        return Blocker::Yes;
     }
-    let mut todo = blockers(overlay, ids, path, is_folder);
+    let mut todo = blockers(overlay, file_table, path, is_folder);
     let mut seen = HashSet::new();
-    let wait = if todo.is_empty() { Wait::No } else { Wait::Yes };
+    let wait = if todo.is_empty() { Blocker::No } else { Blocker::Yes };
     while let Some(other) = todo.pop() {
-        if other.file.number == number || overlay.stays_here(other) {
-            return Wait::Fetch(other.file.number);
+        if other.file.number == number || overlay.is_local_only(other) {
+            return Blocker::Fetch(other.file.number);
         }
         if seen.insert(other.file.number)
             && !is_directory(other)
-            && let Ok(path) = overlay.path(ids, other.file.number)
+            && let Ok(path) = overlay.path(file_table, other.file.number)
         {
-            todo.extend(blockers(overlay, ids, &path, false));
+            todo.extend(blockers(overlay, file_table, &path, false));
         }
     }
     wait
 }
 
-/// True when a file that is to be sent is what it was when that was planned, and nothing is in its way by now.
-pub(super) fn may_send(overlay: &Overlay, ids: &FileTable, sending: &Sending) -> bool {
-    let Some(node) = overlay.node(sending.number).filter(|node| node.changed == sending.changed) else { return false };
-    let is_there = overlay.path(ids, sending.number).is_ok_and(|path| *path == *sending.path);
-    is_there && matches!(waits(overlay, ids, node, &sending.path), Wait::No)
+/// True when a file that is to be sent is what it was when that was planned, and nothing is in its way meanwhile.
+pub(super) fn may_send(overlay: &Overlay, file_table: &FileTable, file_upload: &FileUpload) -> bool {
+    let Some(node) = overlay.node(file_upload.number).filter(|node| node.changed == file_upload.changed) else {
+        return false;
+    };
+    let is_there = overlay.path(file_table, file_upload.number).is_ok_and(|path| *path == *file_upload.path);
+    is_there && matches!(blocker_of(overlay, file_table, node, &file_upload.path), Blocker::No)
 }
 
-fn sending(overlay: &Overlay, node: &Node, path: &str) -> Sending {
+fn file_upload(overlay: &Overlay, node: &Node, path: &str) -> FileUpload {
     let replaces = match &node.base {
         Some(base) if &*base.path == path => Replaces::Version(base.etag.to_string()),
-        _ => match overlay.doomed().get(path) {
+        _ => match overlay.pending_removals().get(path) {
             Some(etag) => Replaces::Version(etag.to_string()),
             None => Replaces::Nothing,
         },
     };
     let is_again = overlay.uploads().contains_key(&node.file.number);
-    Sending { number: node.file.number, changed: node.changed, path: path.into(), replaces, is_again }
+    FileUpload { number: node.file.number, changed: node.changed, path: path.into(), replaces, is_again }
 }
 
 /// True when the bucket has a file as it is, at its path, and nothing there is under way.
@@ -221,33 +224,33 @@ pub(super) fn is_clean(overlay: &Overlay, node: &Node) -> bool {
     let is_whole = node.data().is_some_and(|data| data.written.is_empty() && data.unsynced.is_empty());
     is_whole && node.is_as_base() && !node.is_changed() && !overlay.uploads().contains_key(&node.file.number) && {
         let (_, name) = base.path.rsplit_once('/').unwrap_or(("", &base.path));
-        *name == *node.name && !overlay.stays_here(node)
+        *name == *node.name && !overlay.is_local_only(node)
     }
 }
 
 /// True when the bucket shows a clean file as the overlay does, where its tree has its object.
-pub(super) fn may_leave(overlay: &Overlay, ids: &FileTable, node: &Node) -> bool {
+pub(super) fn may_evict(overlay: &Overlay, file_table: &FileTable, node: &Node) -> bool {
     let Some(base) = node.base.as_ref().filter(|_| is_clean(overlay, node)) else { return false };
     let (above, _) = base.path.rsplit_once('/').unwrap_or(("", &base.path));
     let is_in_its_folder = |prefix: Option<String>| prefix.is_some_and(|prefix| *prefix == *above);
-    overlay.path(ids, node.file.number).is_ok_and(|path| *path == *base.path)
-        && overlay.lower(ids, node.parent).is_ok_and(is_in_its_folder)
-        && !overlay.doomed().contains_key(&base.path)
-        && overlay.made_of(&base.path).all(|number| number == node.file.number)
-        && matches!(waits(overlay, ids, node, &base.path), Wait::No)
+    overlay.path(file_table, node.file.number).is_ok_and(|path| *path == *base.path)
+        && overlay.lower(file_table, node.parent).is_ok_and(is_in_its_folder)
+        && !overlay.pending_removals().contains_key(&base.path)
+        && overlay.nodes_of_object(&base.path).all(|number| number == node.file.number)
+        && matches!(blocker_of(overlay, file_table, node, &base.path), Blocker::No)
 }
 
 /// True when a file has another path than its object.
-pub(super) fn has_any_moved(overlay: &Overlay, ids: &FileTable) -> bool {
+pub(super) fn has_any_moved(overlay: &Overlay, file_table: &FileTable) -> bool {
     let has_moved = |node: &Node| {
-        let path = overlay.path(ids, node.file.number);
+        let path = overlay.path(file_table, node.file.number);
         node.base.is_some() && path.is_ok_and(|path| !stands_at(node, &path))
     };
     overlay.nodes().any(has_moved)
 }
 
 /// Names of the bucket that may show again: nothing of theirs is to be removed, nor to be copied from.
-pub(super) fn to_show(overlay: &Overlay, ids: &FileTable) -> Vec<(u64, Box<str>)> {
+pub(super) fn to_show(overlay: &Overlay, file_table: &FileTable) -> Vec<(u64, Box<str>)> {
     if overlay.hidden().next().is_none() {
         return Vec::new();
     }
@@ -256,19 +259,19 @@ pub(super) fn to_show(overlay: &Overlay, ids: &FileTable) -> Vec<(u64, Box<str>)
         .filter(|_| overlay.has_moved())
         .filter_map(|node| {
             let base = node.base.as_ref()?;
-            let is_there = overlay.path(ids, node.file.number).is_ok_and(|path| *path == *base.path);
+            let is_there = overlay.path(file_table, node.file.number).is_ok_and(|path| *path == *base.path);
             (!is_there).then_some(&*base.path)
         })
         .collect();
     let hidden = overlay.hidden().filter_map(|(parent, name)| {
-        let prefix = overlay.lower(ids, parent).ok();
+        let prefix = overlay.lower(file_table, parent).ok();
         // A directory that is gone, or has nothing in the bucket, hides nothing.
         let Some(Some(prefix)) = prefix else { return Some((parent, name.into())) };
         let path = crate::overlay::join(&prefix, name);
         let below = format!("{path}/");
-        let first = overlay.doomed().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
-        let is_doomed =
-            overlay.doomed().contains_key(&*path) || first.is_some_and(|(doomed, _)| doomed.starts_with(&*below));
+        let first = overlay.pending_removals().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
+        let is_doomed = overlay.pending_removals().contains_key(&*path)
+            || first.is_some_and(|(pending_removals, _)| pending_removals.starts_with(&*below));
         let is_source = moved.iter().any(|base| is_below(base, &path));
         (!is_doomed && !is_source).then(|| (parent, name.into()))
     });

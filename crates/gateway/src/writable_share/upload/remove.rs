@@ -1,16 +1,16 @@
-//! Objects and folder markers that were removed here are removed from the bucket.
+//! Removal from the bucket of objects and folder markers that were removed here.
 
 use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::remove::remove;
 
 use super::send::local;
-use super::{Trouble, Uploader};
+use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::Change;
-use crate::share::{soon, status};
+use crate::share::{status, within_call_timeout};
 
 impl<D: Disk> Uploader<D> {
-    pub(super) async fn remove(&self, path: &str, etag: &str) -> Result<(), Trouble> {
+    pub(super) async fn remove(&self, path: &str, etag: &str) -> Result<(), UploadError> {
         let is_marker = path.ends_with('/');
         let mut wanted = (!etag.is_empty()).then(|| etag.to_owned());
         let mut left = Vec::new();
@@ -30,21 +30,23 @@ impl<D: Disk> Uploader<D> {
             );
         }
         crash_point::reach(When::Before, "removal-finished");
-        let recorded = self.inner.ledger.change(|overlay| {
-            let is_same = overlay.doomed().get(path).is_some_and(|now| **now == *etag);
-            Ok((if is_same { vec![Change::Gone { path: path.into() }] } else { Vec::new() }, ()))
+        let recorded = self.inner.overlay.change(|overlay| {
+            let is_same = overlay.pending_removals().get(path).is_some_and(|now| **now == *etag);
+            Ok((if is_same { vec![Change::EndRemoval { path: path.into() }] } else { Vec::new() }, ()))
         });
         recorded.await.map_err(local)?;
         crash_point::reach(When::After, "removal-finished");
         Ok(())
     }
 
-    /// The tree of the bucket learns that an object has gone. Below a marker there may be files all the same.
-    async fn forget(&self, path: &str) -> Result<(), Trouble> {
+    /// The tree of the bucket learns that an object has gone. Below a marker there may still be files.
+    async fn forget(&self, path: &str) -> Result<(), UploadError> {
         let tree = self.inner.files.tree();
         match path.strip_suffix('/') {
             Some(folder) => {
-                let found = soon(async { tree.look_again(folder).await.map_err(status) }).await.map_err(local)?;
+                let found = within_call_timeout(async { tree.check_path(folder).await.map_err(status) })
+                    .await
+                    .map_err(local)?;
                 if found.is_none() {
                     tree.note_removed(folder);
                 }

@@ -1,4 +1,4 @@
-//! Files whose writers wait for room on the disk, while others are uploaded.
+//! Files whose writers wait for space on the disk, while others are uploaded.
 
 use seqferry_nfs::{FileError, Stability};
 use seqferry_store::prelude::*;

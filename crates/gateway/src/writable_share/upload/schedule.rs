@@ -1,16 +1,16 @@
-//! Schedule of one run of the uploader: what is under way, what waits after a failure, and what was found to do.
+//! Schedule of the uploader: running tasks, pauses after failures, and planned tasks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Trouble;
-use super::plan::{Sending, Work};
+use super::UploadError;
+use super::plan::{FileUpload, UploadTask};
 
 /// Wait before a file is tried again, which doubles until the longest.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Attempts in a row at one generation that find another object than expected, before that counts as a failure.
 const MOST_CHANGES: u32 = 3;
@@ -18,18 +18,18 @@ const MOST_CHANGES: u32 = 3;
 const MOST_CHANGED: usize = 4096;
 
 /// Generation of each file, and when it was seen first.
-type Seen = HashMap<u64, (u64, Instant)>;
+type Generations = HashMap<u64, (u64, Instant)>;
 
 /// Wait of a file or key after a failure.
 #[derive(Debug, Clone, Copy)]
-struct Pause {
+struct FailurePause {
     until: Instant,
     wait: Duration,
 }
 
 /// Work of which one is under way at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum TaskKey {
     File(u64),
     Key(Box<str>),
     CleanFiles,
@@ -39,29 +39,29 @@ enum Subject {
 #[derive(Debug)]
 pub(super) struct Schedule {
     since: Instant,
-    seen: Seen,
-    pauses: HashMap<Subject, Pause>,
+    generations: Generations,
+    pauses: HashMap<TaskKey, FailurePause>,
     /// Generation of what was attempted last, and attempts in a row that found another object.
-    changed: HashMap<Subject, (u64, u32)>,
-    busy: HashSet<Subject>,
+    changed: HashMap<TaskKey, (u64, u32)>,
+    busy: HashSet<TaskKey>,
     keys: HashSet<Box<str>>,
     /// Work that was found and has not begun, and when it was found.
-    planned: VecDeque<Work>,
+    planned: VecDeque<UploadTask>,
     planned_at: Option<Instant>,
 }
 
-/// Files that are looked at: those settle that are the same generation for long enough.
+/// Files that are checked: those settle that are the same generation for long enough.
 #[derive(Debug)]
-pub(super) struct Settling<'a> {
+pub(super) struct SettleTracker<'a> {
     schedule: &'a Schedule,
     quiet: Duration,
     now: Instant,
-    seen: Seen,
+    generations: Generations,
 }
 
-impl<'a> Settling<'a> {
+impl<'a> SettleTracker<'a> {
     pub(super) fn new(schedule: &'a Schedule, quiet: Duration, now: Instant) -> Self {
-        Self { schedule, quiet, now, seen: HashMap::with_capacity(schedule.seen.len()) }
+        Self { schedule, quiet, now, generations: HashMap::with_capacity(schedule.generations.len()) }
     }
 
     /// True when requests of a process that was killed right before this run are not on their way any more.
@@ -70,21 +70,21 @@ impl<'a> Settling<'a> {
     }
 
     pub(super) fn is_settled(&mut self, number: u64, changed: u64) -> bool {
-        let known = self.schedule.seen.get(&number).filter(|(generation, _)| *generation == changed);
+        let known = self.schedule.generations.get(&number).filter(|(generation, _)| *generation == changed);
         let since = known.map_or(self.now, |(_, since)| *since);
-        self.seen.insert(number, (changed, since));
+        self.generations.insert(number, (changed, since));
         self.now.duration_since(since) >= self.quiet
     }
 
     /// True when no work on a file is under way, and none has failed just now.
     pub(super) fn may_begin(&self, number: u64) -> bool {
-        let subject = Subject::File(number);
+        let subject = TaskKey::File(number);
         let waits = self.schedule.pauses.get(&subject).is_some_and(|pause| pause.until > self.now);
         !waits && !self.schedule.busy.contains(&subject)
     }
 
-    pub(super) fn seen(self) -> Seen {
-        self.seen
+    pub(super) fn generations(self) -> Generations {
+        self.generations
     }
 }
 
@@ -92,7 +92,7 @@ impl Schedule {
     pub(super) fn new() -> Self {
         Self {
             since: Instant::now(),
-            seen: HashMap::new(),
+            generations: HashMap::new(),
             pauses: HashMap::new(),
             changed: HashMap::new(),
             busy: HashSet::new(),
@@ -102,8 +102,8 @@ impl Schedule {
         }
     }
 
-    /// Waits after failures end, and everything is looked at again.
-    pub(super) fn hurry(&mut self) {
+    /// Waits after failures end, and everything is checked again.
+    pub(super) fn retry_now(&mut self) {
         self.pauses.clear();
         self.planned.clear();
     }
@@ -114,51 +114,55 @@ impl Schedule {
     }
 
     /// Take over what was found, apart from what is under way or waits.
-    pub(super) fn plan(&mut self, found: Vec<Work>, seen: Seen, now: Instant) {
-        self.pauses.retain(|_, pause| pause.until + LONGEST_WAIT > now);
-        let may_begin = |work: &Work| {
-            let waits = self.pauses.get(&Subject::of(work)).is_some_and(|pause| pause.until > now);
+    pub(super) fn plan(&mut self, found: Vec<UploadTask>, generations: Generations, now: Instant) {
+        self.pauses.retain(|_, pause| pause.until + LONGEST_PAUSE > now);
+        let may_begin = |work: &UploadTask| {
+            let waits = self.pauses.get(&TaskKey::of(work)).is_some_and(|pause| pause.until > now);
             !waits && !self.is_busy(work)
         };
         self.planned = found.into_iter().filter(may_begin).collect();
         self.planned_at = Some(now);
-        self.seen = seen;
+        self.generations = generations;
     }
 
-    /// The next of what is planned. Files that are to be sent are looked at again before that; the rest may be another
+    /// The next of what is planned. Files that are to be sent are checked again before that; the rest may be another
     /// one later, and has to be found again.
-    pub(super) fn begin(&mut self, room: usize) -> Vec<Work> {
+    pub(super) fn begin(&mut self, room: usize) -> Vec<UploadTask> {
         let mut begun = Vec::new();
         while begun.len() < room
             && let Some(work) = self.planned.pop_front()
         {
             if !self.is_busy(&work) {
-                self.busy.insert(Subject::of(&work));
+                self.busy.insert(TaskKey::of(&work));
                 self.keys.extend(key_of(&work).map(Box::from));
                 begun.push(work);
             }
         }
-        let subjects: HashSet<Subject> = begun.iter().map(Subject::of).collect();
-        self.planned.retain(|work| matches!(work, Work::Send(_)) && !subjects.contains(&Subject::of(work)));
+        let subjects: HashSet<TaskKey> = begun.iter().map(TaskKey::of).collect();
+        self.planned.retain(|work| matches!(work, UploadTask::Send(_)) && !subjects.contains(&TaskKey::of(work)));
         begun
     }
 
-    /// The end of work, where one generation that goes on finding another object than expected has failed: else it would
-    /// be sent over and over without a pause.
-    pub(super) fn judge(&mut self, work: &Work, done: Result<(), Trouble>) -> Result<(), Trouble> {
-        let subject = Subject::of(work);
+    /// The end of work, where one generation that continues finding another object than expected has failed: else it
+    /// would be sent over and over without a pause.
+    pub(super) fn limit_changes(
+        &mut self,
+        work: &UploadTask,
+        done: Result<(), UploadError>,
+    ) -> Result<(), UploadError> {
+        let subject = TaskKey::of(work);
         match &done {
-            Err(Trouble::Changed) => {
+            Err(UploadError::Superseded) => {
                 if self.changed.len() >= MOST_CHANGED {
                     self.changed.clear();
                 }
-                let generation = if let Work::Send(sending) = work { sending.changed } else { 0 };
+                let generation = if let UploadTask::Send(file_upload) = work { file_upload.changed } else { 0 };
                 let attempts = self.changed.entry(subject).or_default();
                 *attempts = (generation, if attempts.0 == generation { attempts.1 + 1 } else { 1 });
-                if attempts.1 < MOST_CHANGES { done } else { Err(Trouble::refused(work, attempts.1)) }
+                if attempts.1 < MOST_CHANGES { done } else { Err(UploadError::refused(work, attempts.1)) }
             }
-            Err(Trouble::Stopped) => done,
-            Ok(()) | Err(Trouble::Nothing | Trouble::Failed(_)) => {
+            Err(UploadError::Stopped) => done,
+            Ok(()) | Err(UploadError::NothingToDo | UploadError::Failed(_)) => {
                 self.changed.remove(&subject);
                 done
             }
@@ -166,19 +170,19 @@ impl Schedule {
     }
 
     /// Work has ended.
-    pub(super) fn end(&mut self, work: &Work, done: Result<(), Trouble>) {
-        let subject = Subject::of(work);
+    pub(super) fn end(&mut self, work: &UploadTask, done: Result<(), UploadError>) {
+        let subject = TaskKey::of(work);
         self.busy.remove(&subject);
         if let Some(key) = key_of(work) {
             self.keys.remove(key);
         }
         match done {
             Ok(()) => drop(self.pauses.remove(&subject)),
-            Err(Trouble::Changed | Trouble::Stopped) => {}
-            Err(Trouble::Nothing) => {
+            Err(UploadError::Superseded | UploadError::Stopped) => {}
+            Err(UploadError::NothingToDo) => {
                 self.pause(subject);
             }
-            Err(Trouble::Failed(failure)) => {
+            Err(UploadError::Failed(failure)) => {
                 let wait = self.pause(subject);
                 tracing::warn!("{failure} It is tried again in {} s", wait.as_secs());
             }
@@ -191,32 +195,32 @@ impl Schedule {
     }
 
     /// True while work on the same, or another one with its key, is under way.
-    fn is_busy(&self, work: &Work) -> bool {
-        self.busy.contains(&Subject::of(work)) || key_of(work).is_some_and(|key| self.keys.contains(key))
+    fn is_busy(&self, work: &UploadTask) -> bool {
+        self.busy.contains(&TaskKey::of(work)) || key_of(work).is_some_and(|key| self.keys.contains(key))
     }
 
     /// Do no work on a subject for a while, which is longer each time.
-    fn pause(&mut self, subject: Subject) -> Duration {
-        let wait = self.pauses.get(&subject).map_or(FIRST_WAIT, |pause| (pause.wait * 2).min(LONGEST_WAIT));
-        self.pauses.insert(subject, Pause { until: Instant::now() + wait, wait });
+    fn pause(&mut self, subject: TaskKey) -> Duration {
+        let wait = self.pauses.get(&subject).map_or(FIRST_PAUSE, |pause| (pause.wait * 2).min(LONGEST_PAUSE));
+        self.pauses.insert(subject, FailurePause { until: Instant::now() + wait, wait });
         wait
     }
 }
 
-impl Subject {
-    fn of(work: &Work) -> Self {
+impl TaskKey {
+    fn of(work: &UploadTask) -> Self {
         match work {
-            Work::Send(sending) => Self::File(sending.number),
-            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Self::File(*number),
-            Work::Remove { path, .. } => Self::Key(path.clone()),
-            Work::Evict => Self::CleanFiles,
+            UploadTask::Send(file_upload) => Self::File(file_upload.number),
+            UploadTask::Fetch(number) | UploadTask::Resolve(number) | UploadTask::Move(number) => Self::File(*number),
+            UploadTask::Remove { path, .. } => Self::Key(path.clone()),
+            UploadTask::Evict => Self::CleanFiles,
         }
     }
 }
 
-fn key_of(work: &Work) -> Option<&str> {
+fn key_of(work: &UploadTask) -> Option<&str> {
     match work {
-        Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => Some(path.trim_end_matches('/')),
-        Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) | Work::Evict => None,
+        UploadTask::Send(FileUpload { path, .. }) | UploadTask::Remove { path, .. } => Some(path.trim_end_matches('/')),
+        UploadTask::Fetch(_) | UploadTask::Resolve(_) | UploadTask::Move(_) | UploadTask::Evict => None,
     }
 }

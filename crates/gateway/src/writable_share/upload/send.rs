@@ -1,4 +1,4 @@
-//! The upload of one file: a copy within the service where its bytes are there already, else its bytes.
+//! Upload of one file: a server-side copy where its bytes are in the bucket already, else its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,40 +11,40 @@ use seqferry_store::{
     Attributes, CopyTarget, Digests, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, PutObject, WrittenObject,
 };
 use seqferry_transfer::pipe::{InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable};
-use seqferry_transfer::{FailureClass, IfExists, Method, ObjectFailure, Properties};
+use seqferry_transfer::{CopyMethod, FailureClass, IfExists, ObjectFailure, Properties};
 
 use super::super::Inner;
-use super::control::Paced;
+use super::control::ThrottledBytes;
 use super::copy_parts::LargeCopy;
-use super::evidence::Standing;
-use super::generation::{FileBytes, Rows};
+use super::generation::{GenerationReader, ShareUploadJournal};
 use super::metadata::attributes_of;
 use super::outcomes::WrittenVersion;
-use super::plan::{Sending, may_send};
-use super::{Trouble, Uploader};
+use super::plan::{FileUpload, may_send};
+use super::verify::WriteMatch;
+use super::{UploadError, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, Content, Node, OpenUpload, new_token};
+use crate::overlay::{Change, Node, NodeContent, OpenUpload, new_token};
 
 /// Largest object that S3 copies in one request.
 pub(super) const LARGEST_COPY: u64 = 5 << 30;
 /// An object that has the bytes of a file.
 #[derive(Debug, Clone)]
-pub(super) struct Uploaded {
+pub(super) struct UploadedObject {
     pub(super) etag: String,
     pub(super) size: u64,
-    /// It has the facts of the file as well.
+    /// It has the attributes of the file as well.
     pub(super) has_facts: bool,
     /// The version, where one was written.
     pub(super) written: Option<WrittenVersion>,
 }
 
-impl From<&ObjectMeta> for Uploaded {
+impl From<&ObjectMeta> for UploadedObject {
     fn from(meta: &ObjectMeta) -> Self {
         Self { etag: meta.etag.clone(), size: meta.size, has_facts: true, written: Some(meta.into()) }
     }
 }
 
-impl From<RequestError> for Trouble {
+impl From<RequestError> for UploadError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Cancelled => Self::Stopped,
@@ -54,64 +54,64 @@ impl From<RequestError> for Trouble {
 }
 
 /// A failure of the share's own disk, or of a read from the bucket.
-pub(super) fn local(error: FileError) -> Trouble {
+pub(super) fn local(error: FileError) -> UploadError {
     match error {
-        FileError::Stale => Trouble::Changed,
-        other => Trouble::local(format!("the bytes of a file cannot be had: {other}.")),
+        FileError::Stale => UploadError::Superseded,
+        other => UploadError::local(format!("the bytes of a file cannot be had: {other}.")),
     }
 }
 
 impl<D: Disk> Uploader<D> {
-    pub(super) async fn send(&self, sending: &Sending) -> Result<(), Trouble> {
-        let node = self.frozen(sending).await?;
+    pub(super) async fn send(&self, file_upload: &FileUpload) -> Result<(), UploadError> {
+        let node = self.settled_node(file_upload).await?;
         let conditions_hold = self.keeps_conditions(self.request_of(&node)).await?;
-        let (open, is_again) = self.announce(sending, &node).await?;
-        if node.content == Content::Directory {
-            return self.send_marker(sending, &node, &open).await;
+        let (open, is_again) = self.announce(file_upload, &node).await?;
+        if node.content == NodeContent::Directory {
+            return self.send_marker(file_upload, &node, &open).await;
         }
         // One that was not tried before is not there: the write has the condition that nothing is.
-        let is_fresh = sending.replaces == Replaces::Nothing && conditions_hold && node.base.is_none() && !is_again;
-        let there = if is_fresh { None } else { self.head(&sending.path).await? };
+        let is_fresh = file_upload.replaces == Replaces::Nothing && conditions_hold && node.base.is_none() && !is_again;
+        let there = if is_fresh { None } else { self.head(&file_upload.path).await? };
         if let Some(there) = &there {
-            match self.standing((sending, &open, is_again), &node, there).await? {
-                Standing::File => {
+            match self.match_write((file_upload, &open, is_again), &node, there).await? {
+                WriteMatch::File => {
                     if is_again {
                         // An earlier attempt may have left an upload open beside the one that was completed.
                         self.abort_parts(&open).await?;
                     }
                     let is_base = node.base.as_ref().is_some_and(|base| *base.etag == *there.etag);
-                    let mut found = Uploaded::from(there);
+                    let mut found = UploadedObject::from(there);
                     found.written = found.written.filter(|_| open.has_made(there) || !is_base);
-                    return self.finish(sending, &found).await;
+                    return self.finish(file_upload, &found).await;
                 }
-                // It is the object that the file is made of from now on. What was written over it is sent then.
-                Standing::Earlier => {
+                // It is the object that the file is made of from now on. Bytes that were written over it are sent then.
+                WriteMatch::Earlier => {
                     self.abort_parts(&open).await?;
-                    return self.finish(sending, &Uploaded { has_facts: false, ..there.into() }).await;
+                    return self.finish(file_upload, &UploadedObject { has_facts: false, ..there.into() }).await;
                 }
-                Standing::Other => {}
+                WriteMatch::Other => {}
             }
         }
-        let replaces = match (&sending.replaces, &there) {
+        let replaces = match (&file_upload.replaces, &there) {
             (Replaces::Version(etag), Some(there)) if there.etag == *etag => Replaces::Version(etag.clone()),
             // It was removed from the bucket meanwhile.
             (Replaces::Version(_) | Replaces::Nothing | Replaces::Anything, None) => Replaces::Nothing,
-            (_, Some(there)) => return Box::pin(self.conflict(sending, &node, Some(there))).await,
+            (_, Some(there)) => return Box::pin(self.conflict(file_upload, &node, Some(there))).await,
         };
-        match Box::pin(self.write(sending, &node, &open, there, replaces)).await? {
-            Some(uploaded) => self.finish(sending, &uploaded).await,
-            None => Box::pin(self.lost(sending, &node)).await,
+        match Box::pin(self.write(file_upload, &node, &open, there, replaces)).await? {
+            Some(uploaded) => self.finish(file_upload, &uploaded).await,
+            None => Box::pin(self.resolve_missing_object(file_upload, &node)).await,
         }
     }
 
     /// Record that a file is about to be written. Returns the record, and true when a write of the same was recorded
     /// before.
-    async fn announce(&self, sending: &Sending, node: &Node) -> Result<(OpenUpload, bool), Trouble> {
-        let slash = if node.content == Content::Directory { "/" } else { "" };
+    async fn announce(&self, file_upload: &FileUpload, node: &Node) -> Result<(OpenUpload, bool), UploadError> {
+        let slash = if node.content == NodeContent::Directory { "/" } else { "" };
         let open = OpenUpload {
-            number: sending.number,
-            changed: sending.changed,
-            path: format!("{}{slash}", sending.path).into(),
+            number: file_upload.number,
+            changed: file_upload.changed,
+            path: format!("{}{slash}", file_upload.path).into(),
             modified: node.modified,
             size: if slash.is_empty() { node.attributes().size } else { 0 },
             upload_id: "".into(),
@@ -119,12 +119,12 @@ impl<D: Disk> Uploader<D> {
             token: new_token(),
             is_of_this_process: true,
         };
-        let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned());
+        let found = self.inner.overlay.read(|overlay| overlay.uploads().get(&file_upload.number).cloned());
         let is_again = found.is_some();
         let open = match found {
             Some(found) if found.changed != open.changed || found.path != open.path => {
-                self.resolve(sending.number).await?;
-                return Err(Trouble::Changed);
+                self.resolve(file_upload.number).await?;
+                return Err(UploadError::Superseded);
             }
             Some(found) if !found.token.is_empty() => return Ok((found, true)),
             // An earlier version of this program has announced it: what it left open makes an object without a mark.
@@ -136,10 +136,10 @@ impl<D: Disk> Uploader<D> {
         };
         crash_point::reach(When::Before, "upload-announced");
         let announced = open.clone();
-        let recorded = self.inner.ledger.change(|overlay| {
+        let recorded = self.inner.overlay.change(|overlay| {
             // From here on others see it, and wait for it.
-            if may_send(overlay, &self.inner.ids, sending) {
-                Ok((vec![Change::Sending(announced)], ()))
+            if may_send(overlay, &self.inner.file_table, file_upload) {
+                Ok((vec![Change::BeginUpload(announced)], ()))
             } else {
                 Err(FileError::Stale)
             }
@@ -149,21 +149,22 @@ impl<D: Disk> Uploader<D> {
         Ok((open, is_again))
     }
 
-    /// Write the bytes and facts of a file to the path of its record. None: bytes of it are those of an object of the
-    /// bucket that is not there any more.
+    /// Write the bytes and attributes of a file to the path of its record. None: bytes of it are those of an object of
+    /// the bucket that is not there any more.
     pub(super) async fn write(
         &self,
-        sending: &Sending,
+        file_upload: &FileUpload,
         node: &Node,
         open: &OpenUpload,
         there: Option<ObjectMeta>,
         replaces: Replaces,
-    ) -> Result<Option<Uploaded>, Trouble> {
+    ) -> Result<Option<UploadedObject>, UploadError> {
         let path = &*open.path;
-        // Other facts of the object that the file was stay with it.
+        // Other attributes of the object that the file was stay with it.
         let source = match &node.base {
             None => None,
-            // The object is the one that the file was made of, or an attempt to write the file, which has the same facts.
+            // The object is the one that the file was made of, or an attempt to write the file, which has the same
+            // facts.
             Some(base) if &*base.path == path => {
                 there.filter(|there| replaces == Replaces::Version(there.etag.clone()) || there.etag == *base.etag)
             }
@@ -186,29 +187,29 @@ impl<D: Disk> Uploader<D> {
             } else {
                 let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
                 let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
-                let copied = Box::pin(self.copy_parts(sending, copy)).await?;
+                let copied = Box::pin(self.copy_parts(file_upload, copy)).await?;
                 copied.map(|(etag, version_id)| {
-                    let method = Method::Multipart;
+                    let method = CopyMethod::Multipart;
                     let written = WrittenVersion { version_id, checksum: None, method, verified: "size" };
-                    Uploaded { etag, size: base.size, has_facts: true, written: Some(written) }
+                    UploadedObject { etag, size: base.size, has_facts: true, written: Some(written) }
                 })
             };
             if copied.is_some() {
                 return Ok(copied);
             }
         }
-        let bytes = FileBytes::new(Arc::clone(&self.inner), sending.number, sending.changed);
-        self.stream(sending, bytes, path, (attributes, tags), replaces).await.map(Some)
+        let bytes = GenerationReader::new(Arc::clone(&self.inner), file_upload.number, file_upload.changed);
+        self.stream(file_upload, bytes, path, (attributes, tags), replaces).await.map(Some)
     }
 
     /// The file as it is, if it is still the generation that was settled. All its bytes are on the disk.
-    async fn frozen(&self, sending: &Sending) -> Result<Node, Trouble> {
-        let number = sending.number;
+    async fn settled_node(&self, file_upload: &FileUpload) -> Result<Node, UploadError> {
+        let number = file_upload.number;
         let look = |inner: &Inner<D>| {
-            inner.ledger.read(|overlay| {
-                let node = overlay.node(number).filter(|node| node.changed == sending.changed);
-                let is_there = overlay.path(&inner.ids, number).is_ok_and(|path| *path == *sending.path);
-                node.filter(|_| is_there).cloned().ok_or(Trouble::Changed)
+            inner.overlay.read(|overlay| {
+                let node = overlay.node(number).filter(|node| node.changed == file_upload.changed);
+                let is_there = overlay.path(&inner.file_table, number).is_ok_and(|path| *path == *file_upload.path);
+                node.filter(|_| is_there).cloned().ok_or(UploadError::Superseded)
             })
         };
         let node = look(&self.inner)?;
@@ -219,7 +220,7 @@ impl<D: Disk> Uploader<D> {
                 let order = inner.lock_of(number);
                 inner.commit_node(number, &order).await
             });
-            committed.await.map_err(|_| Trouble::Stopped)?.map_err(local)?;
+            committed.await.map_err(|_| UploadError::Stopped)?.map_err(local)?;
         }
         look(&self.inner)
     }
@@ -230,7 +231,7 @@ impl<D: Disk> Uploader<D> {
         source: &ObjectMeta,
         (to, replaces): (&str, &Replaces),
         attributes: &Attributes,
-    ) -> Result<Option<Uploaded>, Trouble> {
+    ) -> Result<Option<UploadedObject>, UploadError> {
         let bucket = self.spec.bucket.as_str();
         let (from, to) = (self.key(from), self.key(to));
         let pinned = PinnedObject::of(bucket, &from, source);
@@ -243,22 +244,27 @@ impl<D: Disk> Uploader<D> {
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
             Ok(written) => {
-                let (version_id, checksum, method) = (written.version_id, written.checksum, Method::Copy);
+                let (version_id, checksum, method) = (written.version_id, written.checksum, CopyMethod::Copy);
                 let version = WrittenVersion { version_id, checksum, method, verified: "size" };
-                Ok(Some(Uploaded { etag: written.etag, size: source.size, has_facts: true, written: Some(version) }))
+                Ok(Some(UploadedObject {
+                    etag: written.etag,
+                    size: source.size,
+                    has_facts: true,
+                    written: Some(version),
+                }))
             }
             // The service offers no copies: the bytes pass through this process.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => Ok(None),
             Err(RequestError::Failed(error))
                 if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
             {
-                Err(Trouble::Changed)
+                Err(UploadError::Superseded)
             }
             Err(other) => Err(other.into()),
         }
     }
 
-    async fn tags(&self, path: &str) -> Result<Vec<(String, String)>, Trouble> {
+    async fn tags(&self, path: &str) -> Result<Vec<(String, String)>, UploadError> {
         let (bucket, key) = (&self.spec.bucket, self.key(path));
         let spec = seqferry_client::RequestSpec::read("GetObjectTagging", bucket);
         let get =
@@ -269,15 +275,15 @@ impl<D: Disk> Uploader<D> {
     /// Send the bytes of a file to a path.
     pub(super) async fn stream(
         &self,
-        sending: &Sending,
-        bytes: FileBytes<D>,
+        file_upload: &FileUpload,
+        bytes: GenerationReader<D>,
         path: &str,
         (attributes, tags): (Attributes, Vec<(String, String)>),
         replaces: Replaces,
-    ) -> Result<Uploaded, Trouble> {
-        let recorded = self.recorded(sending, path);
-        if sending.is_again && recorded.is_none() {
-            self.session(path, sending.changed).sweep(None).await?;
+    ) -> Result<UploadedObject, UploadError> {
+        let recorded = self.recorded(file_upload, path);
+        if file_upload.is_again && recorded.is_none() {
+            self.session(path, file_upload.changed).sweep(None).await?;
         }
         let properties = Properties {
             carry_attributes: false,
@@ -295,33 +301,34 @@ impl<D: Disk> Uploader<D> {
         };
         let target = InputTarget { bucket: self.spec.bucket.clone(), key: self.key(path) };
         let has_changed = Arc::clone(&bytes.has_changed);
-        let bytes = Paced { bytes, control: Arc::clone(&self.inner.control) };
-        let journal = Rows { inner: Arc::clone(&self.inner), sending: sending.clone(), path: path.into() };
+        let bytes = ThrottledBytes { bytes, control: Arc::clone(&self.inner.control) };
+        let journal =
+            ShareUploadJournal { inner: Arc::clone(&self.inner), file_upload: file_upload.clone(), path: path.into() };
         let input = ResumableInput { bytes, journal, recorded, replaces };
         match store_resumable(self.spec.client.clone(), target, options, input).await {
             Ok(report) => {
-                let method = if report.etag.contains('-') { Method::Multipart } else { Method::Stream };
+                let method = if report.etag.contains('-') { CopyMethod::Multipart } else { CopyMethod::Stream };
                 let (version_id, checksum, verified) = (report.version_id, report.checksum, report.verified.word());
                 let written = Some(WrittenVersion { version_id, checksum, method, verified });
-                Ok(Uploaded { etag: report.etag, size: report.bytes, has_facts: true, written })
+                Ok(UploadedObject { etag: report.etag, size: report.bytes, has_facts: true, written })
             }
             Err(_) if has_changed.load(Ordering::Acquire) => {
-                self.abort(sending.number).await?;
-                Err(Trouble::Changed)
+                self.abort(file_upload.number).await?;
+                Err(UploadError::Superseded)
             }
-            Err(PipeError::Cancelled) => Err(Trouble::Stopped),
-            Err(PipeError::Descriptor(error)) => Err(Trouble::local(format!("{}: {error}.", self.address(path)))),
+            Err(PipeError::Cancelled) => Err(UploadError::Stopped),
+            Err(PipeError::Descriptor(error)) => Err(UploadError::local(format!("{}: {error}.", self.address(path)))),
             Err(PipeError::Failed(failure)) => {
-                // It may have been written all the same: the next attempt looks.
-                if is_conflict(&failure) { Err(Trouble::Changed) } else { Err(Trouble::Failed(failure)) }
+                // It may have been written: the next attempt checks.
+                if is_conflict(&failure) { Err(UploadError::Superseded) } else { Err(UploadError::Failed(failure)) }
             }
         }
     }
 
     /// The upload that the journal has of this file, if it is of the same generation and path.
-    pub(super) fn recorded(&self, sending: &Sending, path: &str) -> Option<RecordedUpload> {
-        let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned())?;
-        let is_same = found.changed == sending.changed && &*found.path == path && !found.upload_id.is_empty();
+    pub(super) fn recorded(&self, file_upload: &FileUpload, path: &str) -> Option<RecordedUpload> {
+        let found = self.inner.overlay.read(|overlay| overlay.uploads().get(&file_upload.number).cloned())?;
+        let is_same = found.changed == file_upload.changed && &*found.path == path && !found.upload_id.is_empty();
         is_same.then(|| RecordedUpload { upload_id: found.upload_id.into(), part_size: found.part_size, etag: None })
     }
 
@@ -332,7 +339,7 @@ impl<D: Disk> Uploader<D> {
         UploadSession::new(self.spec.client.clone(), &self.spec.bucket, &self.key(path), since, Arc::default())
     }
 
-    pub(super) async fn head(&self, path: &str) -> Result<Option<ObjectMeta>, Trouble> {
+    pub(super) async fn head(&self, path: &str) -> Result<Option<ObjectMeta>, UploadError> {
         match self.spec.client.head(ObjectRef::new(&self.spec.bucket, &self.key(path))).await {
             Ok(found) => Ok(Some(found)),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
@@ -340,23 +347,23 @@ impl<D: Disk> Uploader<D> {
         }
     }
 
-    /// Put a folder marker, so that the folder is there without files and keeps its facts.
-    async fn send_marker(&self, sending: &Sending, node: &Node, open: &OpenUpload) -> Result<(), Trouble> {
+    /// Put a folder marker, so that the folder is there without files and keeps its attributes.
+    async fn send_marker(&self, file_upload: &FileUpload, node: &Node, open: &OpenUpload) -> Result<(), UploadError> {
         let uploaded = if let Some(there) = self.head(&open.path).await? {
             // Another program's stays; one that an attempt before has put is this one.
-            open.has_made(&there).then(|| Uploaded::from(&there))
+            open.has_made(&there).then(|| UploadedObject::from(&there))
         } else {
             let put = match self.put_small(&open.path, Bytes::new(), attributes_of(node, open, None)).await {
                 Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => {
-                    return Err(Trouble::Changed);
+                    return Err(UploadError::Superseded);
                 }
                 put => put?,
             };
-            let (version_id, checksum, method) = (put.version_id, put.checksum, Method::Stream);
+            let (version_id, checksum, method) = (put.version_id, put.checksum, CopyMethod::Stream);
             let written = Some(WrittenVersion { version_id, checksum, method, verified: "checksum" });
-            Some(Uploaded { etag: put.etag, size: 0, has_facts: true, written })
+            Some(UploadedObject { etag: put.etag, size: 0, has_facts: true, written })
         };
-        self.finish_marker(sending, uploaded.as_ref()).await
+        self.finish_marker(file_upload, uploaded.as_ref()).await
     }
 
     /// Put a small object where there is none; else the error is of the class [`ErrorClass::Precondition`].

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use seqferry_client::{Budget, BudgetLimits, ConditionalRequest, Endpoint, RequestMetrics, RetryPolicy};
-use seqferry_nfs::{NewTime, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ChecksumKind, ListRequest, ObjectMeta, ObjectRef, PinnedObject, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;
@@ -44,11 +44,11 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn start(setting: &Setting, store: Arc<dyn ObjectStore>) -> Self {
-        Self::settling(setting, store, QUIET)
+        Self::with_settle_time(setting, store, QUIET)
     }
 
     /// An uploader of files that were quiet for this time.
-    pub(super) fn settling(setting: &Setting, store: Arc<dyn ObjectStore>, quiet: Duration) -> Self {
+    pub(super) fn with_settle_time(setting: &Setting, store: Arc<dyn ObjectStore>, quiet: Duration) -> Self {
         Self::with(setting, UploadSpec { quiet, ..spec(store) })
     }
 
@@ -139,7 +139,7 @@ async fn each_file_that_has_settled_becomes_one_version_with_its_facts_and_check
         mode: Some(0o640),
         uid: Some(7),
         gid: Some(8),
-        modified: Some(NewTime::At(at)),
+        modified: Some(TimeUpdate::At(at)),
         ..SetAttributes::default()
     };
     setting.share.set_attributes(&root(), small, set, None).await.unwrap();
@@ -209,7 +209,7 @@ async fn removals_and_renames_of_what_the_bucket_has_are_made_there() {
     drained(&setting).await;
     let found = objects(&setting).await;
     assert_eq!((&found["d/b"][..], &found["d/c"][..], found.len()), (&b"over c"[..], &b"new"[..], 3));
-    // Other facts of an object stay with it when a part of it is overwritten.
+    // Other attributes of an object stay with it when a part of it is overwritten.
     let attributes = seqferry_store::Attributes {
         content_type: Some("text/x".to_owned()),
         metadata: BTreeMap::from([("own".to_owned(), "value".to_owned())]),
@@ -229,7 +229,7 @@ async fn removals_and_renames_of_what_the_bucket_has_are_made_there() {
     setting.share.remove_directory(&root(), setting.share.root(), b"d").await.unwrap();
     drained(&setting).await;
     assert_eq!(keys(&setting).await, [""; 0]);
-    // What another program puts there later shows: nothing is hidden for ever.
+    // An object that another program puts there later shows: no name stays hidden.
     setting.store.put("b", "p/d/a", Bytes::from_static(b"again"), &<_>::default()).await.unwrap();
     let setting = setting.restarted(&mut random(), false).await;
     assert_eq!(setting.text("d/a").await, "again");

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::fail::{DiskFailure, Result};
+use super::super::disk_failure::{DiskFailure, Result};
 use super::super::o_direct::{CACHED_PIECE, PIECE, WriteBuffer};
-use super::super::record::{Line, OpenUpload, Part};
+use super::super::record::{OpenUpload, Part, RecordLine};
 use super::super::sparse::write_with_holes;
 use super::super::{DiskOptions, PageCache};
 use super::{PARTS_MAX, UploadHandles, Uploads, gone, lock, written_part};
@@ -153,7 +153,9 @@ impl PartWrite {
         let bytes = self.open.bytes.as_ref().ok_or_else(gone)?;
         let (copied, due) = {
             let mut state = lock(&self.open.state);
-            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(DiskFailure::of_write)?;
+            state
+                .append(&RecordLine::Part(number, part, boot.unwrap_or("-").to_owned()))
+                .map_err(DiskFailure::of_write)?;
             state.record.parts.insert(number, part);
             state.unsynced.push(number);
             state.unsynced_bytes += part.size;
@@ -177,7 +179,7 @@ impl PartWrite {
                 if let Some(part) = state.record.parts.get(&number).copied()
                     && !state.unsynced.contains(&number)
                 {
-                    state.append(&Line::Safe(number, part)).map_err(DiskFailure::of_write)?;
+                    state.append(&RecordLine::Safe(number, part)).map_err(DiskFailure::of_write)?;
                 }
             }
         }
@@ -188,7 +190,7 @@ impl PartWrite {
     fn replace(&self, options: &DiskOptions) -> Result<()> {
         let mut state = lock(&self.open.state);
         if state.record.parts.contains_key(&self.number) {
-            state.append(&Line::Drop(self.number)).map_err(DiskFailure::of_write)?;
+            state.append(&RecordLine::Drop(self.number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&self.number);
             if options.durable {
                 rustix::fs::fdatasync(&state.log).map_err(DiskFailure::of_write)?;
@@ -206,7 +208,7 @@ impl PartWrite {
 fn offset(begun: &OpenUpload, number: u32, size: u64) -> Result<u64> {
     let wrong = |message: String| Err(DiskFailure::new("InvalidArgument", message));
     if !(1..=PARTS_MAX).contains(&number) {
-        return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));
+        return wrong(format!("part number {number} is outside 1 to {PARTS_MAX}"));
     }
     if begun.part_size == 0 && number > 1 {
         return wrong(format!("part {number} of an upload that was begun without a part size"));

@@ -8,15 +8,19 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{READ_BACK, RECORD_MAX, State, UploadHandles, gone, remove};
+use crate::disk::disk_failure::{DiskFailure, Result};
 use crate::disk::facts::{Pin, file_type};
-use crate::disk::fail::{DiskFailure, Result};
 use crate::disk::folders;
-use crate::disk::names::{FilePurpose, place};
-use crate::disk::record::{self, Line, OpenUpload, Record};
+use crate::disk::names::{FilePurpose, path_of_key};
+use crate::disk::record::{self, DiskUploadRecord, OpenUpload, RecordLine};
 use crate::types::UploadRef;
 
 /// Reads the record of an upload in a folder. None: there is no readable one.
-pub(super) fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<(OwnedFd, Record)>> {
+pub(super) fn read_record(
+    folder: &OwnedFd,
+    id: &str,
+    boot: Option<&str>,
+) -> Result<Option<(OwnedFd, DiskUploadRecord)>> {
     // A pipe is not waited for.
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(folder, FilePurpose::Record.name(id), flags, Mode::empty()) {
@@ -44,7 +48,7 @@ pub(super) fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Res
 /// still are.
 pub(super) fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool) -> Result<UploadHandles> {
     let UploadRef { bucket, key, upload_id: id } = upload;
-    let place = place(key).map_err(|_| gone())?;
+    let place = path_of_key(key).map_err(|_| gone())?;
     let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
     let (log, record) = read_record(&folder, id, boot)?
         .filter(|(_, record)| Some(record.begun.name.as_str()) == place.name && !record.broken)
@@ -70,8 +74,8 @@ pub(super) fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool)
             remove(&folder, id)?;
             return Err(gone());
         }
-        for number in find_spoilt(bytes, &state.record)? {
-            state.append(&Line::Drop(number)).map_err(DiskFailure::of_write)?;
+        for number in find_corrupt_parts(bytes, &state.record)? {
+            state.append(&RecordLine::Drop(number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&number);
         }
     }
@@ -99,7 +103,7 @@ pub(super) fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
 }
 
 /// Parts whose bytes differ from the record.
-pub(super) fn find_spoilt(bytes: &OwnedFd, record: &Record) -> Result<Vec<u32>> {
+pub(super) fn find_corrupt_parts(bytes: &OwnedFd, record: &DiskUploadRecord) -> Result<Vec<u32>> {
     let mut buffer = vec![0; READ_BACK];
     let mut spoilt = Vec::new();
     for (number, part) in &record.parts {

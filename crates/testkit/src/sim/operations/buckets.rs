@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::super::bucket::{Bucket, Page, Position, Sum};
-use super::super::reply::{ErrorReply, Outcome, Reply};
+use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::BucketSpec;
 use super::super::state::{SimRequest, SimState};
 use super::super::xml::{self, Xml};
@@ -23,12 +23,12 @@ pub(super) fn list_buckets(state: &SimState) -> Reply {
     Reply::xml(xml.end("ListAllMyBucketsResult"))
 }
 
-pub(super) fn head_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn head_bucket(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let region = state.bucket(request)?.region.clone();
     Ok(Reply::empty(hyper::StatusCode::OK).with("x-amz-bucket-region", &region))
 }
 
-pub(super) fn create_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn create_bucket(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let super::super::intake::ReceivedBody::Document(body) = &request.received else {
         return Err(ErrorReply::malformed_xml());
     };
@@ -58,7 +58,7 @@ pub(super) fn create_bucket(state: &mut SimState, request: &SimRequest) -> Outco
     Ok(Reply::empty(hyper::StatusCode::OK).with("location", &format!("/{name}")))
 }
 
-pub(super) fn delete_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn delete_bucket(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if !state.bucket(request)?.is_empty() || state.uploads.values().any(|upload| upload.bucket == request.bucket()) {
         return Err(ErrorReply::new(409, "BucketNotEmpty", "The bucket you tried to delete is not empty"));
     }
@@ -66,7 +66,7 @@ pub(super) fn delete_bucket(state: &mut SimState, request: &SimRequest) -> Outco
     Ok(Reply::empty(hyper::StatusCode::NO_CONTENT))
 }
 
-pub(super) fn location(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn location(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let region = state.bucket(request)?.region.clone();
     // The oldest region has no name here.
     let region = if region == "us-east-1" { "" } else { &region };
@@ -78,7 +78,7 @@ pub(super) fn location(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::xml(text))
 }
 
-pub(super) fn versioning(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn versioning(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     state.bucket(request)?;
     Ok(Reply::xml(Xml::document("VersioningConfiguration").end("VersioningConfiguration")))
 }
@@ -170,7 +170,7 @@ fn position(token: &str) -> Result<Position, ErrorReply> {
     }
 }
 
-pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let parameters = ListingParameters::read(request)?;
     let query = request.query();
     let start_after = query.get("start-after").filter(|text| !text.is_empty());
@@ -195,7 +195,7 @@ pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::xml(xml.end("ListBucketResult")))
 }
 
-pub(super) fn list_v1(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn list_v1(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let parameters = ListingParameters::read(request)?;
     let query = request.query();
     let marker = query.get("marker").unwrap_or_default();

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use super::super::bucket::{Attributes, Etag, FixedSum, Layout, Object, Sum};
 use super::super::checksum::{Algorithm, Value};
 use super::super::content::Content;
-use super::super::reply::{ErrorReply, Outcome, Reply};
+use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::Capability;
 use super::super::state::{Part, SimRequest, SimState, archived_error, fault, no_version};
 use super::super::xml::Xml;
@@ -15,13 +15,13 @@ use super::{attributes_of, check_target, checksum_header, decode, names, uploads
 use crate::date::iso;
 
 /// Object that `x-amz-copy-source` names.
-pub(super) struct Source {
+pub(super) struct CopySource {
     pub(super) bucket: String,
     pub(super) key: String,
     version: Option<String>,
 }
 
-impl Source {
+impl CopySource {
     pub(super) fn parse(raw: &str) -> Result<Self, ErrorReply> {
         let (path, version) = match raw.split_once("?versionId=") {
             Some((path, version)) => (path, Some(decode(version)?)),
@@ -45,9 +45,9 @@ pub(super) fn closed_range(text: &str) -> Option<(u64, u64)> {
 }
 
 /// The source, if it may be read and is the one that was meant.
-fn open(state: &mut SimState, request: &SimRequest) -> Result<(Source, Object), ErrorReply> {
+fn open(state: &mut SimState, request: &SimRequest) -> Result<(CopySource, Object), ErrorReply> {
     let raw = request.header("x-amz-copy-source").ok_or_else(|| ErrorReply::invalid("Copy Source must be US-ASCII"))?;
-    let source = Source::parse(raw)?;
+    let source = CopySource::parse(raw)?;
     if let Some(version) = source.version.as_deref().filter(|version| *version != "null") {
         return Err(no_version(&source.key, version));
     }
@@ -75,7 +75,7 @@ fn open(state: &mut SimState, request: &SimRequest) -> Result<(Source, Object), 
     Ok((source, object))
 }
 
-pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if state.lacks(Capability::Copy) {
         return Err(ErrorReply::unknown("the operation CopyObject"));
     }
@@ -129,7 +129,7 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::xml(xml.end("CopyObjectResult")))
 }
 
-/// The algorithm of the source's checksum, unless another is asked for; always over the full object.
+/// The algorithm of the source's checksum, unless another is requested; always over the full object.
 fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result<Sum, ErrorReply> {
     if state.lacks(Capability::Checksums) {
         return Ok(Sum::None);
@@ -165,7 +165,7 @@ fn compute_checksum(state: &SimState, algorithm: Algorithm, content: &Content) -
     algorithm.of(content).map_err(|_| ErrorReply::not_kept())
 }
 
-pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if state.lacks(Capability::PartCopy) {
         return Err(ErrorReply::unknown("the operation UploadPartCopy"));
     }

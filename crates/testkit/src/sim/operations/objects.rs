@@ -4,7 +4,7 @@ use hyper::StatusCode;
 
 use super::super::bucket::{Etag, Layout, Object, Sum};
 use super::super::intake::ReceivedBody;
-use super::super::reply::{ErrorReply, Outcome, Payload, Reply};
+use super::super::reply::{ErrorReply, Payload, Reply, ReplyResult};
 use super::super::scenario::Capability;
 use super::super::state::{SimRequest, SimState, archived_error};
 use super::super::xml::{self, Xml};
@@ -48,7 +48,7 @@ pub(super) fn expected_length(request: &SimRequest, size: u64) -> u64 {
     }
 }
 
-pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn get(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let head_only = request.call.operation == "HeadObject";
     if request.query.as_deref().is_some_and(|query| query.contains("response-")) {
         return Err(ErrorReply::unknown("response headers of the client's choice"));
@@ -133,7 +133,7 @@ fn describe(object: &Object, etag: &str) -> Reply {
     reply
 }
 
-pub(super) fn attributes(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn attributes(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if state.lacks(Capability::Attributes) {
         return Err(ErrorReply::unknown("the operation GetObjectAttributes"));
     }
@@ -200,7 +200,7 @@ fn write_parts(xml: &mut Xml, request: &SimRequest, object: &Object, size: u64) 
     Ok(())
 }
 
-pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn put(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let ReceivedBody::Object(sent) = &request.received else { return Err(ErrorReply::malformed_xml()) };
     state.bucket(request)?;
     check_target(state, request)?;
@@ -222,7 +222,7 @@ pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(reply)
 }
 
-pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if request.query().get("versionId").is_some_and(|version| version != "null") {
         return Err(super::super::state::no_version(
             request.key(),
@@ -236,7 +236,7 @@ pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) fn delete_many(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn delete_many(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let ReceivedBody::Document(body) = &request.received else { return Err(ErrorReply::malformed_xml()) };
     let text = std::str::from_utf8(body).map_err(|_| ErrorReply::malformed_xml())?;
     let objects = xml::items(text, "Object").map_err(|()| ErrorReply::malformed_xml())?;

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use super::super::bucket::Attributes;
 use super::super::intake::ReceivedBody;
-use super::super::reply::{ErrorReply, Outcome, Reply};
+use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::Capability;
 use super::super::state::{SimRequest, SimState};
 use super::super::xml::{self, Xml};
@@ -36,7 +36,7 @@ fn able(state: &SimState) -> Result<(), ErrorReply> {
     if state.lacks(Capability::Tagging) { Err(ErrorReply::unknown("object tags")) } else { Ok(()) }
 }
 
-pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn get(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     able(state)?;
     let object = state.object(request)?;
     let mut xml = Xml::document("Tagging");
@@ -48,7 +48,7 @@ pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::xml(xml.end("Tagging")))
 }
 
-pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn put(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     able(state)?;
     let ReceivedBody::Document(body) = &request.received else { return Err(ErrorReply::malformed_xml()) };
     let text = std::str::from_utf8(body).map_err(|_| ErrorReply::malformed_xml())?;
@@ -62,7 +62,7 @@ pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::empty(StatusCode::OK))
 }
 
-pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     able(state)?;
     set(state, request, Vec::new())?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

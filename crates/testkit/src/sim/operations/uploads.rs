@@ -11,7 +11,7 @@ use super::super::bucket::{Etag, FixedSum, Layout, Sum};
 use super::super::checksum::{Algorithm, Value};
 use super::super::content::Content;
 use super::super::intake::ReceivedBody;
-use super::super::reply::{ErrorReply, Outcome, Reply};
+use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::{Capability, mixed};
 use super::super::state::{Part, SimRequest, SimState, Upload};
 use super::super::xml::{self, Xml};
@@ -78,7 +78,7 @@ pub(super) fn store_part(state: &mut SimState, id: u64, number: u32, part: Part)
     }
 }
 
-pub(super) fn create(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn create(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     state.bucket(request)?;
     let attributes = attributes_of(request)?;
     let mut checksum = None;
@@ -126,7 +126,7 @@ fn kind(composite: bool) -> &'static str {
     if composite { "COMPOSITE" } else { "FULL_OBJECT" }
 }
 
-pub(super) fn put_part(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn put_part(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let ReceivedBody::Object(sent) = &request.received else { return Err(ErrorReply::malformed_xml()) };
     let (id, number) = find_part(state, request)?;
     let length = sent.content.length();
@@ -246,7 +246,7 @@ fn choose_parts<'a>(upload: &'a Upload, named: &[NamedPart], minimum: u64) -> Re
     Ok(parts)
 }
 
-pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let named = parts_of(request)?;
     let id = find(state, request)?;
     check_target(state, request)?;
@@ -312,7 +312,7 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::xml(xml.end("CompleteMultipartUploadResult")))
 }
 
-pub(super) fn abort(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn abort(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let id = find(state, request)?;
     if let Some(upload) = state.uploads.remove(&id) {
         let bytes: u64 = upload.parts.values().map(|part| part.content.length()).sum();
@@ -321,7 +321,7 @@ pub(super) fn abort(state: &mut SimState, request: &SimRequest) -> Outcome {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) fn list_parts(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn list_parts(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let id = find(state, request)?;
     let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
     let query = request.query();
@@ -357,7 +357,7 @@ pub(super) fn list_parts(state: &mut SimState, request: &SimRequest) -> Outcome 
     Ok(Reply::xml(xml.end("ListPartsResult")))
 }
 
-pub(super) fn list(state: &mut SimState, request: &SimRequest) -> Outcome {
+pub(super) fn list(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     state.bucket(request)?;
     let query = request.query();
     if query.get("delimiter").is_some_and(|delimiter| !delimiter.is_empty()) {

@@ -8,7 +8,7 @@
 //! A body counts as decompressed only if the object is labelled with known codings, and its body begins with none of
 //! them and has a length that they could have made of it. Anything else that has another length than is stored fails.
 //!
-//! Its upload is recorded without a part size: no later run can go on with it, since the body has no ranges.
+//! Its upload is recorded without a part size: no later run can continue with it, since the body has no ranges.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,19 @@ use super::super::{AttemptError, CopyResult, Object, VerificationRule};
 use super::sent::{StreamSettings, StreamedPart, whole_etag, whole_sum};
 use super::whole::Interrupt;
 use super::{StreamResult, verification};
-use crate::outcome::{ObjectFailure, VerificationLevel};
+use crate::object_outcome::{ObjectFailure, VerificationLevel};
 use crate::plan::PlanError;
 use crate::verification::{StreamRoute, Verdict};
 
 /// Bytes of each part of a body whose length is not stated: 10,000 of them make 312 GiB.
-const PART_OF_UNKNOWN: u64 = 32 << 20;
+const UNKNOWN_LENGTH_PART: u64 = 32 << 20;
 
 /// A piece of the body, with the memory that it takes.
 type HeldPiece = (Option<MemoryPermit>, DigestedBytes);
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Copies the body that the service gives in place of the stored bytes. `failure` is that of an object that comes in
-    /// no form as it is stored; it remains where the body is not the decompressed object.
+    /// Copies the body that the service gives in place of the stored bytes. `failure` is that of an object that comes
+    /// in no form as it is stored; it remains where the body is not the decompressed object.
     pub(in crate::object) async fn take_decompressed(
         &mut self,
         failure: ObjectFailure,
@@ -124,7 +124,7 @@ impl<J: UploadJournal> Object<'_, J> {
             drop(memory);
             return put.map_err(Interrupt::Other);
         }
-        // Its length where that is stated, else 0: a disk makes room for it.
+        // Its length where that is stated, else 0: a disk frees space for it.
         self.item.size = meta.size;
         self.begin(&route.parts, source).await.map_err(Interrupt::Other)?;
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
@@ -215,7 +215,7 @@ impl<J: UploadJournal> Object<'_, J> {
             .map_err(|error| self.too_large(&error))?;
         let plan = &mut route.parts.plan;
         if declared == 0 {
-            plan.part_size = part_options.part_size.unwrap_or(PART_OF_UNKNOWN).max(limits.minimum_part);
+            plan.part_size = part_options.part_size.unwrap_or(UNKNOWN_LENGTH_PART).max(limits.minimum_part);
         }
         plan.part_size = plan.part_size.min(memory).max(limits.minimum_part);
         if u64::from(plan.count()) > limits.maximum_parts {

@@ -1,4 +1,4 @@
-//! A digest over all bytes, in order, of parts that are read side by side.
+//! A digest over all bytes, in order, of parts that are read concurrently.
 //!
 //! MD5 and SHA digests of parts cannot be joined to one over the whole object, or over segments other than the parts.
 //! So each part waits here for its turn, while it is being sent. A part that waits holds its memory. The part at its

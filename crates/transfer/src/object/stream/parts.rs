@@ -1,4 +1,4 @@
-//! Streaming in parts: as many side by side as the budget of memory allows. A part for a service is held from its first
+//! Streaming in parts: as many concurrently as the budget of memory allows. A part for a service is held from its first
 //! byte read to its last one written, since it may have to be sent again. Only a window of a part for a disk is held.
 //!
 //! The upload is begun, recorded and resumed like that of a copy in parts ([`super::super::upload`]). Only the way in
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::{Sums, UploadJournal};
+use seqferry_client::{ChecksumSupport, UploadJournal};
 use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 
 use super::super::upload::OpenedUpload;
 use super::super::{AttemptError, CopyResult, Object};
 use super::order::PartOrder;
-use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
+use super::sent::{StreamSettings, StreamedPart, of_listed_part, whole_etag, whole_sum};
 use super::{StreamResult, verification};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
-use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
+use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
@@ -37,7 +37,7 @@ impl<J: UploadJournal> Object<'_, J> {
             OpenedUpload::Upload(done) => done,
             OpenedUpload::Completed(written) => {
                 let same_boundaries = route.parts.same_boundaries;
-                return self.verify(Method::Stream, written, Some(source.clone()), same_boundaries).await;
+                return self.verify(CopyMethod::Stream, written, Some(source.clone()), same_boundaries).await;
             }
         };
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
@@ -51,7 +51,7 @@ impl<J: UploadJournal> Object<'_, J> {
             }
         }
         let mut sent: BTreeMap<u32, StreamedPart> =
-            done.into_iter().map(|(number, part)| (number, found(part, &sending))).collect();
+            done.into_iter().map(|(number, part)| (number, of_listed_part(part, &sending))).collect();
         let there: u64 = sent.keys().filter_map(|n| route.parts.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(there);
 
@@ -68,7 +68,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let stated_source = StatedEtag { is_exact, ..self.stated_source() };
         let stated = [stated_source, self.stated_target(ObjectOrigin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
-        let read = judge(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
+        let read = resolve_contradiction(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
             return Err(self.misread_error(how));
         }
@@ -119,19 +119,19 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Chooses the checksum that is sent with the parts, by what the target takes and the policy asks for.
     pub(super) fn choose_checksum(&self, parts: &mut PartsRoute) {
         match self.target.quirks().sums() {
-            Sums::Any if !self.target.capabilities().digests => {
+            ChecksumSupport::Any if !self.target.capabilities().digests => {
                 // The one that records of uploads have.
                 parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
-            Sums::Any => {
+            ChecksumSupport::Any => {
                 if let Some(requested) = self.policy.properties.checksum {
                     parts.keep(requested);
                 }
             }
-            Sums::Crc32C => {
+            ChecksumSupport::Crc32C => {
                 parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
             }
-            Sums::Md5 => parts.checksum = None,
+            ChecksumSupport::Md5 => parts.checksum = None,
         }
     }
 

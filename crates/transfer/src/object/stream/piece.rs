@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::{AttemptError, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart};
-use crate::outcome::{FailureClass, ObjectFailure};
+use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::verification::is_digest;
 
 impl<J: UploadJournal> Object<'_, J> {

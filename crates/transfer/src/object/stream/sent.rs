@@ -79,7 +79,7 @@ impl<J: UploadJournal> Object<'_, J> {
 }
 
 /// A part of an earlier run, as the target lists it.
-pub(super) fn found(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
+pub(super) fn of_listed_part(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
     let segment_digest = sending.route.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhex_etag(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),

@@ -71,7 +71,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let (memory, piece) = match read {
                 Ok(read) => read,
                 Err(why) => {
-                    // Parts that were read whole are sent all the same: they need not be read again.
+                    // Parts that were read whole are still sent: they need not be read again.
                     while let Some(part) = parts.next().await {
                         let (number, part): (u32, StreamedPart) = part.map_err(Interrupt::Other)?;
                         sent.insert(number, part);

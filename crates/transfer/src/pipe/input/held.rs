@@ -6,7 +6,7 @@ use seqferry_client::{UploadJournal, UploadSession};
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PartInfo, WrittenPart};
 
-use super::{Input, InputBytes, PipeError};
+use super::{InputBytes, InputUpload, PipeError};
 
 /// See the module.
 pub(super) struct HeldParts {
@@ -28,8 +28,8 @@ impl HeldParts {
     }
 }
 
-impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
-    /// Go on with the upload that an earlier run has recorded. None: there is nothing to go on with.
+impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
+    /// Go on with the upload that an earlier run has recorded. None: there is nothing to continue with.
     pub(super) async fn adopt(&self, session: &mut UploadSession) -> Result<Option<HeldParts>, PipeError> {
         let Some(parts) = session.adopt().await? else { return Ok(None) };
         if parts.is_empty() {

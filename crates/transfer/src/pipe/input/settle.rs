@@ -1,25 +1,25 @@
-//! The object that an input has become: looked at, and removed where it does not hold the bytes that were sent.
+//! The object that an input has become: checked, and removed where it does not hold the bytes that were sent.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
 
-use super::{Input, InputBytes, proof, report};
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use super::{InputBytes, InputUpload, proof, report};
+use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::EncryptionRule;
-use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
+use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::pipe::{PipeEnd, PipeError};
 use crate::verification::Verdict;
 
-impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
+impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     /// Look at the object that was made, and remove it when it does not hold the bytes sent.
-    pub(super) async fn settle(
+    pub(super) async fn verify_target(
         &self,
         size: u64,
         sum: Option<Checksum>,
         etag: Option<String>,
         written: WrittenObject,
     ) -> PipeEnd {
-        let there = match self.look().await {
+        let there = match self.head_target().await {
             Ok(Some(there)) if there.etag == written.etag => Some(there),
             Ok(_) => {
                 let message = format!(
@@ -58,7 +58,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let (client, origin) = (&self.client, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
-        let proof = judge(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
+        let proof = resolve_contradiction(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
         let verified = match proof {
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
@@ -72,7 +72,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
     async fn remove_written(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::write("DeleteObject", &self.target.bucket);
-        let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
+        let still = self.head_target().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
         let removed = still
             && self.client.call(call, &self.retry_context, async |store| store.delete(object).await).await.is_ok();
         let left = if removed { "The target was removed." } else { "The target could NOT be removed: do not use it." };

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use seqferry_client::{RecordedUpload, RetryingClient, UploadJournal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Input, InputOptions, InputTarget};
+use super::{InputOptions, InputTarget, InputUpload};
 use crate::pipe::{ByteCounter, PipeEnd, PipeError};
 
-/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with class
-/// [`Precondition`](seqferry_store::ErrorClass::Precondition) or [`NotFound`](seqferry_store::ErrorClass::NotFound).
+/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with
+/// class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
+/// [`NotFound`](seqferry_store::ErrorClass::NotFound).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Replaces {
     /// Any.
@@ -26,11 +27,11 @@ pub enum Replaces {
 
 /// Bytes of an input, read once from the first to the last.
 pub trait InputBytes: Send + Sync {
-    /// The next bytes: as many as were asked for, and fewer at the end.
+    /// The next bytes: as many as were requested, and fewer at the end.
     fn next(&self, size: u64) -> impl Future<Output = Result<Bytes, PipeError>> + Send;
 }
 
-/// An input that can be read again, and goes on where an earlier run was cut off.
+/// An input that can be read again, and continues where an earlier run was cut off.
 #[derive(Debug)]
 pub struct ResumableInput<S, J> {
     /// Its bytes.
@@ -81,7 +82,18 @@ pub async fn store_resumable<S: InputBytes, J: UploadJournal + Send>(
 ) -> PipeEnd {
     let (retry_context, passed) = (Arc::default(), ByteCounter::default());
     let ResumableInput { bytes: source, journal, recorded, replaces } = input;
-    Input { client, retry_context, target, options, source, journal, recorded, replaces, stays_open: true, passed }
-        .store()
-        .await
+    InputUpload {
+        client,
+        retry_context,
+        target,
+        options,
+        source,
+        journal,
+        recorded,
+        replaces,
+        stays_open: true,
+        passed,
+    }
+    .store()
+    .await
 }

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use seqferry_archive::index::IndexMember;
-use seqferry_archive::tree::{Node, NodeId, NodeKind};
+use seqferry_archive::tree::{NodeId, NodeKind, TreeNode};
 use seqferry_archive::{Member, MemberKind, MemberPath, MemberRefusal, MemberTree, TreePolicy};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
 
 use super::ScanOptions;
-use crate::unpack::place::{Format, MemberPlace, PlaceKind, member_etag};
+use crate::unpack::member_location::{Format, LocationKind, MemberLocation, member_etag};
 
 /// A member as a scan reports it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,9 +21,9 @@ pub struct FoundMember {
     pub kind: &'static str,
     /// Bytes that it has once it is unpacked.
     pub size: u64,
-    /// Place in the archive ([`MemberPlace`]); of a refused member only the offset of its header, which tells it from
-    /// others.
-    pub place: String,
+    /// Place in the archive ([`MemberLocation`]); of a refused member only the offset of its header, which tells it
+    /// from others.
+    pub location: String,
     /// `ETag` of the member: that of the archive and its place.
     pub etag: String,
     /// Modification time, seconds since 1970.
@@ -45,7 +45,7 @@ pub struct FoundMember {
 }
 
 /// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
-/// [`found`](Self::found) decides on each member.
+/// [`decide`](Self::found) decides on each member.
 pub(super) struct MemberAdmission {
     tree: MemberTree,
     holes: u64,
@@ -59,7 +59,7 @@ pub(super) struct MemberAdmission {
     refused: HashMap<u64, (String, String)>,
     /// Members that hard links lead to, by ordinal, with their places once those are known.
     linked: HashSet<u64>,
-    places: HashMap<u64, (MemberPlace, u64)>,
+    places: HashMap<u64, (MemberLocation, u64)>,
     /// Hard links, by ordinal, and the members that they lead to.
     links: HashMap<u64, u64>,
 }
@@ -121,9 +121,9 @@ impl MemberAdmission {
         }
         let node = self.node(&MemberPath::new(&member.link).ok()?)?;
         match &self.tree.node(node) {
-            Node { kind: NodeKind::HardLink(file), .. } => self.tree.node(*file).member,
+            TreeNode { kind: NodeKind::HardLink(file), .. } => self.tree.node(*file).member,
             // A link that a hard link has made has the place of the first one.
-            Node { member, .. } => member.map(|member| self.links.get(&member).copied().unwrap_or(member)),
+            TreeNode { member, .. } => member.map(|member| self.links.get(&member).copied().unwrap_or(member)),
         }
     }
 
@@ -143,25 +143,25 @@ impl MemberAdmission {
         components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
     }
 
-    /// Decides like [`found`](Self::found) on the member of an index line.
+    /// Decides like [`decide`](Self::found) on the member of an index line.
     pub(super) fn admit_listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
         let crc32c = match entry.member.kind {
-            // What the line states of it is compared as the contents of a file are.
+            // The checksum in the line is compared as the contents of a file are.
             MemberKind::SymbolicLink => Some(crc32c_of(&entry.member.link)),
             _ => entry.crc32c,
         };
-        let place = MemberPlace::of(&entry.member, crc32c.filter(|_| self.sums));
+        let location = MemberLocation::of(&entry.member, crc32c.filter(|_| self.sums));
         let format = self.format;
-        self.found(ordinal, &entry.member, place.map(|place| MemberPlace { format, ..place }), archive)
+        self.decide(ordinal, &entry.member, location.map(|location| MemberLocation { format, ..location }), archive)
     }
 
     /// Returns the facts to report of a member; None where there are none (the root, a directory that comes again).
     /// `own` is its place, unless it is a hard link.
-    pub(super) fn found(
+    pub(super) fn decide(
         &mut self,
         ordinal: u64,
         member: &Member,
-        own: Option<MemberPlace>,
+        own: Option<MemberLocation>,
         archive: &str,
     ) -> Option<FoundMember> {
         let told = FoundMember {
@@ -172,7 +172,7 @@ impl MemberAdmission {
             modified_ns: i128::from(member.mtime) * 1_000_000_000 + i128::from(member.mtime_nanos),
             mode: member.safe_mode(),
             link: String::from_utf8_lossy(&member.link).into_owned(),
-            place: format!("{}.refused", member.header_offset),
+            location: format!("{}.refused", member.header_offset),
             ..FoundMember::default()
         };
         let left_out = matches!(member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo);
@@ -181,13 +181,13 @@ impl MemberAdmission {
             return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
         }
         let path = MemberPath::new(&member.name).ok()?;
-        let own = own.map(|place| {
-            let size = match place.kind {
-                PlaceKind::Directory => 0,
-                PlaceKind::Link => member.link.len() as u64,
-                PlaceKind::File | PlaceKind::Sparse => member.size,
+        let own = own.map(|location| {
+            let size = match location.kind {
+                LocationKind::Directory => 0,
+                LocationKind::Link => member.link.len() as u64,
+                LocationKind::File | LocationKind::Sparse => member.size,
             };
-            (place, size)
+            (location, size)
         });
         // Also of a member that a later one replaces: hard links made before keep its contents.
         if let Some(own) = own.filter(|_| self.linked.contains(&ordinal)) {
@@ -201,18 +201,18 @@ impl MemberAdmission {
             let replaced = ("Replaced".to_owned(), "a later member has the same path".to_owned());
             return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..told });
         }
-        let place = match self.links.get(&ordinal) {
+        let location = match self.links.get(&ordinal) {
             Some(linked) => self.places.get(linked).copied(),
             None if member.kind == MemberKind::HardLink => None,
             None => own,
         };
-        let Some((place, size)) = place else {
-            // What it leads to was refused when all members were known.
+        let Some((location, size)) = location else {
+            // Its target was refused when all members were known.
             let refusal = (MemberRefusal::HardLinkTarget.code().to_owned(), MemberRefusal::HardLinkTarget.to_string());
             return Some(FoundMember { refusal: Some(refusal), ..told });
         };
         let mut text = path.as_str()?.to_owned();
-        let directory = place.kind == PlaceKind::Directory;
+        let directory = location.kind == LocationKind::Directory;
         if directory {
             if path.is_root() {
                 return None;
@@ -222,9 +222,9 @@ impl MemberAdmission {
         Some(FoundMember {
             path: text,
             size,
-            place: place.to_string(),
-            etag: member_etag(archive, place.header),
-            crc32c: place.crc32c.filter(|_| !place.format.is_zip()),
+            location: location.to_string(),
+            etag: member_etag(archive, location.header),
+            crc32c: location.crc32c.filter(|_| !location.format.is_zip()),
             implied: directory && self.tree.children(node, None).next().is_some(),
             ..told
         })

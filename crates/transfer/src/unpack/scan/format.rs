@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use seqferry_archive::{ArchiveError, ArchiveFault, BLOCK, ReadOptions, Scanner, Step};
+use seqferry_archive::{ArchiveError, ArchiveFault, BLOCK, ReadOptions, ScanStep, Scanner};
 use seqferry_store::{PinnedObject, Range};
 
 use super::{Scan, ScanError};
-use crate::unpack::place::Format;
+use crate::unpack::member_location::Format;
 use crate::unpack::zip;
 
 impl Scan {
@@ -61,7 +61,7 @@ pub(super) fn is_named_volume(key: &str) -> bool {
 /// True when a tar may begin with these bytes: with a header, or with zeros.
 fn begins_a_tar(block: &[u8]) -> bool {
     let mut scanner = Scanner::new(None, ReadOptions::default());
-    while let Ok(Step::Need { offset, .. }) = scanner.step() {
+    while let Ok(ScanStep::Need { offset, .. }) = scanner.step() {
         if offset > 0 || scanner.supply(offset, block) == 0 {
             break;
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity};
-use seqferry_archive::{ArchiveEvent, Scanner, Step, StreamReader};
+use seqferry_archive::index::{IndexBuilder, IndexHead, IndexMember, TarIdentity};
+use seqferry_archive::{ArchiveEvent, ScanStep, Scanner, StreamReader};
 use seqferry_client::forward::ForwardReader;
 use seqferry_store::PinnedObject;
 
@@ -12,8 +12,8 @@ use super::lines::{Lines, Ranges, SIZES, identity};
 use super::whole::Follower;
 use super::{Scan, ScanError};
 use crate::stated_digest::StatedDigest;
-use crate::unpack::place::Format;
-use crate::unpack::plain::{End, PlainStream};
+use crate::unpack::member_location::Format;
+use crate::unpack::plain::{PlainStream, TrailingBytes};
 
 impl Lines {
     /// The index that the headers of the archive give, with all its members admitted or refused. Where all bytes go by
@@ -29,15 +29,15 @@ impl Lines {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let mut scanner = Scanner::new(Some(archive.size), options);
-        let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
+        let head = IndexHead::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
         let mut builder = IndexBuilder::new(&head);
         let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: retained.clone() };
         let mut bytes = ForwardReader::new(source, archive.size, SIZES);
         loop {
             match scanner.step().map_err(|error| scan.bad(&error))? {
-                Step::Need { offset, .. } => {
+                ScanStep::Need { offset, .. } => {
                     let found = bytes.at(offset).await?;
-                    follower.see(bytes.here()).await;
+                    follower.observe(bytes.here()).await;
                     if found.is_empty() {
                         scanner.end_of_input(offset);
                     } else {
@@ -47,11 +47,11 @@ impl Lines {
                         return Err(ScanError::Closed);
                     }
                 }
-                Step::Member(member) => {
+                ScanStep::Member(member) => {
                     admission.admit(&member);
                     builder.member(&IndexMember::from(*member));
                 }
-                Step::End(_) => {
+                ScanStep::End(_) => {
                     let proven = follower.finish(scan, stated, &mut bytes).await?;
                     admission.sums = proven.is_some();
                     if let Some(retained) = retained {
@@ -75,11 +75,12 @@ impl Lines {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let store = Arc::clone(&scan.client.connection().store);
-        let end = if options.trailing_bytes { End::Anything } else { End::Zeros };
+        let end = if options.trailing_bytes { TrailingBytes::Anything } else { TrailingBytes::Zeros };
         let mut plain = PlainStream::whole(store, archive.clone(), format, end, stated.digest());
         // How long the tar is shows in the end only.
         let live = TarIdentity { size: u64::MAX / 2, ..identity(archive) };
-        let mut builder = IndexBuilder::new(&Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
+        let mut builder =
+            IndexBuilder::new(&IndexHead::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
         let mut reader = StreamReader::new(None, options);
         let retained = scan.retained(archive, format);
         loop {

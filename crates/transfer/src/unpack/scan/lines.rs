@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use seqferry_archive::MemberKind;
 use seqferry_archive::index::{
-    Gap, GapCheck, GapFault, GapStep, Head, Index, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX,
+    Gap, GapCheck, GapFault, GapStep, Index, IndexHead, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX,
     TarIdentity, verify_member,
 };
 use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
@@ -94,7 +94,7 @@ pub(super) fn identity(archive: &PinnedObject) -> TarIdentity {
 }
 
 /// Compare the archive that an index names with the live one.
-pub(super) fn belongs(head: &Head, live: &TarIdentity) -> IndexMatch {
+pub(super) fn belongs(head: &IndexHead, live: &TarIdentity) -> IndexMatch {
     Index { head: head.clone(), members: Vec::new() }.matches(live)
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMemb
 }
 
 /// Something that an index claims and that no later read of members shows.
-pub(super) enum Doubt {
+pub(super) enum UnprovenClaim {
     /// No member lies here.
     Gap(Gap),
     /// The member is of a kind that is left out.
@@ -131,22 +131,22 @@ pub(super) fn lacks_sum(entry: &IndexMember) -> bool {
 }
 
 /// Holds the claims of an index against the archive, front to back.
-pub(super) struct Proof<'a> {
+pub(super) struct ClaimCheck<'a> {
     scan: &'a Scan,
     size: u64,
     bytes: ForwardReader<Ranges>,
 }
 
-impl<'a> Proof<'a> {
+impl<'a> ClaimCheck<'a> {
     pub(super) fn new(scan: &'a Scan, archive: &PinnedObject) -> Self {
         let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: None };
         Self { scan, size: archive.size, bytes: ForwardReader::new(source, archive.size, SIZES) }
     }
 
-    pub(super) async fn settle(&mut self, doubt: Doubt) -> Result<(), ScanError> {
-        match doubt {
-            Doubt::Gap(gap) => self.is_empty(gap).await,
-            Doubt::Member(entry) => self.is_there(&entry).await,
+    pub(super) async fn check_claim(&mut self, claim: UnprovenClaim) -> Result<(), ScanError> {
+        match claim {
+            UnprovenClaim::Gap(gap) => self.is_empty(gap).await,
+            UnprovenClaim::Member(entry) => self.is_there(&entry).await,
         }
     }
 
@@ -193,7 +193,7 @@ pub(super) struct Samples {
 impl Samples {
     /// Every member with the same chance (reservoir sampling).
     pub(super) fn offer(&mut self, entry: &IndexMember) {
-        // What global headers say of times and owners is not compared, and all of these have a header of their own.
+        // Times and owners of global headers are not compared, and all of these have a header of their own.
         let plain = matches!(entry.member.kind, MemberKind::File | MemberKind::Directory);
         if !plain || entry.member.refusal.is_some() {
             return;
@@ -203,8 +203,8 @@ impl Samples {
             self.first = Some(entry.clone());
         } else if self.between.len() < SAMPLES {
             self.between.push_back(entry.clone());
-        } else if let Some(place) = usize::try_from(mixed(self.seen) % self.seen).ok()
-            && let Some(sample) = self.between.get_mut(place)
+        } else if let Some(location) = usize::try_from(mixed(self.seen) % self.seen).ok()
+            && let Some(sample) = self.between.get_mut(location)
         {
             *sample = entry.clone();
         }

@@ -1,7 +1,7 @@
 //! A plain tar of which all bytes go by in order: the CRC-32C of each member, and the digest of the whole.
 
 use bytes::Bytes;
-use seqferry_archive::index::{Head, IndexBuilder};
+use seqferry_archive::index::{IndexBuilder, IndexHead};
 use seqferry_archive::{ArchiveError, ArchiveEvent, Member, Scanner, StreamReader};
 use seqferry_client::RequestError;
 use seqferry_client::forward::ForwardReader;
@@ -11,7 +11,7 @@ use super::admission::MemberAdmission;
 use super::lines::{Lines, Ranges, SIZES, identity};
 use super::{Scan, ScanError};
 use crate::stated_digest::{StatedDigest, first, hash};
-use crate::unpack::place::Format;
+use crate::unpack::member_location::Format;
 use crate::verification::SegmentedDigest;
 
 /// Most bytes at the end of an archive that are read for its digest alone: zeros behind the last header.
@@ -28,7 +28,7 @@ impl WholePass {
     pub(super) fn new(scan: &Scan, archive: &PinnedObject, digest: SegmentedDigest) -> Self {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
-        let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
+        let head = IndexHead::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
         Self {
             reader: StreamReader::with_scanner(Scanner::new(Some(archive.size), options)),
             builder: IndexBuilder::new(&head),
@@ -113,7 +113,7 @@ impl Follower {
     }
 
     /// The reader has come to this range.
-    pub(super) async fn see(&mut self, (start, bytes): (u64, Bytes)) {
+    pub(super) async fn observe(&mut self, (start, bytes): (u64, Bytes)) {
         let Some(pass) = &mut self.pass else { return };
         let Some(known) = pass.position().checked_sub(start) else {
             self.pass = None;

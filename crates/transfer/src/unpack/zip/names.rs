@@ -33,7 +33,7 @@ fn unicode_path(raw: &[u8], entry: &ZipFileHeaderRecord<'_>) -> Option<Vec<u8>> 
     (belongs && std::str::from_utf8(name).is_ok()).then(|| name.to_vec())
 }
 
-/// Bytes without the mark of UTF-8 are that all the same where they can be: many programs forget the mark.
+/// Bytes without the mark of UTF-8 are still taken as UTF-8 where they are valid: many programs forget the mark.
 fn decode(raw: &[u8], marked: bool) -> Vec<u8> {
     if marked || std::str::from_utf8(raw).is_ok() {
         return raw.to_vec();

@@ -8,25 +8,25 @@ use std::time::Instant;
 const SECONDS: u64 = 30;
 
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct RateMeter {
     start: Instant,
-    state: Mutex<State>,
+    state: Mutex<MeterState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MeterState {
     total: u64,
     /// Seconds since the start, with their bytes.
     recent: VecDeque<(u64, u64)>,
 }
 
-impl Default for Meter {
+impl Default for RateMeter {
     fn default() -> Self {
         Self { start: Instant::now(), state: Mutex::default() }
     }
 }
 
-impl Meter {
+impl RateMeter {
     pub(super) fn add(&self, bytes: u64) {
         self.add_at(self.start.elapsed().as_secs(), bytes);
     }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_seconds_and_the_total_stays() {
-        let meter = Meter::default();
+        let meter = RateMeter::default();
         meter.add_at(0, 300);
         meter.add_at(3, 600);
         assert!((meter.rate_at(3) - 300.0).abs() < 1e-9);

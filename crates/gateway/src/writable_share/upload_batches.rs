@@ -1,0 +1,139 @@
+//! Outcomes of uploads on their way to the control plane: frozen into upload batches, read page by page, and deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqferry_store::crash_point::{self, When};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{Inner, WritableShare};
+use crate::journal::Disk;
+use crate::overlay::{Change, now};
+use crate::upload_batches::{self, UploadBatchPage};
+
+/// Outcomes of a batch that is not asked for: as many rows are one transaction of half a second.
+const BATCH_OUTCOMES: usize = 10_000;
+/// Outcomes in the journal after which no upload is planned until a batch takes them. Each has some 600 bytes of
+/// memory.
+const MAX_UNBATCHED_OUTCOMES: usize = 2 * BATCH_OUTCOMES;
+/// Longest time for which an outcome is in no batch.
+const MAX_BATCH_AGE: Duration = Duration::from_mins(15);
+/// Interval between checks.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Wait after a batch could not be written.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// Numbers of batches that are handed out at a time.
+const MAX_NUMBERS: usize = 100;
+
+/// The batches of a share that the record has not taken.
+#[derive(Debug, Serialize)]
+pub(crate) struct PendingUploadBatches {
+    /// Name of the journal. None: nothing was frozen yet.
+    pub(crate) journal: Option<String>,
+    /// The oldest of them.
+    pub(crate) upload_batches: Vec<u64>,
+}
+
+impl<D: Disk> Inner<D> {
+    /// True while the journal takes outcomes of further uploads.
+    pub(super) fn takes_outcomes(&self) -> bool {
+        self.overlay.read(|overlay| overlay.outcomes().lines.len() < MAX_UNBATCHED_OUTCOMES)
+    }
+
+    /// Outcomes that are not on record.
+    pub(super) fn unrecorded(&self) -> u64 {
+        self.overlay.read(|overlay| overlay.outcomes().lines.len() as u64) + self.upload_batches.outcome_count()
+    }
+
+    fn is_due(&self) -> bool {
+        self.overlay.read(|overlay| {
+            let outcomes = overlay.outcomes();
+            let age = outcomes.since.map_or(Duration::ZERO, |since| Duration::from_nanos(now().saturating_sub(since)));
+            outcomes.lines.len() >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
+        })
+    }
+
+    /// Put all outcomes into a batch.
+    async fn freeze(&self) -> Result<(), String> {
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("the outcomes of uploads cannot be kept for the record: {error}. Check the disk of the cache")
+        };
+        let _one = self.upload_batches.freezing.lock().await;
+        let named = self.overlay.change(|overlay| {
+            if overlay.outcomes().lines.is_empty() || overlay.outcomes().journal.is_some() {
+                return Ok((Vec::new(), ()));
+            }
+            Ok((vec![Change::Journal(format!("{:032x}", fastrand::u128(..)).into())], ()))
+        });
+        named.await.map_err(|error| failed(&error))?;
+        let (journal, batch, lines) = self.overlay.read(|overlay| {
+            let outcomes = overlay.outcomes();
+            (outcomes.journal.clone(), outcomes.next_batch, outcomes.lines.clone())
+        });
+        let Some(journal) = journal.filter(|_| !lines.is_empty()) else { return Ok(()) };
+        let (count, disk) = (lines.len() as u64, self.upload_batches.disk().clone());
+        let written =
+            self.upload_batches.disk().run(move || upload_batches::write(&disk, &journal, batch, &lines)).await;
+        written.map_err(|error| failed(&error))?;
+        let frozen = self.overlay.change(|_| Ok((vec![Change::Batched { batch, outcomes: count }], ())));
+        frozen.await.map_err(|error| failed(&error))?;
+        crash_point::reach(When::After, "epoch-frozen");
+        self.upload_batches.insert(batch, count);
+        Ok(())
+    }
+}
+
+impl<D: Disk> WritableShare<D> {
+    /// Freeze batches in their time, until `stop`.
+    pub(crate) async fn run_batching(&self, stop: CancellationToken) {
+        let mut pause = POLL_INTERVAL;
+        while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+            pause = POLL_INTERVAL;
+            if !self.0.is_due() {
+                continue;
+            }
+            if let Err(text) = self.freeze_upload_batch().await {
+                tracing::warn!("{text}. It is tried again in {} s", RETRY_PAUSE.as_secs());
+                pause = RETRY_PAUSE;
+            }
+        }
+    }
+
+    /// Put all outcomes into a batch now.
+    ///
+    /// # Errors
+    /// When the disk does not take it: they stay in the journal.
+    pub(crate) async fn freeze_upload_batch(&self) -> Result<(), String> {
+        let inner = Arc::clone(&self.0);
+        // To its end, whatever becomes of the caller.
+        let frozen = tokio::spawn(async move { inner.freeze().await });
+        frozen.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Upload batches that the record has not taken, the oldest first.
+    pub(crate) fn pending_upload_batches(&self) -> PendingUploadBatches {
+        let journal = self.0.overlay.read(|overlay| overlay.outcomes().journal.as_deref().map(str::to_owned));
+        PendingUploadBatches { journal, upload_batches: self.0.upload_batches.numbers(MAX_NUMBERS) }
+    }
+
+    /// Outcomes of a batch from an offset on. None: it was taken.
+    pub(crate) async fn upload_batch_page(&self, batch: u64, offset: u64) -> std::io::Result<Option<UploadBatchPage>> {
+        if !self.0.upload_batches.contains(batch) {
+            return Ok(None);
+        }
+        let disk = self.0.upload_batches.disk().clone();
+        self.0.upload_batches.disk().run(move || upload_batches::page(&disk, batch, offset)).await.map(Some)
+    }
+
+    /// Forget a batch that the record has taken; one that is not known is forgotten already.
+    pub(crate) async fn forget_upload_batch(&self, batch: u64) -> std::io::Result<()> {
+        if !self.0.upload_batches.contains(batch) {
+            return Ok(());
+        }
+        let disk = self.0.upload_batches.disk().clone();
+        self.0.upload_batches.disk().run(move || upload_batches::delete(&disk, batch)).await?;
+        self.0.upload_batches.remove(batch);
+        Ok(())
+    }
+}
