@@ -30,9 +30,9 @@ def of_command(function: Callable[..., Any]) -> dict[str, type[Any]]:
 
 
 class _Constructor:
-    """The constructor of a group as Typer reads it: with Typer's options in place of those for all doors.
+    """The constructor of a group as Typer reads it: with Typer's options in place of those for all interfaces.
 
-    Typer looks at the name, the annotations and the signature of what it calls, and finds them here.
+    Typer reads the name, the annotations and the signature of this object.
     """
 
     def __init__(self, group: type[Any], found: tuple[OptionField, ...]) -> None:

@@ -70,7 +70,7 @@ def everything(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
     Raises:
         StorageError: the place cannot be listed.
     """
-    # Told at once what is wrong, where a listing would try again and again.
+    # This fails immediately where a listing would retry.
     engine.check_bucket(location)
     for page in engine.list(location):
         yield from page

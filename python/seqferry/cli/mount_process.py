@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _LOOK: Final = 0.2
-"""Seconds between two looks at whether a signal has come."""
+"""Seconds between two checks for a signal."""
 
 _LOG: Final = "mount.log"
 _TABLES: Final = "mounts"
@@ -142,12 +142,12 @@ def _wait(
     Args:
         has_ended: true when what is served takes no writes any more.
     """
-    told = 0
+    announced = 0
     is_over = False
     while not served.wait(_LOOK):
         is_last = not is_over and has_ended()
-        if len(asked) > told or is_last:
-            told = len(asked)
+        if len(asked) > announced or is_last:
+            announced = len(asked)
             is_over = is_over or is_last
             try:
                 served.unmount()
@@ -158,13 +158,13 @@ def _wait(
 
 def _upload_the_rest(served: _WrittenFolder, spec: MountSpec, asked: list[int]) -> None:
     """Upload what is not in the bucket yet; the next signal leaves it in the cache."""
-    told = len(asked)
+    announced = len(asked)
     served.drain()
     if served.wait_for_drain(_LOOK):
         return
     _log(spec, "unmounted; pending uploads continue until all files are in the bucket, or until another signal")
     while not served.wait_for_drain(_LOOK):
-        if len(asked) > told:
+        if len(asked) > announced:
             _log(spec, f"ended; the next mount with the cache {spec.cache} uploads the rest")
             return
 

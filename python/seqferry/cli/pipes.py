@@ -234,7 +234,7 @@ def _spool(session: Session, given: dict[str, Any], description: Description) ->
                 (folder / paths.LOCK).unlink()
             return code
         target = folder / _OUTPUT
-        # It is read once more, at once.
+        # It is read again immediately.
         code = _follow(session, {**given, "target": str(target), "page_cache": True}, description)
         if code == exits.OK:
             _write_stdout(target)

@@ -1,4 +1,4 @@
-"""The start of a transfer: looked at first, recorded, or done at once."""
+"""Start of a transfer: preview, preflight, record for a worker, or run in this process."""
 
 from __future__ import annotations
 

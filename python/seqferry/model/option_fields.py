@@ -1,6 +1,6 @@
-"""Description of an option for all doors, as the annotation of a field in a frozen dataclass (``option_groups``).
+"""Description of an option for all interfaces (CLI, HTTP): the annotation of a field of a group (``option_groups``).
 
-A field that a spec holds has the type of the spec; ``OptionField`` says how a door takes it.
+A field that a spec holds has the type of the spec; ``OptionField`` has its type at an interface.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Option:
     """True for an option that ``--help`` does not list."""
     common: bool = False
     """True for an option that ``-h`` shows for a command with many options."""
-    of_door: bool = False
-    """True for an option that the door or the process obeys: it is no argument of a spec."""
+    of_interface: bool = False
+    """True for an option of the interface or the process, which is no argument of a spec."""
     http: Http | None = Http()
     """None: no field over HTTP. The option is about this machine, this process, or a form of the command line."""
 
@@ -61,9 +61,9 @@ class OptionField:
 
     name: str
     type: Any
-    """Type at the doors, without its annotation: several texts are a list, or nothing."""
+    """Type at the interfaces, without its annotation: several texts are a list, or nothing."""
     default: Any
-    """Default at the doors."""
+    """Default at the interfaces."""
     option: Option
     kept: Any
     """Type of the field itself."""

@@ -1,9 +1,9 @@
 """Options on record with a transfer: the groups that a ``TransferSpec`` is made of, each option declared once.
 
-A field has the type and the default of the spec; its ``Option`` is the description for all doors. The command line, the
+A field has the type and the default of the spec; its ``Option`` describes it for all interfaces. The command line, the
 bodies of HTTP, the variables of a server, the stored form of a spec and the digest of a submission are made of these
-groups. So an option costs a field here, and the place that obeys it. Groups that a door extends by options of its own,
-which no spec holds, are in ``spec.option_groups``.
+groups. So an option costs a field here, and the place that obeys it. Groups that an interface extends by its own
+options, which no spec holds, are in ``spec.option_groups``.
 
 What must stay true: nothing here knows Typer or pydantic; names of fields are unique among all groups; a new option has
 a default that means what specs without it have meant.

@@ -1,7 +1,7 @@
-"""Groups of options as doors have them: those of a spec, extended by options that places and doors obey.
+"""Groups of options of the interfaces: those of a spec, with options of endpoints and processes.
 
 ``cli.options`` makes Typer's options of them, ``api.fields`` the fields of request bodies. The name of a field is the
-option's name at each door, and that of the argument of ``build_spec``. A group of the command line alone is in
+option's name at each interface, and that of the argument of ``build_spec``. A group of the command line alone is in
 ``cli.option_groups``.
 
 What must stay true: nothing here knows Typer or pydantic; names of fields are unique among the groups of a command.
@@ -63,7 +63,7 @@ class SelectionOptions(Selection):
                 text="Copy everything below `source` if no object has that key. A trailing slash does the same. "
                 "Ignored by `pack` and `unpack`."
             ),
-            of_door=True,
+            of_interface=True,
             common=True,
         ),
     ] = False
@@ -114,7 +114,7 @@ class NameOptions(Names):
             "Exclude keys below SRC that match PATTERN: *, ?, [...]. * also matches slashes.",
             "PATTERN",
             http=None,
-            of_door=True,
+            of_interface=True,
             common=True,
         ),
     ] = None
@@ -124,7 +124,7 @@ class NameOptions(Names):
             "Re-include keys that match PATTERN. The last --include or --exclude that matches decides.",
             "PATTERN",
             http=None,
-            of_door=True,
+            of_interface=True,
             common=True,
         ),
     ] = None
@@ -135,12 +135,12 @@ class NameOptions(Names):
             "s3://.../manifest.json: S3 Inventory. -: standard input.",
             "FILE",
             http=None,
-            of_door=True,
+            of_interface=True,
             common=True,
         ),
     ] = None
     files_format: Annotated[
-        ListFormat, Option("Format of --files-from. auto: by file name.", http=None, of_door=True)
+        ListFormat, Option("Format of --files-from. auto: by file name.", http=None, of_interface=True)
     ] = "auto"
 
 
@@ -156,7 +156,7 @@ class SpeedOptions(Speed):
             least=1,
             most=MOST_REQUESTS,
             http=None,
-            of_door=True,
+            of_interface=True,
         ),
     ] = None
     max_bandwidth: Annotated[
@@ -167,7 +167,7 @@ class SpeedOptions(Speed):
             "RATE",
             "bandwidth",
             http=None,
-            of_door=True,
+            of_interface=True,
             common=True,
         ),
     ] = None
@@ -191,7 +191,7 @@ class SpeedOptions(Speed):
             "SIZE",
             "size",
             http=None,
-            of_door=True,
+            of_interface=True,
         ),
     ] = None
     cache: Annotated[
@@ -200,13 +200,17 @@ class SpeedOptions(Speed):
             "Read downloads through the disk cache of mounts in DIR, and add them to it.",
             "DIR",
             http=None,
-            of_door=True,
+            of_interface=True,
         ),
     ] = None
     max_cache_size: Annotated[
         int | None,
         Option(
-            "Size limit of the cache. Default: the whole disk except 1GiB.", "SIZE", "size", http=None, of_door=True
+            "Size limit of the cache. Default: the whole disk except 1GiB.",
+            "SIZE",
+            "size",
+            http=None,
+            of_interface=True,
         ),
     ] = None
 
@@ -306,4 +310,4 @@ OF_REQUESTS: Final = (
     SelectionOptions, Filters, Versions, NameOptions, SpeedOptions, PartOptions, StorageOptions, Endpoints,
     AccessOptions, Protection, Attributes,
 )  # fmt: skip
-"""The groups of options that a request for a copy has, at each door."""
+"""The groups of options that a request for a copy has, at each interface."""

@@ -79,7 +79,9 @@ NOTHING_LISTED: Final = Listed()
 @cache
 def option_names() -> frozenset[str]:
     """Names of the options that a spec can be made with."""
-    return frozenset(one.name for kind in _members().values() for one in option_fields(kind) if not one.option.of_door)
+    return frozenset(
+        one.name for kind in _members().values() for one in option_fields(kind) if not one.option.of_interface
+    )
 
 
 @cache

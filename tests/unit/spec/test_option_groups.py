@@ -48,7 +48,7 @@ def test_each_field_of_http_that_is_an_option_comes_from_a_group() -> None:
 
 
 def test_a_spec_takes_each_option_but_those_that_a_door_obeys() -> None:
-    of_doors = {name for name, one in FIELDS.items() if one.option.of_door}
+    of_doors = {name for name, one in FIELDS.items() if one.option.of_interface}
 
     assert of_doors == {
         *("max_requests", "max_bandwidth", "memory", "cache", "max_cache_size"),

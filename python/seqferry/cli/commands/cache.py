@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 cache = typer.Typer(help="List, fill, verify and clear the disk cache of mounts.", rich_markup_mode=None)
 
 _LOOK: Final = 0.2
-"""Seconds between two looks at whether Ctrl-C has come."""
+"""Seconds between two checks for Ctrl-C."""
 _RANGES: Final = 16
 """Ranges of 8 MiB in flight while warming: 128 MiB of memory."""
 
@@ -46,7 +46,7 @@ class CacheFolder:
 
 @dataclass(frozen=True, slots=True)
 class CachedPrefix:
-    """Prefix of a bucket whose objects in the cache are looked at."""
+    """Prefix that selects cached objects."""
 
     PANEL: ClassVar = "Arguments"
 

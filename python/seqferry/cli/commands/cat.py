@@ -80,7 +80,7 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     from seqferry.preflight import reading
 
     engine = new_engine()
-    # All are looked at before a byte is printed.
+    # All objects are checked before the first byte is printed.
     places = [each for place in places for each in (_select(engine, place) if not part.raw else [place])]
     found = [reading.head_object(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]

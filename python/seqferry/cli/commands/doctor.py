@@ -1,4 +1,4 @@
-"""``seqferry doctor``: looks at this machine, the database and the storage."""
+"""``seqferry doctor``: checks this machine, the database and the storage."""
 
 from __future__ import annotations
 

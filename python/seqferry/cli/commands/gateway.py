@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seqferry.settings.shares import Share
 
 _LOOK: Final = 0.2
-"""Seconds between two looks at whether a signal has come."""
+"""Seconds between two checks for a signal."""
 
 _METRICS: Final = "--metrics-listen"
 

@@ -138,10 +138,10 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
     members = forecast.objects + forecast.skipped
     estimate = session.service.estimate(forecast, price)
     if session.as_json:
-        told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
-        told |= forecast.check_data()
-        told["estimate"] = preview.facts(estimate)
-        display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
+        facts = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
+        facts |= forecast.check_data()
+        facts["estimate"] = preview.facts(estimate)
+        display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **facts)
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
@@ -163,8 +163,8 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
 
 def _emit(spec: ResolvedSpec, planned: PlannedCopy) -> None:
     if planned.refusal is not None:
-        told = {"source_key": planned.source_key, "error_message": planned.refusal, "left_out": planned.left_out}
-        display.emit("refused", **told)
+        facts = {"source_key": planned.source_key, "error_message": planned.refusal, "left_out": planned.left_out}
+        display.emit("refused", **facts)
         return
     display.emit(
         "planned",

@@ -1,4 +1,4 @@
-"""``seqferry preflight``: looks at the objects of a transfer."""
+"""``seqferry preflight``: checks the objects of a transfer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LETTERS: Final = {"file": "-", "hard_link": "h", "directory": "d", "symbolic_li
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The archive that is looked at."""
+    """The archive to read."""
 
     PANEL: ClassVar = "Arguments"
 

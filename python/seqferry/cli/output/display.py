@@ -1,6 +1,6 @@
 """Displays of a running transfer: plain lines, NDJSON events, or nothing. ``progress_bar`` is that of terminals.
 
-A display is told the same few things whatever its kind, holds no logic of the transfer and never reads the database.
+All displays get the same calls. They hold no logic of the transfer and never read the database.
 """
 
 from __future__ import annotations
