@@ -36,7 +36,7 @@ def open_files() -> int:
 
 
 def plan_process_memory(memory: int, requests: int) -> memory_limits.MemoryPlan:
-    """Buffers and requests in flight that fit into the memory of this process; logs if they are fewer than requested."""
+    """Buffers and requests in flight that fit into this process's memory; logs if they are fewer than requested."""
     room = memory_limits.find_available()
     found = memory_limits.plan_memory(room, resident=memory_limits.resident(), memory=memory, requests=requests)
     if room is not None and (found.memory, found.requests) != (memory, requests):
