@@ -156,7 +156,7 @@ def test_a_database_that_is_away_gets_all_when_it_is_back(
         shares.write("runs/last", b"while it is away")
         [flushed] = shares.events("flush", "--wait")
         assert (flushed["is_done"], flushed["is_recorded"]) == (True, False)
-        assert "4 outcomes not on record" in shares.ask("status").stdout
+        assert "4 outcomes not recorded yet" in shares.ask("status").stdout
         server.start()
         wait_for_record(shares)
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 pub const MIB: u64 = 1 << 20;
 
-/// ModelWork of a test's requests: copies of parts of `bytes`.
+/// Requests of a test: copies of parts of `bytes`.
 pub fn part_copy(bytes: u64) -> ModelWork {
     ModelWork::PartCopy { bytes }
 }

@@ -173,7 +173,7 @@ def available(wanted: Sequence[str]) -> InstalledStagingMethods:
 
 
 def missing_fuse() -> str | None:
-    """What this machine lacks to mount; None if it can mount."""
+    """The program or right that this machine lacks to mount; None if it can mount."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "this machine has no /dev/fuse that can be opened"
     if os.geteuid() and shutil.which("fusermount3") is None:

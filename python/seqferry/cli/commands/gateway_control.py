@@ -126,7 +126,7 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
     if writing["unrecorded"]:
-        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded in seqferry status yet"
+        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded yet"
     if writing["ignored_files"]:
         yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
     if not writing["window_is_open"]:
