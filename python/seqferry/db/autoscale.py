@@ -1,6 +1,7 @@
 """The number of workers that the open work asks for, from the view ``seqferry_autoscale``.
 
-The view (migration 0026) holds the formula, so that an autoscaler and all doors read the same number. What it rests on:
+The view (``migrations.autoscale_view``) holds the formula, so that an autoscaler and all doors read the same number.
+What it rests on:
 
 - A worker does what the fastest worker did in a whole minute of the last day. A rate that is shared with others is
   lower, and a mean of such rates would ask for more workers the less they are of use.
