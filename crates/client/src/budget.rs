@@ -16,17 +16,17 @@
 //! ([`Priority`]). While an [`InteractivePresence`] exists, bulk work also leaves a reserve of requests and memory
 //! alone.
 
-mod limiter_control;
+mod congestion_window;
 mod fair_queue;
 mod latency;
+mod limiter_control;
 mod limiters;
 mod memory;
 mod permit;
-mod request_rate;
 mod priority_shares;
+mod request_rate;
 mod spacing;
 pub mod stats;
-mod congestion_window;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

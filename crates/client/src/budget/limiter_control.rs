@@ -5,10 +5,10 @@ use std::time::Duration;
 use seqferry_store::priority::Priority;
 
 use super::RequestOutcome;
-use super::latency::{Latencies, RequestClass};
-use super::request_rate::RequestRate;
-use super::priority_shares::PriorityShares;
 use super::congestion_window::CongestionWindow;
+use super::latency::{Latencies, RequestClass};
+use super::priority_shares::PriorityShares;
+use super::request_rate::RequestRate;
 
 /// Seconds after a cut of the rate in which no hedged request is sent: the service is overloaded.
 const NO_HEDGE: f64 = 1.0;

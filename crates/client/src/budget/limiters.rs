@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use seqferry_store::priority::{Priority, PriorityMap};
 
-use super::limiter_control::{LimiterControl, StartDecision, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
+use super::limiter_control::{LimiterControl, StartDecision, reserve};
 use super::priority_shares::PriorityShares;
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};

@@ -192,7 +192,8 @@ impl PackJob {
         let (etag, size) = (&target.etag, target.size);
         let (client, origin) = (&self.target, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
-        match resolve_contradiction(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await? {
+        match resolve_contradiction(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await?
+        {
             Verdict::Proven(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.
             Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),

@@ -328,7 +328,8 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 };
                 session.confirm_completed();
                 let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
-                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
+                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption })
+                    .await
             }
         }
     }

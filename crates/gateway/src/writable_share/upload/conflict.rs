@@ -298,7 +298,11 @@ impl<D: Disk> Uploader<D> {
 
     /// The object that the file was is not in the bucket any more. Bytes that were written here are kept beside;
     /// without any the file has gone.
-    pub(super) async fn resolve_missing_object(&self, file_upload: &FileUpload, node: &Node) -> Result<(), UploadError> {
+    pub(super) async fn resolve_missing_object(
+        &self,
+        file_upload: &FileUpload,
+        node: &Node,
+    ) -> Result<(), UploadError> {
         if node.data().is_some_and(|data| !data.written.is_empty()) {
             let there = self.head(&file_upload.path).await?;
             return Box::pin(self.conflict(file_upload, node, there.as_ref())).await;

@@ -68,7 +68,8 @@ impl<J: UploadJournal> Object<'_, J> {
         let stated_source = StatedEtag { is_exact, ..self.stated_source() };
         let stated = [stated_source, self.stated_target(ObjectOrigin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
-        let read = resolve_contradiction(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
+        let read =
+            resolve_contradiction(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
             return Err(self.misread_error(how));
         }

@@ -58,7 +58,9 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let (client, origin) = (&self.client, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
-        let proof = resolve_contradiction(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
+        let proof =
+            resolve_contradiction(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context)
+                .await?;
         let verified = match proof {
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
