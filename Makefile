@@ -86,7 +86,7 @@ $(PAGE)/index.html: $(page_sources) web/node_modules/.stamp
 # Strict: a link that leads nowhere, or a page that the navigation lacks, fails the build. The folder is replaced as a
 # whole, so that a server that reads it meanwhile has the files of one build.
 DOCS := python/seqferry/api/docs
-docs_sources = $(shell find docs tools/docs -type f) mkdocs.yml README.md web/public/icon.svg
+docs_sources = $(shell find docs tools/docs -type f 2>/dev/null) mkdocs.yml README.md web/public/icon.svg
 
 .PHONY: docs
 docs: $(DOCS)/index.html ## build the documentation as a site that can be searched; `seqferry serve` shows it under /docs
