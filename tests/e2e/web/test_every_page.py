@@ -68,7 +68,7 @@ VIEWS: Final = (
     View("delivery, mail", "#/d/{running}", f"Running {SHOWN}", False, "Mail me when it is done", "textbox"),
     View("no such delivery", "#/d/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "not valid", False),
     View("no such page", "#/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "There is no such page", False),
-    View("sign-in", "#/", "This server asks for a token.", False),
+    View("sign-in", "#/", "This server requires a token.", False),
 )
 every_page = pytest.mark.parametrize("view", VIEWS, ids=lambda one: one.name.replace(",", "").replace(" ", "-"))
 
