@@ -91,8 +91,11 @@ class ShareWorld:
 
     @property
     def shows_empty_folders(self) -> bool:
-        """True for a server that lists a folder as a common prefix when its last object was removed."""
-        return self._kind == "seaweedfs" and not self.is_versioned
+        """True for a bucket that lists a folder as a common prefix when its last object was removed.
+
+        SeaweedFS does so without versions, versitygw with versions.
+        """
+        return self.is_versioned == (self._kind == "versitygw")
 
     def access(self) -> Access:
         """A way of its own into the share."""
