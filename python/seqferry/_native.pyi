@@ -125,9 +125,8 @@ def write_output(
     key: str,
     *,
     version_id: str | None = None,
-    range: tuple[int, int | None] | None = None,
 ) -> Pipe:
-    """Start to write an object, or a range of it, to standard output."""
+    """Start to write an object to standard output."""
 
 def store_input(
     engine: Engine,
@@ -229,7 +228,7 @@ class CopyPolicy:
             properties: properties of the targets; None: those of their sources.
             md5: keep the MD5 of each file with its object, as rclone does; changes nothing where the source is no disk.
             data_path: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
-            resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
+            resumed: an earlier run of the same items may have been cut off, so the target is checked first.
             target_was_empty: nothing was at the target as the transfer began, so that what a resumed item finds there
                 identical counts as ``done``.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
@@ -239,11 +238,11 @@ class CopyPolicy:
             in_order: items of one target are versions of one object, oldest first: each begins when the one before it
                 has ended well. After one that failed (``EarlierVersionFailed``), or that the target does not keep as a
                 version (``NoVersions``), the others fail.
-            no_sync: files that are written at once need not be on the disk when they count as done.
+            no_sync: files that are written in one step need not be on the disk when they count as done.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
                 order in which they began. Empty: the job is its own flow.
-            settle_seconds: a file that was younger when it was opened is looked at again after its copy, this much
+            settle_seconds: a file that was younger when it was opened is checked again after its copy, this much
                 later; 0: files are at rest.
 
         Raises:
@@ -403,13 +402,13 @@ class Job:
     def wait(self, timeout: float) -> Events:
         """Outcomes since the last call.
 
-        Returns at once when an UploadRecord is there; else when 500 events are there, the job has finished, or
+        Returns immediately when an UploadRecord is there; else when 500 events are there, the job has finished, or
         ``timeout`` seconds are over. Releases the GIL.
         """
     def finished(self) -> bool:
         """True when every item has ended (or the job was stopped) and all events were handed out by ``wait``."""
     def failure(self) -> Failure | None:
-        """Set when a job-wide error stopped the job: items that are not told of were not attempted to their end."""
+        """Set when a job-wide error stopped the job: items that are not reported were not attempted to their end."""
     def notes(self) -> list[str]:
         """Remarks for the user on the job as a whole, said once: ways round what a service gets wrong."""
     def progress(self) -> Progress: ...
@@ -890,7 +889,7 @@ class CacheWarming:
         """The outcome up to now."""
 
     def cancel(self) -> None:
-        """End at once."""
+        """End immediately."""
 
 @final
 class CachedObject:
@@ -932,7 +931,7 @@ class VerifiedObject:
     def damaged(self) -> int: ...
     @property
     def busy(self) -> bool:
-        """It was in use and not looked at."""
+        """It was in use and not checked."""
 
 @final
 class Warmed:

@@ -64,7 +64,7 @@ fn own(descriptor: io::Result<OwnedFd>) -> PyResult<File> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (engine, endpoint, bucket, key, *, version_id=None, range=None))]
+#[pyo3(signature = (engine, endpoint, bucket, key, *, version_id=None))]
 pub fn write_output(
     py: Python<'_>,
     engine: &Engine,
@@ -72,10 +72,9 @@ pub fn write_output(
     bucket: String,
     key: String,
     version_id: Option<String>,
-    range: Option<(i64, Option<u64>)>,
 ) -> PyResult<Pipe> {
     let (engine, sink) = (engine.here()?, own(io::stdout().as_fd().try_clone_to_owned())?);
-    let source = OutputSource { bucket, key, version_id, range };
+    let source = OutputSource { bucket, key, version_id };
     Ok(Pipe(py.detach(|| engine.write_output(&endpoint.0, source, sink))))
 }
 

@@ -421,19 +421,10 @@ class Engine:
                 job_place(place, context), recorded, content=content, archives=archives, epoch=context.epoch
             )
 
-    def write_output(
-        self, place: S3Location, *, version_id: str | None = None, bytes_range: tuple[int, int | None] | None = None
-    ) -> Pipe:
-        """Start to write the object at ``place`` to standard output, in order.
-
-        ``bytes_range``: the offsets of the first and the last byte (None: the end); a negative one counts from the end.
-        """
+    def write_output(self, place: S3Location, *, version_id: str | None = None) -> Pipe:
+        """Start to write the object at ``place`` to standard output, in order."""
         endpoint = native_endpoint(place)
-        return Pipe(
-            _native.write_output(
-                self._native, endpoint, place.bucket, place.key, version_id=version_id, range=bytes_range
-            )
-        )
+        return Pipe(_native.write_output(self._native, endpoint, place.bucket, place.key, version_id=version_id))
 
     def store_input(self, spec: ResolvedSpec, journal: str) -> Pipe:
         """Start to store standard input at the target of ``spec``, in parts as they come.

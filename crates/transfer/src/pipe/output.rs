@@ -34,7 +34,7 @@ const LONGEST_PART: u64 = 64 << 20;
 /// Ranges under way at a time.
 const RANGES_AHEAD: usize = 12;
 
-/// Object, or a range of it, that is written to the descriptor.
+/// Object that is written to the descriptor.
 #[derive(Debug, Clone)]
 pub struct OutputSource {
     /// Bucket name.
@@ -43,9 +43,6 @@ pub struct OutputSource {
     pub key: String,
     /// Version to read. None: the current one.
     pub version_id: Option<String>,
-    /// Offsets of the first byte and of the last one; no last one: up to the end of the object. A negative first offset
-    /// counts from the end. None: the whole object.
-    pub range: Option<(i64, Option<u64>)>,
 }
 
 /// A range that is being read.
@@ -87,11 +84,7 @@ pub(crate) async fn write_output(
         pinned.version_id.clone_from(&source.version_id);
     }
     let sink = Arc::new(sink);
-    let output = OutputWriter { client, retry_context, source, meta, pinned, passed };
-    match output.source.range {
-        None => output.whole(&sink).await,
-        Some(range) => output.range(range, &sink).await,
-    }
+    OutputWriter { client, retry_context, source, meta, pinned, passed }.whole(&sink).await
 }
 
 impl OutputWriter {
@@ -117,7 +110,7 @@ impl OutputWriter {
             return Ok(self.report(verified));
         }
         let parts = first_part.filter(|_| self.has_part_checksums());
-        let digest = match self.ranges(0, size, parts, digest, sink).await {
+        let digest = match self.ranges(parts, digest, sink).await {
             Err(PipeError::Failed(failure)) if failure.cause == Cause::RangeIgnored => {
                 let digest = expected.as_ref().map(SegmentedDigest::new);
                 self.in_order(digest, sink).await?
@@ -126,21 +119,6 @@ impl OutputWriter {
         };
         let verified = self.verify(expected.as_ref(), digest.map(SegmentedDigest::finish)).await?;
         Ok(self.report(verified))
-    }
-
-    /// Writes a range of the object. The service states no digest for a range alone.
-    async fn range(&self, (first, last): (i64, Option<u64>), sink: &Arc<File>) -> PipeEnd {
-        let size = self.meta.size;
-        let first = if first < 0 { size.saturating_sub(first.unsigned_abs()) } else { first.unsigned_abs() };
-        let end = last.map_or(size, |last| last.saturating_add(1).min(size));
-        if first < end {
-            self.ranges(first, end, None, None, sink).await?;
-        } else if first > size || (first == size && size > 0) {
-            let error = StoreError::new("GetObject", &self.source.bucket, Some(&self.source.key), "InvalidRange", None)
-                .with_message(format!("the range begins at {first}, and the object has {size} bytes"));
-            return Err(RequestError::Failed(error).into());
-        }
-        Ok(self.report(VerificationLevel::Size))
     }
 
     fn report(&self, verified: VerificationLevel) -> PipeReport {
@@ -232,18 +210,16 @@ impl OutputWriter {
         Ok(OutputPiece { bytes, part: None, _memory: memory })
     }
 
-    /// Writes bytes `at..end` in order. `parts` is the length of the object's parts: with it, each part is compared
+    /// Writes all bytes in order. `parts` is the length of the object's parts: with it, each part is compared
     /// with its own checksum first.
     async fn ranges(
         &self,
-        mut at: u64,
-        end: u64,
         parts: Option<u64>,
         mut digest: Option<SegmentedDigest>,
         sink: &Arc<File>,
     ) -> Result<Option<SegmentedDigest>, PipeError> {
         let parts = parts.filter(|part| (1..=LONGEST_PART).contains(part));
-        let step = parts.unwrap_or(RANGE);
+        let (mut at, end, step) = (0, self.meta.size, parts.unwrap_or(RANGE));
         let mut ahead: VecDeque<PieceTask> = VecDeque::new();
         while at < end || !ahead.is_empty() {
             if at < end && ahead.len() < RANGES_AHEAD {
