@@ -343,6 +343,7 @@ lint-arrows: build
 	$(BIN)/python tools/check_crates.py
 	$(BIN)/python tools/check_rust_modules.py
 	$(BIN)/python tools/check_rust_words.py
+	$(BIN)/python tools/check_words.py
 
 # Three minutes of CPU to build helm, once; what it renders is kept for the tests, which need neither tool.
 .PHONY: lint-chart

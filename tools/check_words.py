@@ -4,8 +4,8 @@ Run by ``make lint``. The first column of the table has words that are not used,
 has what is written for them. Words that are stored, and those of other programs, keep their names: ``KEPT`` has them.
 Tests may quote anything, and are left out.
 
-    python tools/check_words.py            # each place
-    python tools/check_words.py --count    # how many in each folder
+    python tools/check_words.py            # each place, but those of ``NOT_YET``
+    python tools/check_words.py --count    # how many in each folder, in all
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ LEFT_OUT = (
     *("*.test.ts", "*/fuzz.rs"),
 )
 # Texts that keep a word, as a pattern, and the files where they do.
-KEPT: tuple[tuple[str, str], ...] = (("NotLookedAt", "python/*"),)  # an error code on record
+KEPT: tuple[tuple[str, str], ...] = (
+    ("NotLookedAt", "python/*"),  # an error code on record
+    (r"`(?:tests|crates)/[^`]+`", "docs/*"),  # names of tests and files
+    (r"(?s)#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", "crates/*"),  # tests at the end of a file
+)
+# Files that are not rewritten yet. None is added.
+NOT_YET = (
+    *("python/seqferry/workflows/*", "python/seqferry/db/*", "python/seqferry/service/*", "python/seqferry/cli/*"),
+    *("python/seqferry/model/*", "python/seqferry/spec/*", "python/seqferry/proof/*", "crates/transfer/*"),
+    *("crates/store/*", "crates/store-testing/*", "crates/testkit/*"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,7 @@ def main() -> int:
         ):
             print("\n".join(f"{count:6} {what}" for what, count in counted.most_common()), end="\n\n")
     else:
+        each = [one for one in each if not any(fnmatch(one[0], file) for file in NOT_YET)]
         print("\n".join(f"{name}:{line}: {word}: write {other}" for name, line, word, other in sorted(each)))
     print(f"{len(each)} words to replace." if each else "Every word is one of the field's.")
     return 1 if each else 0

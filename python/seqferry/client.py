@@ -152,7 +152,7 @@ class Client:
                 return
 
     def _ask(self, method: str, path: str, attempts: int, **options: Any) -> dict[str, Any]:
-        """The answer; a server that is away for a moment is asked again."""
+        """The answer; an unavailable server is asked again."""
         for left in reversed(range(attempts)):
             try:
                 answer = self._http.request(method, path, **options)

@@ -1,7 +1,7 @@
 //! The strict header reader: a state machine that names the bytes it needs and returns members.
 //!
 //! [`Scanner::step`] either asks for bytes at an offset ([`ScanStep::Need`]), or returns the next [`Member`], or the
-//! end. Contents are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream
+//! end. Contents are never requested (except the map of a sparse file that lies in them), so the caller chooses: stream
 //! the whole archive, or hop from header to header with ranged reads and fetch contents at will.
 //!
 //! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere
@@ -450,7 +450,7 @@ impl Scanner {
     fn take_member(&mut self) -> ScanStep {
         match std::mem::replace(&mut self.state, ScanState::Header) {
             ScanState::Ready(member) => ScanStep::Member(member),
-            _ => unreachable!("the caller looked at the state"),
+            _ => unreachable!("the caller checked the state"),
         }
     }
 

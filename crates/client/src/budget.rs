@@ -145,7 +145,7 @@ pub struct PermitRequest<'a> {
 pub enum RequestOutcome {
     /// The request succeeded.
     Worked,
-    /// The service asked for fewer requests.
+    /// The service throttled.
     Throttled,
     /// The request failed for a reason that does not concern capacity.
     Failed,

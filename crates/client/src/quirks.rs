@@ -59,7 +59,7 @@ pub struct Quirks {
     part_checksums_tried: AtomicBool,
     /// An upload with a checksum took a part copy from a source with the same algorithm.
     own_part_checksums_tried: AtomicBool,
-    /// Lock of the one part copy that tries checksums.
+    /// Lock of the one part copy that probes checksums.
     trial: Mutex<()>,
     /// Checksums in the answers to part copies, as a number: 0 not known, 1 those of the copied bytes, 2 others or
     /// none. Workaround where they are needed: the bytes pass through this process.
@@ -78,7 +78,7 @@ pub struct Quirks {
     ignored_ranges: AtomicBool,
     /// A ranged read was answered with exactly its range.
     ranges_tried: AtomicBool,
-    /// Lock of the one read that tries ranges.
+    /// Lock of the one read that probes ranges.
     range_trial: Mutex<()>,
     /// Writes that name a checksum are refused (see [`ChecksumSupport`], as a number). Workaround: an older checksum,
     /// or MD5.

@@ -219,7 +219,7 @@ fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreEr
         Some(_) => Ok(()),
         None => match (&source.version_id, &answered.version_id) {
             (Some(wanted), Some(version)) if wanted != version => {
-                Err(change_error(source, &format!("version {wanted} was asked for and {version} answered")))
+                Err(change_error(source, &format!("version {wanted} was requested and {version} answered")))
             }
             _ => Ok(()),
         },

@@ -163,7 +163,7 @@ impl<D: Disk> Journal<D> {
         disk: D,
         replay: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(Self, ReplaySummary), JournalError> {
-        let pace = disk.pace();
+        let group_delay = disk.group_delay();
         let (log, replayed) = SegmentLog::open(disk.clone(), replay)?;
         let (sender, progress) = watch::channel(DurableState { next: log.next(), failure: None });
         let queue = RecordQueue { work: VecDeque::new(), next: log.next(), is_stopping: false };
@@ -175,7 +175,7 @@ impl<D: Disk> Journal<D> {
         });
         shared.count(&log);
         let room = Arc::new(Semaphore::new(MAX_PENDING_BYTES));
-        if pace.is_some() {
+        if group_delay.is_some() {
             let writer = JournalWriter::Task(Arc::new(Mutex::new((log, sender))), disk);
             return Ok((Self { shared, room, progress, writer }, replayed));
         }
@@ -240,7 +240,7 @@ impl<D: Disk> Journal<D> {
         let (shared, log, room, disk) =
             (Arc::clone(&self.shared), Arc::clone(log), Arc::clone(&self.room), disk.clone());
         tokio::spawn(async move {
-            tokio::time::sleep(disk.pace().unwrap_or_default()).await;
+            tokio::time::sleep(disk.group_delay().unwrap_or_default()).await;
             shared.write_now(&log, &room);
         });
     }

@@ -209,7 +209,7 @@ impl GatewaySpec {
             futures::future::join_all(uploads.into_iter().map(RunningUpload::end)).await;
             closed.cancel();
             if let Some(controls) = controls {
-                // Whoever waits for the end finds no socket then.
+                // A process that waits for the end finds no socket then.
                 let _ended = controls.await;
             }
         });

@@ -125,7 +125,7 @@ impl InventoryRows {
         Ok(rows)
     }
 
-    /// Read rows of one row group. On an error about a row, `unread` is its place among those asked for.
+    /// Read rows of one row group. On an error about a row, `unread` is its place among those requested.
     fn read_rows(&mut self, most: usize, rows: &mut Vec<InventoryRow>, unread: &mut Option<u64>) -> Result<(), String> {
         while self.group.as_ref().is_none_or(|group| group.rows_left == 0) {
             if self.next_group == self.reader.num_row_groups() {

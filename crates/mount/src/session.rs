@@ -51,7 +51,7 @@ pub(crate) fn start_writable(
 }
 
 fn mount(
-    door: impl Filesystem + 'static,
+    filesystem: impl Filesystem + 'static,
     options: &MountOptions,
     access: MountOption,
 ) -> Result<MountSession, MountError> {
@@ -71,7 +71,7 @@ fn mount(
     config.acl = acl;
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let session = Session::new(door, &options.directory, &config).and_then(Session::spawn);
+    let session = Session::new(filesystem, &options.directory, &config).and_then(Session::spawn);
     let session = session.map_err(|error| explain(&error, options))?;
     let directory = options.directory.clone();
     Ok(MountSession { session: Some(session), directory })

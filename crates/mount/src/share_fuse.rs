@@ -526,7 +526,7 @@ impl Filesystem for ShareFuse {
             return;
         }
         if !name.starts_with(USER_PREFIX) {
-            // Asked for with each write, as are those that say what a program may do.
+            // Requested with each write, as are those that say what a program may do.
             return reply.error(Errno::NO_XATTR);
         }
         let of_mount = std::str::from_utf8(name).ok().filter(|name| name.starts_with(MOUNT_PREFIX)).map(str::to_owned);

@@ -390,7 +390,7 @@ pub trait Share: Send + Sync + 'static {
         Err(FileError::ReadOnly)
     }
 
-    /// Write bytes, at least as durably as asked for.
+    /// Write bytes, at least as durably as requested.
     async fn write(
         &self,
         _caller: &Caller,

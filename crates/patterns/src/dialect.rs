@@ -265,7 +265,7 @@ impl Translator {
             return Ok(());
         }
         if self.take_if("P=") || self.take_if("(") {
-            return Err("what a group has matched cannot be asked for".into());
+            return Err("what a group has matched is not supported in a condition".into());
         }
         if ["=", "!", "<=", "<!"].iter().any(|sign| self.take_if(sign)) {
             return Err("looking ahead and behind, (?=...) and (?<=...), is not supported".into());

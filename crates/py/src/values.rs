@@ -249,7 +249,7 @@ impl CopyPolicy {
             only_clean,
             compare_only,
             in_order,
-            at_once: None,
+            max_objects: None,
             settle: seconds(settle_seconds),
             synced_later: false,
             no_sync,

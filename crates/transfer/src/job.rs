@@ -364,7 +364,7 @@ struct JobRun {
 
 async fn run_all(shared: Arc<JobState>, run: Arc<JobRun>, items: Vec<JobItem>) {
     let slots = ObjectSlots {
-        room: Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(MAX_JOB_OBJECTS))),
+        room: Arc::new(Semaphore::new(run.policy.max_objects.unwrap_or(MAX_JOB_OBJECTS))),
         queue: Arc::new(Semaphore::new(MAX_QUEUED)),
     };
     let mut tasks = tokio::task::JoinSet::new();

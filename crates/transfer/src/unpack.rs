@@ -87,7 +87,7 @@ pub(crate) fn endpoints(
         // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.
         let short = items.iter().all(|item| item.size <= SHORT);
         let in_memory = pool.retained(&source, archive, format).is_some_and(|retained| retained.is_complete());
-        policy.at_once = (!in_memory).then_some(if short { SHORT_AT_ONCE } else { 1 });
+        policy.max_objects = (!in_memory).then_some(if short { SHORT_AT_ONCE } else { 1 });
     }
     let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items);
     let members = Endpoint::new(Arc::new(members));

@@ -109,7 +109,7 @@ impl Default for CacheLimits {
 pub struct CacheStats {
     /// Blocks served.
     pub hits: u64,
-    /// Blocks asked for that were not there.
+    /// Requested blocks that the cache did not have.
     pub misses: u64,
     /// Blocks with other bytes than their CRC says; dropped, counted as misses as well.
     pub damaged: u64,

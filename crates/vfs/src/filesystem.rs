@@ -33,7 +33,7 @@ pub enum Freshness {
     Ttl,
     /// Each open asks the service.
     Open,
-    /// The version that was listed stays; the service is not asked for a newer one.
+    /// The version that was listed stays; no newer one is requested.
     Frozen,
 }
 
@@ -198,7 +198,7 @@ impl FileSystem {
                 };
                 read.object().is_same(&meta).then_some(()).ok_or(VfsError::Stale)
             }
-            // The first read of a small object brings all of it: what is checked now is not asked for again.
+            // The first read of a small object brings all of it: what is checked now is not requested again.
             _ if version.size > 0 && version.size <= WHOLE_OBJECT => self.reader.read(read, 0, 1).await.map(drop),
             _ => Ok(()),
         }

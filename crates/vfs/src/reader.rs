@@ -49,7 +49,7 @@ pub struct Reader {
 /// Counters of reads and fetches so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadStats {
-    /// Bytes that programs have asked for.
+    /// Bytes that programs have requested.
     pub bytes_wanted: u64,
     /// Bytes that came from the service.
     pub bytes_fetched: u64,

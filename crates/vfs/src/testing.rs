@@ -36,7 +36,7 @@ pub struct SourceCounters {
     pub heads: AtomicU64,
     /// GET requests.
     pub gets: AtomicU64,
-    /// Bytes asked for by GET requests.
+    /// Bytes requested by GET requests.
     pub bytes: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl SourceCounters {
         (read(&self.lists), read(&self.heads), read(&self.gets))
     }
 
-    /// Bytes asked for so far.
+    /// Bytes requested so far.
     pub fn bytes_fetched(&self) -> u64 {
         self.bytes.load(Ordering::SeqCst)
     }

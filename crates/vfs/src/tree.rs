@@ -220,7 +220,7 @@ struct CheckResult {
 }
 
 impl Tree {
-    /// A tree that has asked for nothing yet.
+    /// A tree that has sent no request yet.
     pub fn new(source: Arc<dyn Source>, options: TreeOptions) -> Arc<Self> {
         let root = Directory::new(ROOT, ROOT, options.prefix.as_str().into());
         let state = State {
@@ -577,7 +577,7 @@ impl Directory {
         self.known(name).filter(|(at, found)| found.is_none() || self.suspects.get(name).is_none_or(|doubt| at > doubt))
     }
 
-    /// True when a directory in this one has to be asked for before it shows.
+    /// True when a directory in this one has to be requested before it shows.
     fn is_suspect(&self, name: &str) -> bool {
         self.known(name).is_some() && self.remembered(name).is_none()
     }

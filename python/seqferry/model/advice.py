@@ -137,8 +137,8 @@ ADVICE: Final = {
         "operator."
     ),
     "find_fault": ("Look for a proxy, a network device or memory that is at fault, then run the same command again."),
-    "replace_target": "--if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
-    "overwrite_target": "--if-exists fail was asked for. Choose overwrite, or another target.",
+    "replace_target": "--if-exists fail is set. Choose same, skip or overwrite, or another target.",
+    "overwrite_target": "--if-exists fail is set. Choose overwrite, or another target.",
     "see_target": "Give them s3:GetObject on the target, or choose --if-exists overwrite.",
     "replace_unseen": (
         "Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have "

@@ -13,8 +13,8 @@ from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.queue import Queue
 from seqferry.model import names
 from seqferry.workflows import inline
+from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, pace
 from seqferry.workflows.lanes import Lanes
-from seqferry.workflows.pacing import QueuePolls, WorkSignal, pace
 
 if TYPE_CHECKING:
     from dbos import DBOS

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from seqferry.workflows.pacing import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal
+from seqferry.workflows.idle_polling import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal
 
 log: Final = logging.getLogger("seqferry.worker")
 

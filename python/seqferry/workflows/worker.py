@@ -44,11 +44,11 @@ from seqferry.workflows import inline, liveness
 from seqferry.workflows.adoption import adopt, revive
 from seqferry.workflows.dbos_runner import DbosRunner
 from seqferry.workflows.draining import INLINE, Draining
-from seqferry.workflows.heart import Heart, record_vanished
+from seqferry.workflows.heartbeat import Heartbeat, record_vanished
+from seqferry.workflows.idle_polling import QueuePolls, WorkSignal
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.orders import LimitKeeper, give_orders
-from seqferry.workflows.pacing import QueuePolls, WorkSignal
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
@@ -331,9 +331,11 @@ class Worker:
             reconciler = ScheduleReconciler(self.service)
             self._thread("schedules", _SCHEDULE_SECONDS, reconciler.turn, rest=reconciler.rest_seconds)
 
-    def _heart(self, lease: Lease) -> Heart:
+    def _heart(self, lease: Lease) -> Heartbeat:
         notices = self.service.settings.notices
-        return Heart(self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened)
+        return Heartbeat(
+            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened
+        )
 
     def _thread(
         self, name: str, interval: float, act: Callable[[], None], *, rest: Callable[[], float] | None = None

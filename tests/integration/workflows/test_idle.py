@@ -18,7 +18,7 @@ from sqlalchemy import event
 
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows.pacing import LOOK_SECONDS, WorkSignal
+from seqferry.workflows.idle_polling import LOOK_SECONDS, WorkSignal
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
@@ -72,7 +72,7 @@ def test_work_that_comes_to_an_idle_worker_begins_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # No poll stands in for the notification: the heartbeat looks for work as well.
-    for module in ("pacing", "threads"):
+    for module in ("idle_polling", "threads"):
         monkeypatch.setattr(f"seqferry.workflows.{module}.LOOK_SECONDS", 600.0)
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     fill(versitygw, source, {"run/a": 1}, rng)
@@ -116,7 +116,7 @@ def test_work_is_found_by_the_poll_where_no_notification_arrives(
 def test_an_idle_worker_stops_without_waiting_for_its_next_look(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqferry.workflows.pacing.LOOK_SECONDS", 600.0)
+    monkeypatch.setattr("seqferry.workflows.idle_polling.LOOK_SECONDS", 600.0)
     with Service.open(settings) as service:
         signal = WorkSignal(service.database, lambda: False)
         if not settings.uses_sqlite:

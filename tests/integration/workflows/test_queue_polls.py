@@ -13,7 +13,7 @@ from ferry import Ferry
 from seqferry.db.tables import batch, transfer
 from seqferry.service.service import Service
 from seqferry.workflows import dbos_runner
-from seqferry.workflows.pacing import QueuePolls
+from seqferry.workflows.idle_polling import QueuePolls
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 

@@ -48,7 +48,7 @@ pub enum ScanStep {
         /// Number of bytes.
         len: usize,
     },
-    /// The next member. The bytes asked for after it begin behind its contents.
+    /// The next member. The bytes requested after it begin behind its contents.
     Member(Box<Member>),
     /// The end of the archive.
     End(ScanSummary),

@@ -37,7 +37,7 @@ pub(super) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
     Warnings::default().with_filter(ours)
 }
 
-/// Writes warnings once a program has asked for them.
+/// Writes warnings once a program has enabled them.
 #[derive(Debug, Default)]
 struct Warnings(Mutex<WarningWindow>);
 

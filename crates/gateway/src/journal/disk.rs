@@ -56,7 +56,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
 
     /// Time that a group of records takes, where a task writes the journal and not a thread of its own: tests repeat an
     /// order of events.
-    fn pace(&self) -> Option<std::time::Duration> {
+    fn group_delay(&self) -> Option<std::time::Duration> {
         None
     }
 }

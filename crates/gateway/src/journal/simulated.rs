@@ -313,14 +313,14 @@ impl Disk for SimulatedDisk {
     }
 
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-        let Some(time) = self.pace() else {
+        let Some(time) = self.group_delay() else {
             return tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?;
         };
         tokio::time::sleep(time).await;
         work()
     }
 
-    fn pace(&self) -> Option<Duration> {
+    fn group_delay(&self) -> Option<Duration> {
         self.is_timed.then(|| Duration::from_millis(fastrand::u64(0..3)))
     }
 }

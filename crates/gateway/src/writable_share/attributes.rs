@@ -16,7 +16,7 @@ const SHARE_BYTES: usize = 32 << 20;
 /// Bytes of them that are made free at a time, where there are so many.
 const ROOM: usize = 256 << 10;
 /// Files that lose their attributes at a time, at most: a record of the journal has space for them.
-const AT_ONCE: usize = 4096;
+const MAX_DROPPED: usize = 4096;
 
 impl<D: Disk> Inner<D> {
     /// Value of an attribute. None: the file has no attribute of this name.
@@ -85,7 +85,7 @@ fn room_for(overlay: &Overlay, number: u64, name: &[u8], value: &Bytes) -> Resul
     }
     let mut changes = Vec::new();
     let of_bucket = attributes.files().filter(|(other, _)| *other != number && overlay.node(*other).is_none());
-    for (other, freed) in of_bucket.take(AT_ONCE) {
+    for (other, freed) in of_bucket.take(MAX_DROPPED) {
         bytes -= freed;
         changes.push(Change::NoAttributes(other));
         // More than is needed now, so that this is rare.

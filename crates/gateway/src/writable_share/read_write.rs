@@ -123,16 +123,16 @@ impl<D: Disk> Inner<D> {
         if let Some(base) = base.filter(|base| start < base.visible) {
             let until = end.min(base.visible);
             // The upload of this file may replace the object meanwhile, with the same bytes in this range.
-            let mut tries = VERSIONS;
+            let mut attempts = VERSIONS;
             while start + (bytes.len() as u64) < until {
-                let found = self.object_below(number, base, tries < VERSIONS).await?;
+                let found = self.object_below(number, base, attempts < VERSIONS).await?;
                 let at = start + bytes.len() as u64;
                 let wanted = length(until - at)?;
                 match within_call_timeout(async { self.files.read_at(found.inode, at, wanted).await.map_err(status) })
                     .await
                 {
                     Ok(slices) if !slices.is_empty() => bytes.extend_from_slice(&slices.to_bytes()),
-                    Ok(_) | Err(FileError::Stale | FileError::NotFound) if tries > 1 => tries -= 1,
+                    Ok(_) | Err(FileError::Stale | FileError::NotFound) if attempts > 1 => attempts -= 1,
                     Ok(_) | Err(FileError::NotFound) => return Err(FileError::Stale),
                     Err(error) => return Err(error),
                 }

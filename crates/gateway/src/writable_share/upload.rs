@@ -50,7 +50,7 @@ use plan::{FileUpload, UploadTask, find_tasks, has_any_moved};
 use schedule::{Schedule, SettleTracker};
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
-const AT_ONCE: usize = 16;
+const MAX_UPLOADS: usize = 16;
 /// Files that are planned at a time: the plan is made again when they have begun.
 const PLANNED: usize = 1024;
 /// Longest interval between checks for work.
@@ -151,7 +151,7 @@ impl<D: Disk> Uploader<D> {
                 self.show_again().await;
                 return;
             }
-            let room = AT_ONCE.saturating_sub(tasks.len());
+            let room = MAX_UPLOADS.saturating_sub(tasks.len());
             if tasks.is_empty() {
                 self.show_again().await;
             }
@@ -223,7 +223,7 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Work without files whose writers wait for space, as long as other work frees space, or has made some that the
-    /// writers have not asked for yet.
+    /// writers have not requested yet.
     fn without_half_written(&self, mut found: Vec<UploadTask>, is_any_busy: bool) -> Vec<UploadTask> {
         let waiting = self.inner.waiting_writers.files();
         if waiting.is_empty() {

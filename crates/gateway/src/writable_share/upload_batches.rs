@@ -12,7 +12,7 @@ use crate::journal::Disk;
 use crate::overlay::{Change, now};
 use crate::upload_batches::{self, UploadBatchPage};
 
-/// Outcomes of a batch that is not asked for: as many rows are one transaction of half a second.
+/// Outcomes of a batch that is not requested: as many rows are one transaction of half a second.
 const BATCH_OUTCOMES: usize = 10_000;
 /// Outcomes in the journal after which no upload is planned until a batch takes them. Each has some 600 bytes of
 /// memory.

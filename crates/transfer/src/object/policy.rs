@@ -82,7 +82,7 @@ pub struct Policy {
     /// Items of one target are versions of one object: each begins when the one before it has ended well.
     pub in_order: bool,
     /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
-    pub at_once: Option<usize>,
+    pub max_objects: Option<usize>,
     /// Settling time of files: one that was younger when it was opened is checked again after its copy. Zero: the files
     /// are at rest.
     pub settle: Duration,

@@ -261,7 +261,7 @@ impl UseGuard<'_> {
                 Err(cause) => return Err(cause.into()),
             }
         }
-        // The buffer may be larger than asked for.
+        // The buffer may be larger than requested.
         bytes.truncate(len);
         if bytes.len() == len && crc32c(&bytes) == crc {
             return Ok(BlockLookup::Hit(Bytes::from(bytes)));

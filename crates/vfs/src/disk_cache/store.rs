@@ -24,7 +24,7 @@ use crate::access::AccessCache;
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
 
 /// Blocks that are read from the disk in one step: 1 MiB of memory for each read under way.
-const BLOCKS_AT_ONCE: u64 = 8;
+const MAX_RUN_BLOCKS: u64 = 8;
 
 /// A store behind a cache. Everything but reading goes to the store as it is.
 pub struct CachedStore {
@@ -272,7 +272,7 @@ impl CachedRead {
         bytes
     }
 
-    /// The next bytes in order; None where they came to be ready, or are to be asked for.
+    /// The next bytes in order; None where they came to be ready, or are to be requested.
     async fn more(&mut self) -> Result<Option<Bytes>> {
         if let Some(network) = &mut self.network {
             if let Some(chunk) = network.body.next().await.transpose()? {
@@ -301,7 +301,7 @@ impl CachedRead {
     /// Read blocks from the cache. One that it does not have after all is fetched next.
     async fn load(&mut self) {
         let (cache, object, block) = (Arc::clone(&self.cache), Arc::clone(&self.object), self.block);
-        let count = (self.run_end() - block).min(BLOCKS_AT_ONCE);
+        let count = (self.run_end() - block).min(MAX_RUN_BLOCKS);
         let read = tokio::task::spawn_blocking(move || cache.read(&object, block, count)).await;
         let mut read = read.unwrap_or_default().into_iter();
         while let Some(Some(bytes)) = read.next() {

@@ -157,8 +157,8 @@ impl WarmContext {
             size: listed.size,
         };
         let object = Arc::new(object);
-        let (cache, looked_at) = (Arc::clone(&self.cache), Arc::clone(&object));
-        let looking = move || cache.present(&looked_at, 0, block_count(looked_at.size));
+        let (cache, checked) = (Arc::clone(&self.cache), Arc::clone(&object));
+        let looking = move || cache.present(&checked, 0, block_count(checked.size));
         let present = tokio::task::spawn_blocking(looking).await.unwrap_or_default();
         let there = |block: &usize| present[*block];
         let bytes = |block: usize| crate::block_length(object.size, block as u64) as u64;

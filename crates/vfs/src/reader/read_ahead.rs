@@ -72,7 +72,7 @@ pub(super) struct Cursors {
 struct Cursor {
     /// Offset at which the program is expected to read next.
     next: u64,
-    /// First block that was not asked for, neither by the program nor ahead of it.
+    /// First block that was not requested, neither by the program nor ahead of it.
     ahead: u64,
     /// A read that touches this block is followed by the next read-ahead.
     mark: u64,
@@ -198,7 +198,7 @@ impl Cursor {
         self.next = step.end;
         self.waited |= step.waits;
         let here = step.end.div_ceil(BLOCK_SIZE);
-        // Blocks that were not asked for yet are fetched in one request with those ahead.
+        // Blocks that were not requested yet are fetched in one request with those ahead.
         let from = self.ahead.max(step.offset / BLOCK_SIZE);
         self.ahead = self.ahead.max(here);
         if here <= self.mark {

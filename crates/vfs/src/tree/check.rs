@@ -196,7 +196,7 @@ impl Tree {
         }
     }
 
-    /// Directories among the next `most` names of a directory that may have gone, and were not asked for since `since`.
+    /// Directories among the next `most` names of a directory that may have gone, and were not requested since `since`.
     pub(super) fn suspect_names(
         &self,
         directory: u32,

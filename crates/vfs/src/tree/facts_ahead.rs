@@ -65,7 +65,7 @@ impl DirectoryWalks {
 }
 
 impl Tree {
-    /// A name of a directory is requested: learn what is likely to be asked for next.
+    /// A name of a directory is requested: learn what is likely to be requested next.
     pub(super) fn ask_ahead(self: &Arc<Self>, directory: u64, name: &str) {
         let snapshot = {
             let state = self.read();

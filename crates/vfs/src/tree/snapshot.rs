@@ -136,7 +136,7 @@ pub(crate) struct Snapshot {
     pub(crate) newest: f64,
     /// Upload time of the object that stands for the directory itself (`key/`); 0 where there is none.
     pub(crate) marker: f64,
-    /// Inodes in order with the places of their entries, made when they are first asked for.
+    /// Inodes in order with the places of their entries, made on first use.
     sorted: OnceLock<Vec<(u64, u32)>>,
 }
 

@@ -19,7 +19,7 @@ const PART: u64 = 512 << 20;
 /// Parts that an object has at most.
 const MOST_PARTS: u64 = 10_000;
 /// Parts that are copied at a time. The budget of the process decides how many requests are under way.
-const AT_ONCE: usize = 8;
+const MAX_COPIES: usize = 8;
 
 /// A copy: the object, and the path and facts that it gets.
 pub(super) struct LargeCopy<'a> {
@@ -106,6 +106,6 @@ impl<D: Disk> Uploader<D> {
             let part = session.copy_part(source, reserved).await?;
             Ok::<_, RequestError>(CompletedPart { number, etag: part.etag, checksum: None })
         });
-        futures::stream::iter(copies).buffered(AT_ONCE).try_collect().await
+        futures::stream::iter(copies).buffered(MAX_COPIES).try_collect().await
     }
 }

@@ -152,7 +152,7 @@ impl<D: Disk> Uploader<D> {
             let ready = ready.iter().filter(|name| still.contains(name)).cloned();
             Ok((ready.map(|(parent, name)| Change::Show { parent, name }).collect(), ()))
         });
-        // The journal has said why; the next removal tries again.
+        // The journal has said why; the next removal retries it.
         let _tried = shown.await;
     }
 

@@ -91,8 +91,8 @@ fn places_are_in_the_journal(setting: &Setting, when: &str) {
         restore_parent_names(overlay, &lost);
         for node in overlay.nodes() {
             let number = node.file.number;
-            let (told, known) = (overlay.path(&lost, number), overlay.path(&inner.file_table, number));
-            assert_eq!(told, known, "{when}: the place of {number} ({}) is not in the journal", node.name);
+            let (recorded, known) = (overlay.path(&lost, number), overlay.path(&inner.file_table, number));
+            assert_eq!(recorded, known, "{when}: the place of {number} ({}) is not in the journal", node.name);
         }
     });
 }

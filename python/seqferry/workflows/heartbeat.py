@@ -1,4 +1,4 @@
-"""The heart of a worker on PostgreSQL: it says "alive", and gives the work of dead workers back.
+"""The heartbeat of a worker on PostgreSQL: it extends the lease, and requeues the work of dead workers.
 
 A beat extends the lease to write (``workflows.lease``). Work is given back at once for processes of this machine that
 have ended, and for others when they were silent for as long as a lease (``workflows.liveness``).
@@ -22,13 +22,13 @@ from seqferry.model.workers import Process
 from seqferry.places import processes
 from seqferry.settings.channels import Notices
 from seqferry.workflows import liveness
+from seqferry.workflows.idle_polling import WorkSignal
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.pacing import WorkSignal
 
 log: Final = logging.getLogger("seqferry.worker")
 
 
-class Heart:
+class Heartbeat:
     """One per worker; one thread calls ``beat_and_reap`` each second.
 
     Args:
