@@ -49,9 +49,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         self.ahead = BytesMut::new();
     }
 
-    /// Sends a request. `head` ends before `body`.
-    pub(super) async fn ask(&mut self, head: Bytes, body: Bytes, throttle: &ByteThrottle) -> io::Result<Head> {
-        let mut reader = HeadReader::default();
+    /// Sends a request. `head` ends before `body`. With `is_head`, the answer has no body, whatever it announces.
+    pub(super) async fn ask(
+        &mut self,
+        head: Bytes,
+        body: Bytes,
+        is_head: bool,
+        throttle: &ByteThrottle,
+    ) -> io::Result<Head> {
+        let mut reader = HeadReader::new(is_head);
         let throttle = (!body.is_empty()).then_some(throttle);
         let mut rest = head.chain(body);
         if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {

@@ -12,7 +12,8 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::convert::decode_key;
+use crate::s3::encoding::decode_key;
+use crate::s3::xml::Element;
 
 /// The page and its request, as far as they are compared.
 #[derive(Debug, Default)]
@@ -88,6 +89,14 @@ impl StatedPage<'_> {
                 Err(self.contradiction("it names its own beginning as that of the next one"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The entries have a size each.
+    pub(super) fn have_sizes<'a>(&self, mut entries: impl Iterator<Item = &'a Element<'a>>) -> Result<()> {
+        match entries.any(|entry| entry.value::<i64>("Size").is_none_or(|size| size < 0)) {
+            true => Err(self.contradiction("an entry has no size")),
+            false => Ok(()),
         }
     }
 
