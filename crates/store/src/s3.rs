@@ -12,11 +12,11 @@ mod dial;
 mod encoding;
 mod endpoint;
 mod errors;
-mod facts;
 #[cfg(test)]
 mod fuzz;
 mod headers;
 mod http1;
+mod object_meta;
 mod operations;
 mod profile_files;
 mod proxy;

@@ -136,7 +136,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
                 if number >= self.fails_from {
-                    return Err(CredentialsError::not_loaded("the broker is away"));
+                    return Err(CredentialsError::not_loaded("the broker is unavailable"));
                 }
                 let end = self.life.map(|life| SystemTime::now() + life);
                 Ok(Credentials::new(format!("AKID{number}"), "secret", None, end, "test"))
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_no_request_can_hold_are_refused_without_being_told() {
+    fn credentials_that_no_request_can_hold_are_refused_and_not_shown() {
         let credentials =
             |id, secret, token: Option<&str>| Credentials::new(id, secret, token.map(str::to_owned), None, "test");
 

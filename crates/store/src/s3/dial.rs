@@ -350,7 +350,7 @@ mod tests {
 
         let mut received = Vec::new();
         loop {
-            // Fewer than are read at once, and more.
+            // Fewer than one read takes, and more.
             let piece = read(&mut here, rng.usize(1..2 * WIDE_ENOUGH)).await;
             if piece.is_empty() {
                 break;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aws_smithy_runtime_api::http::Headers;
 use proptest::prelude::*;
 
-use super::encoding::decode_key;
+use super::encoding::{decode_key, unquote};
 use super::errors::ErrorContext;
 use super::xml::Element;
 
@@ -40,7 +40,7 @@ fn recorded_documents_say_what_the_servers_meant() {
         assert_eq!(parts.value("IsTruncated"), Some(server == "aws"), "{server}");
         assert!(!read(&format!("{server}-create")).owned("UploadId").is_empty(), "{server}");
         let copied = read(&format!("{server}-copy"));
-        assert_eq!((copied.name, copied.owned("ETag").len()), ("CopyObjectResult", 34), "{server}");
+        assert_eq!((copied.name, unquote(copied.text("ETag")).len()), ("CopyObjectResult", 32), "{server}");
     }
     assert_eq!(read("aws-copy-failed").text("Code"), Some("InternalError"));
 }

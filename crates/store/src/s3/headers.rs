@@ -1,7 +1,7 @@
 //! Headers of requests about objects: their source, their body, their attributes.
 
 use super::encoding::{copy_source, quote, tagging};
-use super::facts::checksum_header;
+use super::object_meta::checksum_header;
 use super::request::RequestHeaders;
 use crate::checksum::ChecksumKind;
 use crate::properties::WriteOptions;

@@ -4,8 +4,8 @@ use aws_smithy_runtime_api::http::Headers;
 
 use super::encoding::unquote;
 use super::errors::{ErrorContext, whole};
-use super::facts::{checksum, is_opaque, strongest};
 use super::http1::Reply;
+use super::object_meta::{checksum, is_opaque, strongest};
 use super::xml::Element;
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::classify::code;

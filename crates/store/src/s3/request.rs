@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::encoding::query;
 use super::errors::ErrorContext;
-use super::facts::checksum_header;
+use super::object_meta::checksum_header;
 use crate::checksum::{ChecksumAlgorithm, DigestAlgorithm, Digester, base64};
 
 /// Headers of a request, names in lower case.

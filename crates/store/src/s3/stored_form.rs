@@ -38,7 +38,7 @@ impl Form {
     }
 }
 
-/// The form that a service is asked for: the one in which objects came as they are stored.
+/// The form in which objects are requested: the one in which they came as they are stored.
 #[derive(Debug, Default)]
 pub(in crate::s3) struct PreferredForm(AtomicU8);
 

@@ -177,7 +177,7 @@ pub(super) fn read_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head,
             declared = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.trim().eq_ignore_ascii_case("chunked") {
-                return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
+                return Err(invalid(&format!("transfer encoding {value:?}, which was not requested")));
             }
             if chunked || answer.version != Some(1) {
                 return Err(invalid("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
@@ -195,7 +195,7 @@ pub(super) fn read_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head,
         return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
     }
     if status == 101 {
-        return Err(invalid("another protocol, which was not asked for"));
+        return Err(invalid("another protocol, which was not requested"));
     }
     let has_no_body = matches!(status, 100..=199 | 204 | 304);
     if has_no_body && (chunked || declared.is_some_and(|length| length > 0)) {

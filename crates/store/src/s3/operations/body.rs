@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_comes_at_the_pace_of_the_limit_however_slow_that_is() {
+    async fn a_body_comes_at_the_rate_of_the_limit_however_slow_that_is() {
         let throttle = ByteThrottle::new(Some(100), tokio::time::Instant::now());
         let start = Instant::now();
 

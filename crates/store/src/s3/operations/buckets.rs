@@ -28,7 +28,7 @@ const FIRST_REGION: &str = "us-east-1";
 const LONGEST_PRESIGNED: u64 = 7 * 24 * 60 * 60;
 
 /// Compares a page of versions with what it states of itself, with the request, and with the page before.
-fn held_against_request(
+fn compare_with_request(
     page: &Element<'_>,
     listed: &VersionsPage,
     request: &VersionsRequest,
@@ -163,7 +163,7 @@ impl BucketService for S3Store {
         let next = (page.value("IsTruncated") == Some(true))
             .then(|| (key_of(&page, page.text("NextKeyMarker")), page.text("NextVersionIdMarker").map(str::to_owned)));
         let listed = VersionsPage { versions: versions.chain(markers).collect(), next };
-        held_against_request(&page, &listed, request, &self.orders)?;
+        compare_with_request(&page, &listed, request, &self.orders)?;
         Ok(listed)
     }
 

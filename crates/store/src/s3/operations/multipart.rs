@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::s3::encoding::{decode_key, quote, unquote};
-use crate::s3::facts::checksum_header;
 use crate::s3::headers::{body_headers, copied_from, kind_name, upload_headers};
+use crate::s3::object_meta::checksum_header;
 use crate::s3::request::Request;
 use crate::s3::xml::{Element, checksum_element, document, push_text};
 use crate::s3::{Patience, S3Store};
@@ -28,7 +28,7 @@ use crate::types::{
 /// Largest number of a part.
 const LARGEST_PART: u32 = 10_000;
 
-/// Checks that parts ascend, that they follow the one that was asked for, and that a page that is not the last one has
+/// Checks that parts ascend, that they follow the one that was requested, and that a page that is not the last one has
 /// a next one.
 fn held_together(stated: &StatedPage<'_>, page: &PartsPage, after: Option<u32>, truncated: bool) -> Result<()> {
     let after = after.unwrap_or_default();
@@ -62,7 +62,7 @@ struct UploadsAsked<'a> {
 impl<'a> UploadsAsked<'a> {
     /// Compares the page with what it states of itself, and with the request. Services name a next page also where
     /// there is none, AWS among them.
-    fn held_against(&self, page: &Element<'_>) -> Result<StatedPage<'a>> {
+    fn compared_with(&self, page: &Element<'_>) -> Result<StatedPage<'a>> {
         let stated = StatedPage {
             operation: "ListMultipartUploads",
             bucket: self.bucket,
@@ -186,7 +186,7 @@ impl MultipartUpload for S3Store {
         stated.counts(None, page.value("MaxParts"))?;
         let began: u32 = page.value("PartNumberMarker").unwrap_or_default();
         if began > 0 && began != after.unwrap_or_default() {
-            return Err(stated.contradiction("it begins at another part than was asked for"));
+            return Err(stated.contradiction("it begins at another part than was requested"));
         }
         stated.have_sizes(page.all("Part"))?;
         let listed = PartsPage { parts, next: next.filter(|_| is_truncated) };
@@ -247,7 +247,7 @@ impl MultipartUpload for S3Store {
             let next = page.text("NextKeyMarker").map(|raw| key_of(&page, Some(raw)));
             let markers = (next, page.text("NextUploadIdMarker").map(str::to_owned));
             let asked = UploadsAsked { bucket, prefix, key: key_marker.as_deref(), id: id_marker.as_deref() };
-            let stated = asked.held_against(&page)?;
+            let stated = asked.compared_with(&page)?;
             let entries = Entries {
                 lists: [uploads[came..].iter().map(|upload| upload.key.as_str()).collect(), Vec::new()],
                 ids: uploads[came..].iter().map(|upload| upload.upload_id.as_str()).collect(),

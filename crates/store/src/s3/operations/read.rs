@@ -15,7 +15,7 @@ use crate::error::classify::code;
 use crate::properties::BucketEncryption;
 use crate::s3::S3Store;
 use crate::s3::encoding::{decode_key, quote, unquote};
-use crate::s3::facts::{answers_range, facts, head_facts};
+use crate::s3::object_meta::{answers_range, head_meta, object_meta};
 use crate::s3::reply::WholeReply;
 use crate::s3::stored_form::{FetchAnswer, Form, transformation_error};
 use crate::s3::xml::{Element, document, push_text};
@@ -41,7 +41,7 @@ pub(super) fn listed_object(page: &Element<'_>, object: &Element<'_>) -> ListedO
 }
 
 /// Compares a page with what it states of itself, with the request, and with the page before.
-fn held_against_request(
+fn compare_with_request(
     page: &Element<'_>,
     listed: &ListPage,
     request: &ListRequest,
@@ -109,7 +109,7 @@ impl S3Store {
         let content_range = reply.headers.get("content-range").map(str::to_owned);
         let has_length = reply.headers.get("content-length").is_some();
         let has_end = has_length || reply.headers.get("transfer-encoding").is_some();
-        Ok(FetchAnswer { meta: facts(&reply.headers), content_range, has_length, has_end, body: reply.body })
+        Ok(FetchAnswer { meta: object_meta(&reply.headers), content_range, has_length, has_end, body: reply.body })
     }
 
     /// HEAD of an object, without the customer's key if `keyless`.
@@ -126,7 +126,7 @@ impl S3Store {
         let reply = self.call(&request, SHORT).await?;
         // A size that a proxy has removed is not zero.
         match reply.headers.get("content-length") {
-            Some(_) => Ok(head_facts(&reply.headers)),
+            Some(_) => Ok(head_meta(&reply.headers)),
             None => Err(request.about.lacks("Content-Length")),
         }
     }
@@ -180,7 +180,7 @@ impl ObjectRead for S3Store {
             common_prefixes: page.all("CommonPrefixes").map(|group| key_of(&page, group.text("Prefix"))).collect(),
             continuation: next.map(str::to_owned),
         };
-        held_against_request(&page, &listed, request, &self.orders)?;
+        compare_with_request(&page, &listed, request, &self.orders)?;
         Ok(listed)
     }
 
@@ -237,7 +237,7 @@ impl ObjectRead for S3Store {
             let Some(whole) = answers_range(range, content_range.as_deref(), expected) else {
                 let came = content_range.as_deref().unwrap_or("the whole object");
                 return Err(StoreError::new("GetObject", bucket, Some(key), code::RANGE_IGNORED, None)
-                    .with_message(format!("{} was asked for, and {came} came, {expected} bytes", range.header())));
+                    .with_message(format!("{} was requested, and {came} came, {expected} bytes", range.header())));
             };
             (meta.size, meta.checksum) = (whole, None);
         }

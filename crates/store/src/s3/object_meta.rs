@@ -1,4 +1,4 @@
-//! Facts about an object, from the headers of a reply.
+//! Metadata of an object, from the headers of a reply.
 
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
@@ -32,9 +32,9 @@ pub(super) fn is_opaque(headers: &Headers) -> bool {
     Encryption::from_headers(|name| headers.get(name)).as_ref().is_some_and(Encryption::hides_digest)
 }
 
-/// Facts of HEAD.
-pub(super) fn head_facts(headers: &Headers) -> ObjectMeta {
-    let mut meta = facts(headers);
+/// Metadata in the reply to HEAD.
+pub(super) fn head_meta(headers: &Headers) -> ObjectMeta {
+    let mut meta = object_meta(headers);
     let restore = headers.get("x-amz-restore").unwrap_or_default();
     // An archived object can be read only while a restored copy is there.
     let is_archive = matches!(meta.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE"))
@@ -44,8 +44,8 @@ pub(super) fn head_facts(headers: &Headers) -> ObjectMeta {
     meta
 }
 
-/// Facts of HEAD and GET, but for the archived state: a GET of an archived object fails.
-pub(super) fn facts(headers: &Headers) -> ObjectMeta {
+/// Metadata in the replies to HEAD and GET, but for the archived state: a GET of an archived object fails.
+pub(super) fn object_meta(headers: &Headers) -> ObjectMeta {
     let header = |name: &str| headers.get(name).filter(|value| !value.is_empty());
     let own = |name: &str| header(name).map(str::to_owned);
     let number = |name: &str| header(name).and_then(|value| value.trim().parse().ok());
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_range_that_was_asked_for_answers_it() {
+    fn only_the_requested_range_answers_it() {
         let range = Range { first: 10, last: 19 };
         for (content_range, length, whole) in [
             (Some("bytes 10-19/100"), 10, Some(100)),
