@@ -98,19 +98,15 @@ enum Caller {
 
 impl Caller {
     async fn new(layer: &str, url: &str, in_flight: u64) -> Self {
-        match layer {
-            "store" => Self::Store(store_at(url).await),
-            _ => {
-                let limits = BudgetLimits {
-                    max_requests: usize::try_from(in_flight).unwrap_or(usize::MAX),
-                    ..BudgetLimits::default()
-                };
-                let connection = Endpoint::new(store_at(url).await as Arc<dyn ObjectStore>);
-                let counters = Arc::new(RequestMetrics::default());
-                let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
-                Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
-            }
+        if layer == "store" {
+            return Self::Store(store_at(url).await);
         }
+        let limits =
+            BudgetLimits { max_requests: usize::try_from(in_flight).unwrap_or(usize::MAX), ..BudgetLimits::default() };
+        let connection = Endpoint::new(store_at(url).await as Arc<dyn ObjectStore>);
+        let counters = Arc::new(RequestMetrics::default());
+        let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
+        Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
     }
 
     async fn call(&self, operation: &str, upload: &str, n: u64) {

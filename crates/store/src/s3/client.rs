@@ -90,7 +90,7 @@ impl Client {
     /// the request has here.
     pub(super) async fn presign(&self, request: &Request<'_>, seconds: u64) -> Result<String> {
         let endpoint = self.endpoint(request)?;
-        let uri = self.uri(&endpoint, request)?;
+        let uri = uri(&endpoint, request)?;
         let Some(credentials) = &self.context.credentials else { return Ok(uri.to_string()) };
         let credentials = credentials.now().await.map_err(|error| request.about.unsigned(&error))?;
         let input = SignatureInput {
@@ -121,14 +121,9 @@ impl Client {
         Ok(endpoint)
     }
 
-    fn uri(&self, endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<Uri> {
-        let url = endpoint.address(request.key) + &request.query;
-        url.parse().map_err(|error: hyper::http::uri::InvalidUri| refused(request, "InvalidRequest", error.to_string()))
-    }
-
     /// Signs a request with the present time.
     async fn signed(&self, endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<SignedRequest> {
-        let uri = self.uri(endpoint, request)?;
+        let uri = uri(endpoint, request)?;
         let mut headers = request.headers.clone();
         let signed_at = self.service_time(SystemTime::now());
         if let Some(credentials) = &self.context.credentials {
@@ -167,6 +162,12 @@ impl Client {
         self.context.skew.store(seconds(theirs) - seconds(SystemTime::now()), Ordering::Relaxed);
         true
     }
+}
+
+/// Address of a request.
+fn uri(endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<Uri> {
+    let url = endpoint.address(request.key) + &request.query;
+    url.parse().map_err(|error: hyper::http::uri::InvalidUri| refused(request, "InvalidRequest", error.to_string()))
 }
 
 /// Error for a request that is not sent.

@@ -94,10 +94,10 @@ impl StatedPage<'_> {
 
     /// The entries have a size each.
     pub(super) fn have_sizes<'a>(&self, mut entries: impl Iterator<Item = &'a Element<'a>>) -> Result<()> {
-        match entries.any(|entry| entry.value::<i64>("Size").is_none_or(|size| size < 0)) {
-            true => Err(self.contradiction("an entry has no size")),
-            false => Ok(()),
+        if entries.any(|entry| entry.value::<i64>("Size").is_none_or(|size| size < 0)) {
+            return Err(self.contradiction("an entry has no size"));
         }
+        Ok(())
     }
 
     /// The encoding of keys is the one that was requested, or none.
