@@ -67,7 +67,7 @@ impl Client {
         let mut corrected = false;
         loop {
             let SignedRequest { uri, headers, signed_at } = self.signed(&endpoint, request).await?;
-            let sent = self.context.connections.send(request.method, &uri, &headers, request.body.clone());
+            let sent = self.context.connections.send(request.method, &uri, &headers.0, request.body.clone());
             let reply = sent.await.map_err(|error| request.about.unanswered(error.as_ref()))?;
             if (200..300).contains(&reply.status) {
                 return Ok(reply);

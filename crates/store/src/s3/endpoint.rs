@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// What the endpoint resolver of aws-sdk-s3 1.157 returned.
+    /// The addresses are those that the endpoint resolver of aws-sdk-s3 1.157 returned.
     #[test]
     fn endpoints_of_aws_are_those_of_its_sdk() {
         for (region, settings, bucket, url, signed_for) in [

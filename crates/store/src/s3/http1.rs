@@ -11,6 +11,7 @@ mod connection;
 mod fuzz;
 mod head;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
 use std::io;
@@ -24,7 +25,6 @@ use tokio::time::Instant;
 
 use super::dial::{Dialer, Stream, Trust};
 use super::proxy::{Proxies, Proxy};
-use super::request::RequestHeaders;
 use super::sign::host;
 use crate::throttle::ByteThrottle;
 use connection::{Body, HttpConnection};
@@ -75,7 +75,7 @@ impl HttpConnections {
         self: &Arc<Self>,
         method: &'static str,
         uri: &Uri,
-        headers: &RequestHeaders,
+        headers: &[(Cow<'static, str>, String)],
         body: Bytes,
     ) -> Result<Reply, Box<dyn Error + Send + Sync>> {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -148,7 +148,13 @@ async fn sweep(connections: Weak<HttpConnections>) {
 }
 
 /// The text of a request, up to its body. A proxy reads requests without TLS, and gets the whole address.
-fn text(method: &str, uri: &Uri, headers: &RequestHeaders, proxy: Option<&Proxy>, length: usize) -> String {
+fn text(
+    method: &str,
+    uri: &Uri,
+    headers: &[(Cow<'static, str>, String)],
+    proxy: Option<&Proxy>,
+    length: usize,
+) -> String {
     let host = host(uri);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let proxy = proxy.filter(|_| uri.scheme_str() == Some("http"));
@@ -159,7 +165,7 @@ fn text(method: &str, uri: &Uri, headers: &RequestHeaders, proxy: Option<&Proxy>
             text.push_str(part);
         }
     };
-    for (name, value) in &headers.0 {
+    for (name, value) in headers {
         add(name, value);
     }
     if let Some(login) = proxy.and_then(|proxy| proxy.login.as_deref()) {
