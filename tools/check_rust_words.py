@@ -15,8 +15,8 @@ from pathlib import Path
 CRATES = Path(__file__).parent.parent / "crates"
 # User interfaces, which name their commands, and crates that run programs for tests.
 INTERFACES = frozenset({"gateway", "mount", "testkit", "store-testing"})
-# The ending of directory buckets.
-NAMES = frozenset({"--x-s3"})
+# The endings of names of directory buckets and access points.
+NAMES = frozenset({"--x-s3", "--xa-s3", "--op-s3"})
 
 TESTS_AT_END = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", re.DOTALL)
 # A comment, a character, or a string with what stands in it.

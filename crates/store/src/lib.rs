@@ -1,8 +1,8 @@
 //! Object storage for Seqferry.
 //!
 //! Layers above this crate use storage through [`ObjectStore`]: small traits by role ([`ObjectRead`], [`ObjectWrite`],
-//! [`MultipartUpload`]) and the [`Capabilities`] of a store. The crate holds two implementations ([`S3Store`] on the
-//! AWS SDK, [`DiskStore`] on file systems), the classification of every error ([`error`]), and the limit of bandwidth
+//! [`MultipartUpload`]) and the [`Capabilities`] of a store. The crate holds two implementations ([`S3Store`],
+//! [`DiskStore`] on file systems), the classification of every error ([`error`]), and the limit of bandwidth
 //! that their bodies keep ([`ByteThrottle`]). `crates/store-testing` holds a store in memory, the suite that
 //! every implementation passes, and a wrapper that injects faults.
 //!

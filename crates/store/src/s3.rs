@@ -1,32 +1,31 @@
-//! S3 and compatible services through the AWS SDK. Copies, GETs and PUTs, the most frequent requests, bypass it
-//! (`fast_path`).
+//! S3 and compatible services.
 //!
 //! One [`S3Store`] exists per endpoint and identity. It keeps a client per region. The region of a bucket is learned
 //! from the first redirect, and that request is then sent once more. The time limit of a request depends on the bytes
-//! that it moves. The SDK retries only after a wrong clock; see `connect`.
+//! that it moves. Credentials and settings are found by the AWS SDK (`connect`).
 
 pub mod address;
-mod by_sdk;
-mod causes;
-mod clock;
+mod client;
 mod connect;
-mod convert;
 mod credentials;
 mod dial;
-mod document;
-mod failures;
-mod fast_path;
+mod encoding;
+mod endpoint;
+mod errors;
 #[cfg(test)]
 mod fuzz;
 mod headers;
 mod http1;
+mod object_meta;
+mod operations;
 mod profile_files;
 mod proxy;
-mod requests;
+mod reply;
+mod request;
 mod settings;
 mod sign;
 mod stored_form;
-mod transport;
+mod xml;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,10 +36,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use address::without_userinfo;
-use aws_sdk_s3::Client;
+use client::Client;
 use connect::Base;
 pub use connect::{Credentials, EndpointOptions};
-use fast_path::FastPath;
+use reply::WholeReply;
+use request::Request;
 pub use settings::ResolvedSettings;
 
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub struct S3Store {
     /// Form in which objects are requested.
     form: stored_form::PreferredForm,
     /// Order of the listings under way.
-    orders: requests::ListingOrders,
+    orders: operations::ListingOrders,
     /// True while a warning is due that bodies can be changed in transit unnoticed.
     has_open_bodies: AtomicBool,
 }
@@ -70,7 +70,7 @@ pub struct S3Store {
 struct State {
     base: Arc<Base>,
     /// Clients by region.
-    regions: HashMap<String, Arc<RegionClient>>,
+    regions: HashMap<String, Arc<Client>>,
     /// Regions of buckets, learned from redirects.
     bucket_regions: HashMap<String, String>,
 }
@@ -79,13 +79,6 @@ struct State {
 /// The bound holds against a service that names a new region each time.
 const REGIONS: usize = 64;
 const BUCKETS: usize = 1000;
-
-/// The clients of one region.
-struct RegionClient {
-    name: String,
-    client: Client,
-    fast_path: FastPath,
-}
 
 /// Shows endpoint, region and options. The clients are left out: they hold credentials.
 impl fmt::Debug for S3Store {
@@ -103,8 +96,7 @@ impl fmt::Debug for S3Store {
 const RELOAD_PAUSE: Duration = Duration::from_secs(2);
 
 impl S3Store {
-    /// Resolves the options through the AWS chain; contacts no service yet. Bodies pass at the rate of this throttle;
-    /// those that go through a proxy or through the SDK are not throttled.
+    /// Resolves the options through the AWS chain; contacts no service yet. Bodies pass at the rate of this throttle.
     pub async fn connect_throttled(options: EndpointOptions, throttle: ByteThrottle) -> Self {
         let base = Base::load(&options, throttle.clone()).await;
         let (notes, max_attempts) = (Mutex::new(base.notes.clone()), base.max_attempts);
@@ -119,17 +111,17 @@ impl S3Store {
             notes,
             max_attempts,
             form: stored_form::PreferredForm::default(),
-            orders: requests::ListingOrders::default(),
+            orders: operations::ListingOrders::default(),
             has_open_bodies,
         }
     }
 
-    fn regional(&self, bucket: &str) -> Arc<RegionClient> {
+    fn client(&self, bucket: &str) -> Arc<Client> {
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region);
-            if let Some(regional) = state.regions.get(region) {
-                return Arc::clone(regional);
+            if let Some(client) = state.regions.get(region) {
+                return Arc::clone(client);
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -138,10 +130,7 @@ impl S3Store {
         if state.regions.len() >= REGIONS && !state.regions.contains_key(&region) {
             state.regions.clear();
         }
-        let regional = state.regions.entry(region.clone()).or_insert_with(|| {
-            Arc::new(RegionClient { client: base.client(&region), fast_path: base.fast_path(&region), name: region })
-        });
-        Arc::clone(regional)
+        Arc::clone(state.regions.entry(region).or_insert_with_key(|region| Arc::new(base.client(region))))
     }
 
     /// True when the endpoint is AWS itself.
@@ -157,55 +146,54 @@ impl S3Store {
         state.bucket_regions.insert(bucket.to_owned(), region.to_owned());
     }
 
-    /// Make a request through the SDK. If another region serves the bucket, remember that region and repeat the request
-    /// there.
-    async fn in_bucket_region<T, F, Fut>(
+    /// A request with the headers of this store's options.
+    fn request<'a>(
         &self,
+        method: &'static str,
         operation: &'static str,
-        bucket: &str,
-        key: Option<&str>,
-        limit: impl Into<Patience>,
-        request: F,
-    ) -> Result<T>
-    where
-        F: Fn(Client) -> Fut,
-        Fut: Future<Output = Result<T>>,
-    {
-        self.in_region(operation, bucket, key, limit, |regional| request(regional.client.clone())).await
+        bucket: &'a str,
+        key: Option<&'a str>,
+    ) -> Request<'a> {
+        let mut request = Request::new(method, operation, bucket, key);
+        request.headers.add_all(self.options.headers(operation));
+        request
     }
 
-    /// Make a request in the region of its bucket, through the SDK or not.
-    async fn in_region<T, F, Fut>(
+    /// Makes a request, and reads the whole reply.
+    async fn call(&self, request: &Request<'_>, limit: impl Into<Patience>) -> Result<WholeReply> {
+        self.in_region(request, limit, |client| async move { client.call(request).await }).await
+    }
+
+    /// Makes a request in the region of its bucket. If another region serves the bucket, that region is remembered and
+    /// the request is repeated there.
+    async fn in_region<T, F>(
         &self,
-        operation: &'static str,
-        bucket: &str,
-        key: Option<&str>,
+        request: &Request<'_>,
         limit: impl Into<Patience>,
-        request: F,
+        make: impl Fn(Arc<Client>) -> F,
     ) -> Result<T>
     where
-        F: Fn(Arc<RegionClient>) -> Fut,
-        Fut: Future<Output = Result<T>>,
+        F: Future<Output = Result<T>>,
     {
-        let patience = limit.into();
-        let timed = async |regional| {
+        let (patience, bucket) = (limit.into(), request.about.bucket);
+        let timed = async |client| {
             let late = |after: Duration| {
-                let error = StoreError::new(operation, bucket, key, code::TIMED_OUT, None);
+                let error = request.about.error(code::TIMED_OUT, None);
                 Err(error.with_message(format!("no answer within {} s", after.as_secs())))
             };
-            let answer = self.within(patience, request(regional)).await.unwrap_or_else(late);
+            let answer = self.within(patience, make(client)).await.unwrap_or_else(late);
             answer.map_err(|error| self.explain(error))
         };
-        let regional = self.regional(bucket);
-        let error = match timed(Arc::clone(&regional)).await {
+        let client = self.client(bucket);
+        let error = match timed(Arc::clone(&client)).await {
             Err(error) if error.class == ErrorClass::Redirect => error,
             other => return other,
         };
         match &error.region {
-            Some(right) if *right != regional.name => self.learn_region(bucket, right),
+            Some(right) if *right != client.region => self.learn_region(bucket, right),
             _ => return Err(error),
         }
-        timed(self.regional(bucket)).await
+        timed(self.client(bucket)).await
     }
 
     /// Waits for the end of a request; the error is the time spent waiting.
@@ -323,7 +311,7 @@ mod tests {
         for number in 0..2 * BUCKETS {
             let (bucket, region) = (format!("bucket-{number}"), format!("region-{number}"));
             store.learn_region(&bucket, &region);
-            assert_eq!(store.regional(&bucket).name, region);
+            assert_eq!(store.client(&bucket).region, region);
             let state = store.state.read().unwrap();
             assert!(state.regions.len() <= REGIONS && state.bucket_regions.len() <= BUCKETS);
         }

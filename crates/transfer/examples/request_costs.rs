@@ -1,12 +1,11 @@
-//! Cost of one copy request in this process, layer by layer: CPU time and memory.
+//! Cost of one request in this process, layer by layer: CPU time and memory.
 //!
 //! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N] [--seconds
-//! S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started again for
+//! S] [--layers store,requests,...] [--operations copy,part,head,list]`. Each measurement is a separate process, started again for
 //! each round in turn. It works against one simulator that answers immediately (or after `--seconds`, for the memory of
 //! requests in flight). Layers:
 //!
-//! - `sdk`: the AWS SDK's call, with the settings that the store has;
-//! - `store`: [`S3Store`], one request;
+//! - `store`: [`S3Store`], one request; for `head` and `list` (a page of 1,000 keys) the only layer;
 //! - `requests`: the same within a budget, with retries, cancelling and hedged requests;
 //! - `job`: objects copied by a job, with all that belongs to it (for parts: objects of 200 parts of 128 MiB).
 //!
@@ -20,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range, S3Store, UploadRef,
+    CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, ObjectRef, PinnedObject, Range, S3Store,
+    UploadRef,
 };
 use seqferry_store_testing::connect;
 use seqferry_transfer::{Job, JobEvent, JobItem, JobSpec, Policy, Scheduler};
@@ -37,8 +36,8 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const LAYERS: [&str; 4] = ["sdk", "store", "requests", "job"];
-const OPERATIONS: [&str; 2] = ["copy", "part"];
+const LAYERS: [&str; 3] = ["store", "requests", "job"];
+const OPERATIONS: [&str; 4] = ["copy", "part", "head", "list"];
 const PART: u64 = 128 << 20;
 /// Parts of one object, as the simulator's objects are made below.
 const PARTS: u64 = 200;
@@ -80,30 +79,11 @@ async fn store_at(url: &str) -> Arc<S3Store> {
     )
 }
 
-/// The SDK's client as it would serve the store: one try, no checksums by default.
-fn sdk_at(url: &str) -> aws_sdk_s3::Client {
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .endpoint_url(url)
-        .region(Region::new("us-east-1"))
-        .credentials_provider(aws_sdk_s3::config::Credentials::new("AKIDBENCH", "secret", None, None, "bench"))
-        .force_path_style(true)
-        .retry_config(aws_sdk_s3::config::retry::RetryConfig::disabled())
-        .stalled_stream_protection(aws_sdk_s3::config::StalledStreamProtectionConfig::disabled())
-        .timeout_config(
-            aws_sdk_s3::config::timeout::TimeoutConfig::builder().connect_timeout(Duration::from_secs(5)).build(),
-        )
-        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .build();
-    aws_sdk_s3::Client::from_conf(config)
-}
-
 /// Returns the source of request number `n`: all objects of the simulator have one size, so the number names key and
 /// part.
 fn source(operation: &str, n: u64) -> (PinnedObject, Range) {
     let (key, bytes, first) = match operation {
-        "copy" => (format!("k/{n:08}"), 1024, 0),
+        "copy" | "head" | "list" => (format!("k/{n:08}"), 1024, 0),
         _ => (format!("run/{:04}", n / PARTS), PART, (n % PARTS) * PART),
     };
     let source = PinnedObject { bucket: operation.to_owned(), key, version_id: None, if_match: None, size: bytes };
@@ -112,44 +92,35 @@ fn source(operation: &str, n: u64) -> (PinnedObject, Range) {
 
 /// Makes one request of a layer, again and again.
 enum Caller {
-    Sdk(aws_sdk_s3::Client),
     Store(Arc<S3Store>),
     Requests(RetryingClient),
 }
 
 impl Caller {
     async fn new(layer: &str, url: &str, in_flight: u64) -> Self {
-        match layer {
-            "sdk" => Self::Sdk(sdk_at(url)),
-            "store" => Self::Store(store_at(url).await),
-            _ => {
-                let limits = BudgetLimits {
-                    max_requests: usize::try_from(in_flight).unwrap_or(usize::MAX),
-                    ..BudgetLimits::default()
-                };
-                let connection = Endpoint::new(store_at(url).await as Arc<dyn ObjectStore>);
-                let counters = Arc::new(RequestMetrics::default());
-                let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
-                Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
-            }
+        if layer == "store" {
+            return Self::Store(store_at(url).await);
         }
+        let limits =
+            BudgetLimits { max_requests: usize::try_from(in_flight).unwrap_or(usize::MAX), ..BudgetLimits::default() };
+        let connection = Endpoint::new(store_at(url).await as Arc<dyn ObjectStore>);
+        let counters = Arc::new(RequestMetrics::default());
+        let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
+        Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
     }
 
     async fn call(&self, operation: &str, upload: &str, n: u64) {
         let (source, range) = source(operation, n);
         let key = format!("copy/{n:08}");
         let part = u32::try_from(n % PARTS + 1).unwrap_or(1);
-        let header = format!("{}/{}", source.bucket, source.key);
         match (self, operation) {
-            (Self::Sdk(client), "copy") => {
-                let copied = client.copy_object().bucket("dst").key(key).copy_source(header).send().await;
-                assert!(copied.expect("copied").copy_object_result().is_some());
+            (Self::Store(store), "head") => {
+                store.head(ObjectRef::new("copy", &source.key), None).await.expect("checked");
             }
-            (Self::Sdk(client), _) => {
-                let request = client.upload_part_copy().bucket("dst").key("part").upload_id(upload);
-                let request = request.part_number(part.cast_signed()).copy_source(header);
-                let copied = request.copy_source_range(range.header()).send().await;
-                assert!(copied.expect("copied").copy_part_result().is_some());
+            (Self::Store(store), "list") => {
+                let start_after = Some(format!("k/{n:08}"));
+                let request = ListRequest { bucket: "copy".to_owned(), start_after, ..ListRequest::default() };
+                assert_eq!(store.list(&request).await.expect("listed").objects.len(), 1000);
             }
             (Self::Store(store), "copy") => {
                 store.copy(&source, CopyTarget::new("dst", &key)).await.expect("copied");
@@ -357,6 +328,9 @@ fn all_in_turns(program: &str, options: &Options) {
     for _ in 0..options.rounds {
         for operation in &options.operations {
             for layer in &options.layers {
+                if ["head", "list"].contains(&operation.as_str()) && layer != "store" {
+                    continue;
+                }
                 let output = Command::new(&own)
                     .args(["run", url.as_str(), operation.as_str(), layer.as_str()])
                     .args(["--requests", &options.requests.to_string()])

@@ -30,7 +30,7 @@ pub const TABLE: &[Row] = &[
     ("IncompleteBody", Retry, Scope::Object),
     ("OperationAborted", Retry, Scope::Object),
     ("ConditionalRequestConflict", Retry, Scope::Object),
-    ("RequestTimeTooSkewed", Retry, Scope::Object), // the SDK corrects the clock from the Date header first
+    ("RequestTimeTooSkewed", Retry, Scope::Object), // after the clock was corrected by the Date header
     ("BadDigest", Retry, Scope::Object),
     ("InvalidDigest", Retry, Scope::Object),
     ("XAmzContentSHA256Mismatch", Retry, Scope::Object),

@@ -1,18 +1,18 @@
 //! Credentials, loaded once for all requests of an identity.
 //!
-//! The SDK's clients and the requests of [`super::fast_path`] share one chain of credentials. Its answer is cached, so
-//! that a `credential_process` or a sign-on runs once and not once for each of them.
+//! The chain of credentials is that of the AWS SDK. Its answer is cached, so that a `credential_process` or a sign-on
+//! runs once and not once for each request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 
 /// Time before the expiry at which credentials are reloaded, so that requests in flight are still answered.
 const AHEAD: Duration = Duration::from_secs(15);
-/// Lifetime of credentials without an expiry, as in the SDK.
+/// Lifetime of credentials without an expiry, as in the AWS SDK.
 const UNKNOWN_LIFE: Duration = Duration::from_mins(15);
 /// Time limit of a load: the chain may try several sources, the last of them over the network.
 const LOADING: Duration = Duration::from_secs(30);
@@ -108,19 +108,11 @@ fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
     }
 }
 
-/// The SDK's clients take their credentials from the cache.
-impl ProvideCredentials for CredentialCache {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        future::ProvideCredentials::new(self.now())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use aws_credential_types::provider::{ProvideCredentials, future};
 
     use super::*;
 
@@ -144,7 +136,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
                 if number >= self.fails_from {
-                    return Err(CredentialsError::not_loaded("the broker is away"));
+                    return Err(CredentialsError::not_loaded("the broker is unavailable"));
                 }
                 let end = self.life.map(|life| SystemTime::now() + life);
                 Ok(Credentials::new(format!("AKID{number}"), "secret", None, end, "test"))
@@ -159,20 +151,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_requests_and_the_sdk_cause_one_load() {
+    async fn many_requests_cause_one_load() {
         for life in [None, Some(Duration::from_hours(1))] {
             let (kept, asked) = kept(life, u32::MAX);
 
             let all = futures::future::join_all((0..50).map(|_| kept.now())).await;
-            let for_sdk = kept.provide_credentials().await.unwrap();
 
             assert!(all.iter().all(|one| one.as_ref().unwrap().access_key_id() == "AKID1"));
-            assert_eq!((for_sdk.access_key_id(), asked.load(Ordering::SeqCst)), ("AKID1", 1));
+            assert_eq!(asked.load(Ordering::SeqCst), 1);
         }
     }
 
     #[test]
-    fn credentials_that_no_request_can_hold_are_refused_without_being_told() {
+    fn credentials_that_no_request_can_hold_are_refused_and_not_shown() {
         let credentials =
             |id, secret, token: Option<&str>| Credentials::new(id, secret, token.map(str::to_owned), None, "test");
 
@@ -182,7 +173,7 @@ mod tests {
             credentials("AKID", "s\r", None),
             credentials("AKID", "s", Some("t\u{e4}")),
         ] {
-            let error = crate::s3::failures::whole(&writable(odd).unwrap_err());
+            let error = crate::s3::errors::whole(&writable(odd).unwrap_err());
             assert!(error.contains("line break") && !error.contains("AKID"), "{error}");
         }
     }

@@ -1,8 +1,9 @@
-//! Connections to servers: TCP or TLS, certificates to trust, and large reads from the network.
+//! Connections to servers: TCP or TLS, straight or through a proxy, certificates to trust, and large reads from the
+//! network.
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -10,22 +11,24 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use aws_smithy_runtime_api::client::result::ConnectorError;
 use bytes::{Buf as _, BytesMut};
 use hyper::Uri;
+use hyper::header::HeaderValue;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector as Tcp};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
-use super::causes::sources;
 use super::profile_files::without_mark;
+use super::proxy::Proxy;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -36,45 +39,83 @@ const WIDE: usize = 64 << 10;
 /// Size from which a read goes straight to the network, since it needs few calls.
 const WIDE_ENOUGH: usize = 8 << 10;
 
-/// Converts an error of [`Dialer`] or of a connection: [`ConnectTimeout`] becomes a timeout, any other an I/O error.
-pub(super) fn no_connection(error: BoxError) -> ConnectorError {
-    if sources(error.as_ref()).any(<dyn Error>::is::<ConnectTimeout>) {
-        ConnectorError::timeout(error)
-    } else {
-        ConnectorError::io(error)
-    }
-}
+/// A connection. Boxed, because it is large, in particular with TLS.
+pub(super) type Stream = Box<dyn Duplex>;
 
-/// Makes a connection, with or without TLS as the address says.
-#[derive(Debug, Clone)]
+/// A stream of bytes in both directions.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug> Duplex for S {}
+
+/// Makes connections, with or without TLS as the address says, through its proxy if there is one.
+#[derive(Debug)]
 pub(super) struct Dialer {
-    pub(super) tcp: Tcp,
-    pub(super) trust: Arc<Trust>,
+    tcp: Tcp,
+    trust: Arc<Trust>,
 }
 
-impl Service<Uri> for Dialer {
-    type Response = MaybeHttpsStream<ReadAheadStream>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.tcp.poll_ready(cx).map_err(Into::into)
+impl Dialer {
+    pub(super) fn new(trust: Arc<Trust>) -> Self {
+        let mut tcp = Tcp::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        Self { tcp, trust }
     }
 
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let (mut plain, trust) = (PlainConnector(self.tcp.clone()), Arc::clone(&self.trust));
-        Box::pin(async move {
-            let secure = to.scheme_str() == Some("https");
-            let dialed = async move {
-                if secure {
-                    HttpsConnector::from((plain, trust.config()?)).call(to).await.map_err(classify_tls_error)
-                } else {
-                    plain.call(to).await.map(MaybeHttpsStream::Http)
+    /// Connects to the server of this address.
+    pub(super) async fn connect(&self, to: &Uri, proxy: Option<&Proxy>) -> Result<Stream, BoxError> {
+        let dialed = async {
+            match proxy {
+                None => self.dial(PlainConnector(self.tcp.clone()), to).await,
+                Some(proxy) if is_https(to) => {
+                    // The proxy passes on what it cannot read.
+                    let mut tunnel = Tunnel::new(proxy.address.clone(), self.to_proxy(proxy)?);
+                    if let Some(login) = &proxy.login {
+                        tunnel = tunnel.with_auth(HeaderValue::from_str(login)?);
+                    }
+                    self.dial(tunnel, to).await
                 }
-            };
-            tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(ConnectTimeout.into()))
-        })
+                Some(proxy) => open(self.to_proxy(proxy)?, &proxy.address).await,
+            }
+        };
+        tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(ConnectTimeout.into()))
     }
+
+    async fn dial<C>(&self, connector: C, to: &Uri) -> Result<Stream, BoxError>
+    where
+        C: Service<Uri, Error: Into<BoxError>, Future: Send> + Send + 'static,
+        C::Response: Connection + Read + Write + Unpin + Send + fmt::Debug + 'static,
+    {
+        if is_https(to) {
+            open(HttpsConnector::from((connector, self.trust.config()?)), to).await.map_err(classify_tls_error)
+        } else {
+            open(connector, to).await
+        }
+    }
+
+    fn to_proxy(&self, proxy: &Proxy) -> Result<HttpsConnector<PlainConnector>, BoxError> {
+        let config = match proxy.address.scheme_str() {
+            Some("https") => self.trust.config()?,
+            // Certificates are not read where they are not needed.
+            Some("http") => tls_config(RootCertStore::empty())?,
+            _ => return Err("the proxy of the environment speaks no HTTP".into()),
+        };
+        Ok(HttpsConnector::from((PlainConnector(self.tcp.clone()), config)))
+    }
+}
+
+fn is_https(uri: &Uri) -> bool {
+    uri.scheme_str() == Some("https")
+}
+
+async fn open<C>(mut connector: C, to: &Uri) -> Result<Stream, BoxError>
+where
+    C: Service<Uri, Error: Into<BoxError>>,
+    C::Response: Read + Write + Unpin + Send + fmt::Debug + 'static,
+{
+    poll_fn(|cx| connector.poll_ready(cx)).await.map_err(Into::into)?;
+    let stream = connector.call(to.clone()).await.map_err(Into::into)?;
+    Ok(Box::new(TokioIo::new(stream)))
 }
 
 /// Makes connections without TLS.
@@ -159,7 +200,7 @@ impl Connection for ReadAheadStream {
 
 /// Error for a connection that took longer than [`CONNECTING`].
 #[derive(Debug)]
-struct ConnectTimeout;
+pub(super) struct ConnectTimeout;
 
 impl fmt::Display for ConnectTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,16 +271,20 @@ impl Trust {
         if let Some(bundle) = self.bundle.get() {
             add_file(&mut roots, bundle).map_err(|why| UntrustedServer(format!("{}: {why}", bundle.display())))?;
         }
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| UntrustedServer(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        // HTTP/1.1 has one request at a time per connection, and as many connections as requests: a single connection
-        // for all would be limited by its own throughput.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        tls_config(roots)
     }
+}
+
+fn tls_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, UntrustedServer> {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| UntrustedServer(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    // HTTP/1.1 has one request at a time per connection, and as many connections as requests: a single connection
+    // for all would be limited by its own throughput.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The system's certificates, read once per process and only for TLS: reading them takes longer than a small request.
@@ -305,7 +350,7 @@ mod tests {
 
         let mut received = Vec::new();
         loop {
-            // Fewer than are read at once, and more.
+            // Fewer than one read takes, and more.
             let piece = read(&mut here, rng.usize(1..2 * WIDE_ENOUGH)).await;
             if piece.is_empty() {
                 break;

@@ -1,9 +1,11 @@
 //! Headers of requests about objects: their source, their body, their attributes.
 
-use super::convert::{checksum_header, copy_source, quote, tagging};
-use super::fast_path::RequestHeaders;
+use super::encoding::{copy_source, quote, tagging};
+use super::object_meta::checksum_header;
+use super::request::RequestHeaders;
+use crate::checksum::ChecksumKind;
 use crate::properties::WriteOptions;
-use crate::types::{Attributes, CopyTarget, Digests, PinnedObject, PutObject};
+use crate::types::{Attributes, CopyTarget, CreateUpload, Digests, PinnedObject, PutObject};
 
 /// The content type of bytes without a known type.
 const OCTET_STREAM: &str = "application/octet-stream";
@@ -44,31 +46,23 @@ fn attribute_headers(attributes: &Attributes) -> Vec<(String, String)> {
 }
 
 /// Headers of the properties that the target of a copy does not take from its source.
-pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
-    let mut headers: Vec<(String, String)> = target.write.map(WriteOptions::headers).unwrap_or_default();
-    let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
-    if let Some(class) = target.storage_class {
-        add("x-amz-storage-class", class.to_owned());
-    }
-    if let Some(algorithm) = target.checksum {
-        add("x-amz-checksum-algorithm", algorithm.name().to_owned());
-    }
+pub(super) fn copy_headers(target: &CopyTarget<'_>) -> RequestHeaders {
+    let mut headers = RequestHeaders::default();
+    headers.add_all(target.write.map(WriteOptions::headers).unwrap_or_default());
+    headers.add("x-amz-storage-class", target.storage_class.map(str::to_owned));
+    headers.add("x-amz-checksum-algorithm", target.checksum.map(|algorithm| algorithm.name().to_owned()));
     if let Some(attributes) = target.attributes {
-        add("x-amz-metadata-directive", "REPLACE".to_owned());
-        add("content-type", attributes.content_type.clone().unwrap_or_else(|| OCTET_STREAM.to_owned()));
+        headers.add("x-amz-metadata-directive", Some("REPLACE".to_owned()));
+        headers.add("content-type", Some(attributes.content_type.as_deref().unwrap_or(OCTET_STREAM).to_owned()));
+        headers.add_all(attribute_headers(attributes));
     }
     if let Some(tags) = target.tags {
-        add("x-amz-tagging-directive", "REPLACE".to_owned());
+        headers.add("x-amz-tagging-directive", Some("REPLACE".to_owned()));
         // An empty value removes all tags.
-        add("x-amz-tagging", tagging(tags).unwrap_or_default());
+        headers.add("x-amz-tagging", Some(tagging(tags).unwrap_or_default()));
     }
-    if target.if_absent {
-        add("if-none-match", "*".to_owned());
-    }
-    if let Some(etag) = target.if_match {
-        add("if-match", quote(etag));
-    }
-    headers.extend(target.attributes.map(attribute_headers).unwrap_or_default());
+    headers.add("if-none-match", target.if_absent.then(|| "*".to_owned()));
+    headers.add("if-match", target.if_match.map(quote));
     headers
 }
 
@@ -83,4 +77,25 @@ pub(super) fn object_headers(object: &PutObject) -> RequestHeaders {
     headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
     headers.add("if-match", object.if_match.as_deref().map(quote));
     headers
+}
+
+/// Headers of a new multipart upload.
+pub(super) fn upload_headers(upload: &CreateUpload) -> RequestHeaders {
+    let mut headers = RequestHeaders::default();
+    headers.add("content-type", upload.attributes.content_type.clone());
+    headers.add_all(attribute_headers(&upload.attributes));
+    headers.add_all(upload.write.headers());
+    headers.add("x-amz-tagging", tagging(&upload.tags));
+    headers.add("x-amz-storage-class", upload.storage_class.clone());
+    headers.add("x-amz-checksum-algorithm", upload.checksum.map(|(algorithm, _)| algorithm.name().to_owned()));
+    headers.add("x-amz-checksum-type", upload.checksum.map(|(_, kind)| kind_name(kind).to_owned()));
+    headers
+}
+
+/// Name of a kind of checksums.
+pub(super) fn kind_name(kind: ChecksumKind) -> &'static str {
+    match kind {
+        ChecksumKind::FullObject => "FULL_OBJECT",
+        ChecksumKind::Composite => "COMPOSITE",
+    }
 }

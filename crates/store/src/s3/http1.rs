@@ -1,52 +1,44 @@
-//! GET and PUT over HTTP/1.1; the bodies of replies are read straight to their destination.
+//! HTTP/1.1; the bodies of replies are read straight to their destination.
 //!
 //! hyper reads bodies into memory of its own. A copy of every byte is needed to have them anywhere else, and a download
 //! consists of little but such copies. Here a request is written, and the head of its answer is read. The body stays on
 //! the connection, and the caller reads it straight into place. No task and no queue stands between a request and its
-//! connection. Connections are made like hyper's (see `super::transport`), and kept for the next request once an answer
-//! has been read to its end.
+//! connection. Connections are kept for the next request once an answer has been read to
+//! its end.
 
 mod connection;
 #[cfg(test)]
 mod fuzz;
 mod head;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error;
-use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use bytes::Bytes;
 use hyper::Uri;
-use hyper_rustls::MaybeHttpsStream;
-use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
-use tower_service::Service as _;
 
-use super::dial::{Dialer, ReadAheadStream, no_connection};
-use super::proxy::Proxies;
+use super::dial::{Dialer, Stream, Trust};
+use super::proxy::{Proxies, Proxy};
 use super::sign::host;
 use crate::throttle::ByteThrottle;
 use connection::{Body, HttpConnection};
 use head::Head;
-pub(super) use head::{HEADERS, LONGEST_HEAD, OversizedHead};
+pub(super) use head::OversizedHead;
 
 /// Idle time after which a connection is closed. Services close theirs after 5 to 60 s.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// Stream of a connection, boxed because it is large, in particular with TLS.
-type Stream = Box<TokioIo<MaybeHttpsStream<ReadAheadStream>>>;
-
 /// Idle connections, and the means to make new ones.
 #[derive(Debug)]
 pub(super) struct HttpConnections {
-    dial: Dialer,
-    proxies: Arc<Proxies>,
+    dialer: Dialer,
+    proxies: Proxies,
     /// Throttle of the bytes that are sent.
     throttle: ByteThrottle,
     idle: Mutex<IdleConnections>,
@@ -61,61 +53,54 @@ struct IdleConnections {
     is_swept: bool,
 }
 
-/// An answer whose body has not been read.
-pub(super) struct Answer {
+/// A reply whose body has not been read.
+pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) headers: Headers,
     pub(super) body: PooledBody,
 }
 
 impl HttpConnections {
-    pub(super) fn new(dial: Dialer, proxies: Arc<Proxies>, throttle: ByteThrottle) -> Arc<Self> {
-        Arc::new(Self { dial, proxies, throttle, idle: Mutex::default() })
-    }
-
-    /// True when requests to this address go through a proxy, and so not over these connections.
-    pub(super) fn is_proxied(&self, uri: &Uri) -> bool {
-        self.proxies.proxy_of(uri).is_some()
+    pub(super) fn new(trust: Arc<Trust>, throttle: ByteThrottle) -> Arc<Self> {
+        let (dialer, proxies) = (Dialer::new(trust), Proxies::from_env());
+        Arc::new(Self { dialer, proxies, throttle, idle: Mutex::default() })
     }
 
     fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request to the address `uri`. `body` replaces the body in `request`.
+    /// Sends a request to the address `uri`.
     pub(super) async fn send(
         self: &Arc<Self>,
-        request: &HttpRequest,
+        method: &'static str,
         uri: &Uri,
+        headers: &[(Cow<'static, str>, String)],
         body: Bytes,
-    ) -> Result<Answer, ConnectorError> {
+    ) -> Result<Reply, Box<dyn Error + Send + Sync>> {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(ConnectorError::user("the address has no host".into()));
+            return Err("the address has no host".into());
         };
         let origin = format!("{scheme}://{authority}");
-        let text = Bytes::from(text(request, uri, body.len()));
-        let may_be_repeated = request.method() == "GET";
+        let proxy = self.proxies.proxy_of(uri);
+        let text = Bytes::from(text(method, uri, headers, proxy, body.len()));
+        let is_head = method == "HEAD";
+        let may_be_repeated = is_head || method == "GET";
         loop {
             let kept = self.take(&origin).await;
             let used = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connect(uri).await.map_err(no_connection)?,
+                None => HttpConnection::new(self.dialer.connect(uri, proxy).await?),
             };
-            match connection.ask(text.clone(), body.clone(), &self.throttle).await {
-                Ok(head) => return Ok(self.answer(origin, connection, head)),
+            match connection.ask(text.clone(), body.clone(), is_head, &self.throttle).await {
+                Ok(head) => return Ok(self.reply(origin, connection, head)),
                 // The server closed the connection while it was idle, as it may at any time. It is unknown whether it
                 // has seen the request.
                 Err(_) if used && may_be_repeated && !connection.has_bytes_ahead() => {}
-                Err(error) => return Err(ConnectorError::io(error.into())),
+                Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    async fn connect(&self, to: &Uri) -> Result<HttpConnection<Stream>, Box<dyn Error + Send + Sync>> {
-        let mut dial = self.dial.clone();
-        poll_fn(|cx| dial.poll_ready(cx)).await?;
-        Ok(HttpConnection::new(Box::new(TokioIo::new(dial.call(to.clone()).await?))))
     }
 
     /// Takes an idle connection that is still open.
@@ -137,11 +122,11 @@ impl HttpConnections {
         }
     }
 
-    fn answer(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Answer {
+    fn reply(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Reply {
         let mut body = PooledBody { body: Body::new(connection, &head), return_to: Some((origin, Arc::clone(self))) };
         body.keep_if_done();
         let Head { status, headers, .. } = head;
-        Answer { status, headers, body }
+        Reply { status, headers, body }
     }
 }
 
@@ -162,19 +147,32 @@ async fn sweep(connections: Weak<HttpConnections>) {
     }
 }
 
-/// The text of a request, up to its body.
-fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
+/// The text of a request, up to its body. A proxy reads requests without TLS, and gets the whole address.
+fn text(
+    method: &str,
+    uri: &Uri,
+    headers: &[(Cow<'static, str>, String)],
+    proxy: Option<&Proxy>,
+    length: usize,
+) -> String {
+    let host = host(uri);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut text = format!("{} {path} HTTP/1.1\r\nhost: {}", request.method(), host(uri));
-    for (name, value) in request.headers() {
-        text.push_str("\r\n");
-        text.push_str(name);
-        text.push_str(": ");
-        text.push_str(value);
+    let proxy = proxy.filter(|_| uri.scheme_str() == Some("http"));
+    let origin = proxy.map(|_| format!("http://{host}")).unwrap_or_default();
+    let mut text = format!("{method} {origin}{path} HTTP/1.1\r\nhost: {host}");
+    let mut add = |name: &str, value: &str| {
+        for part in ["\r\n", name, ": ", value] {
+            text.push_str(part);
+        }
+    };
+    for (name, value) in headers {
+        add(name, value);
     }
-    if request.method() == "PUT" {
-        text.push_str("\r\ncontent-length: ");
-        text.push_str(&length.to_string());
+    if let Some(login) = proxy.and_then(|proxy| proxy.login.as_deref()) {
+        add("proxy-authorization", login);
+    }
+    if ["PUT", "POST"].contains(&method) {
+        add("content-length", &length.to_string());
     }
     text.push_str("\r\n\r\n");
     text
@@ -188,6 +186,14 @@ pub(super) struct PooledBody {
 }
 
 impl PooledBody {
+    /// A body of all that a stream holds.
+    #[cfg(test)]
+    pub(super) fn of(stream: Stream) -> Self {
+        let (status, headers, framing, goes_on) = (200, Headers::new(), head::Framing::Close, false);
+        let head = Head { status, headers, framing, goes_on };
+        Self { body: Body::new(HttpConnection::new(stream), &head), return_to: None }
+    }
+
     /// Appends the next available bytes, at most `at_most`. 0: the end.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         let came = self.body.read(into, at_most).await?;

@@ -1,11 +1,12 @@
-//! Proxies of the environment, the hosts that are reached without one, and clients that heed both.
+//! Proxies of the environment, and the hosts that are reached without one.
 //!
-//! The variables are read as curl and the AWS CLI read them ([`Proxies`]). The SDK's own reading knows neither ports nor
-//! brackets in `NO_PROXY`, and a `*` there does not mean addresses; so it gets a proxy for a request, or none.
+//! The variables are read as curl and the AWS CLI read them ([`Proxies`]). The AWS SDK, which asks for credentials, knows
+//! neither ports nor brackets in `NO_PROXY`, and a `*` there does not mean addresses; so it gets a proxy for a request,
+//! or none.
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::{Builder, Connector, tls};
@@ -16,40 +17,73 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use hyper::Uri;
+use percent_encoding::percent_decode_str;
+
+use crate::checksum::base64;
+
+/// A proxy.
+#[derive(Clone)]
+pub(super) struct Proxy {
+    /// As it is written in the environment.
+    text: String,
+    /// The address without user and password.
+    pub(super) address: Uri,
+    /// User and password, as a header has them.
+    pub(super) login: Option<String>,
+}
+
+impl fmt::Debug for Proxy {
+    /// Shows no address: it may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Reads the address of a proxy as it is written in a variable; without a scheme it is HTTP.
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let uri: Uri = text.parse().ok()?;
+        let authority = uri.authority()?.as_str();
+        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let address = Uri::builder().scheme(uri.scheme_str()?).authority(host).path_and_query("/").build().ok()?;
+        address.host().filter(|host| !host.is_empty())?;
+        let login = user.map(|user| {
+            let (user, password) = user.split_once(':').unwrap_or((user, ""));
+            let plain = [percent_decode_str(user).collect(), b":".to_vec(), percent_decode_str(password).collect()];
+            format!("Basic {}", base64(&plain.concat()))
+        });
+        Some(Self { text, address, login })
+    }
+}
 
 /// Proxies by scheme, and the hosts that need none.
 ///
 /// `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy` count in lower case first, also where they are empty, and then
 /// in upper case. `HTTP_PROXY` does not count in a CGI program, where a client could set it.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Proxies {
-    http: Option<String>,
-    https: Option<String>,
+    http: Option<Proxy>,
+    https: Option<Proxy>,
     direct: NoProxy,
-}
-
-impl fmt::Debug for Proxies {
-    /// Shows no address: it may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxies").field("direct", &self.direct).finish_non_exhaustive()
-    }
 }
 
 impl Proxies {
     /// The proxies of this process's environment.
     #[expect(clippy::disallowed_methods, reason = "as the HTTP clients of the AWS SDK, which read them by themselves")]
-    pub(super) fn from_env() -> Arc<Self> {
-        Arc::new(Self::read(|name| std::env::var(name).ok()))
+    pub(super) fn from_env() -> Self {
+        Self::read(|name| std::env::var(name).ok())
     }
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase()));
-        let of_all = either("all_proxy").and_then(|text| address(&text));
+        let of_all = either("all_proxy").and_then(|text| Proxy::read(&text));
         let is_cgi = variable("REQUEST_METHOD").is_some();
         let http = if is_cgi { variable("http_proxy") } else { either("http_proxy") };
         // An empty variable disables the proxy for this scheme.
         let chosen = |text: Option<String>| match text {
-            Some(text) => address(&text),
+            Some(text) => Proxy::read(&text),
             None => of_all.clone(),
         };
         Self {
@@ -59,11 +93,11 @@ impl Proxies {
         }
     }
 
-    /// The address of the proxy for requests to this address; None: it is reached directly.
-    pub(super) fn proxy_of(&self, to: &Uri) -> Option<&str> {
+    /// The proxy for requests to this address; None: it is reached directly.
+    pub(super) fn proxy_of(&self, to: &Uri) -> Option<&Proxy> {
         let (proxy, default_port) = match to.scheme_str() {
-            Some("http") => (self.http.as_deref()?, 80),
-            Some("https") => (self.https.as_deref()?, 443),
+            Some("http") => (self.http.as_ref()?, 80),
+            Some("https") => (self.https.as_ref()?, 443),
             _ => return None,
         };
         let is_direct = self.direct.holds(to.host()?, to.port_u16().unwrap_or(default_port));
@@ -73,13 +107,6 @@ impl Proxies {
     fn is_none(&self) -> bool {
         self.http.is_none() && self.https.is_none()
     }
-}
-
-/// The address of a proxy as it is written in a variable; without a scheme it is HTTP.
-fn address(text: &str) -> Option<String> {
-    let text = text.trim();
-    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    whole.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty())).then_some(whole)
 }
 
 /// The hosts of `NO_PROXY`.
@@ -177,22 +204,6 @@ fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     (address ^ network).checked_shr(u32::from(width - bits)).unwrap_or(0) == 0
 }
 
-/// Connectors of the SDK through proxies, made on demand: they read the system's certificates, which takes longer than
-/// a small request.
-#[derive(Debug, Default)]
-pub(super) struct ProxyConnectors {
-    http: OnceLock<Connector>,
-    https: OnceLock<Connector>,
-}
-
-impl ProxyConnectors {
-    /// The connector for requests to this address through `proxy`, which is that of its scheme.
-    pub(super) fn get(&self, to: &Uri, proxy: &str, settings: &HttpConnectorSettings) -> &Connector {
-        let made = if to.scheme_str() == Some("https") { &self.https } else { &self.http };
-        made.get_or_init(|| of_the_sdk(Some(proxy), Some(settings), None))
-    }
-}
-
 /// Makes a connector of the SDK through this proxy, or through none.
 fn of_the_sdk(
     proxy: Option<&str>,
@@ -200,7 +211,7 @@ fn of_the_sdk(
     components: Option<&RuntimeComponents>,
 ) -> Connector {
     let proxies = match proxy {
-        // What the SDK takes for no proxy (SOCKS) is left to its own reading of the environment.
+        // SOCKS is left to the SDK's own reading of the environment.
         Some(proxy) => ProxyConfig::all(proxy.to_owned()).unwrap_or_else(|_| ProxyConfig::from_env()),
         None => ProxyConfig::disabled(),
     };
@@ -212,14 +223,14 @@ fn of_the_sdk(
     connector.build()
 }
 
-/// Returns the SDK's own client, which makes its connectors on demand.
+/// Returns the AWS SDK's client for services that provide credentials, which makes its connectors on demand.
 pub(super) fn credentials_client() -> SharedHttpClient {
-    let proxies = Proxies::from_env();
+    let proxies = Arc::new(Proxies::from_env());
     let direct = client_through(None);
     if proxies.is_none() {
         return direct;
     }
-    let (http, https) = (client_through(proxies.http.clone()), client_through(proxies.https.clone()));
+    let (http, https) = (client_through(proxies.http.as_ref()), client_through(proxies.https.as_ref()));
     http_client_fn(move |settings, components| {
         SharedHttpConnector::new(CredentialsConnector {
             proxies: Arc::clone(&proxies),
@@ -230,7 +241,8 @@ pub(super) fn credentials_client() -> SharedHttpClient {
     })
 }
 
-fn client_through(proxy: Option<String>) -> SharedHttpClient {
+fn client_through(proxy: Option<&Proxy>) -> SharedHttpClient {
+    let proxy = proxy.map(|proxy| proxy.text.clone());
     Builder::new()
         .build_with_connector_fn(move |settings, components| of_the_sdk(proxy.as_deref(), settings, components))
 }
@@ -267,7 +279,7 @@ mod tests {
     }
 
     fn proxy_of(variables: &[(&str, &str)], to: &str) -> Option<String> {
-        proxies(variables).proxy_of(&to.parse().unwrap()).map(str::to_owned)
+        proxies(variables).proxy_of(&to.parse().unwrap()).map(|proxy| proxy.text.clone())
     }
 
     fn is_direct(no_proxy: &str, to: &str) -> bool {
@@ -349,6 +361,21 @@ mod tests {
             (&[("https_proxy", "://")], None),
         ] {
             assert_eq!(proxy_of(variables, to).as_deref(), proxy, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn the_user_of_a_proxy_goes_into_a_header_and_not_into_an_address() {
+        for (text, address, login) in [
+            ("http://proxy:3128", "http://proxy:3128/", None),
+            ("https://proxy/", "https://proxy/", None),
+            ("http://user:word@proxy:3128", "http://proxy:3128/", Some("Basic dXNlcjp3b3Jk")),
+            ("user:w%40rd@proxy", "http://proxy/", Some("Basic dXNlcjp3QHJk")),
+            ("http://user@[::1]:80", "http://[::1]:80/", Some("Basic dXNlcjo=")),
+        ] {
+            let proxy = Proxy::read(text).expect(text);
+            assert_eq!((proxy.address.to_string().as_str(), proxy.login.as_deref()), (address, login), "{text}");
+            assert!(!format!("{proxy:?}").contains("word"));
         }
     }
 

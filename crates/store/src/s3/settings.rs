@@ -1,4 +1,4 @@
-//! Settings of the AWS tools (environment and `~/.aws/config`) that the SDK leaves to its callers.
+//! Settings of the AWS tools (environment and `~/.aws/config`), besides credentials, endpoint and region.
 
 use aws_types::SdkConfig;
 use aws_types::service_config::ServiceConfigKey;
@@ -58,7 +58,7 @@ pub(super) struct AwsSettings {
     pub(super) path_style: Option<bool>,
     /// True to use S3 Transfer Acceleration.
     pub(super) accelerate: bool,
-    /// True to use endpoints that also answer on IPv6. None: the SDK's default.
+    /// True to use endpoints that also answer on IPv6. None: not set.
     pub(super) dual_stack: Option<bool>,
     /// True when signatures cover bodies too.
     pub(super) sign_bodies: bool,

@@ -1,4 +1,4 @@
-//! Signatures (AWS Signature Version 4) of the requests of [`super::fast_path`].
+//! Signatures (AWS Signature Version 4) of requests and of presigned addresses.
 //!
 //! The library takes a finished request apart, writes it again and makes the day's key each time: a fifth of the
 //! engine's work for a small object (`docs/develop/performance.md`). Here the signed text is written once, and the key
@@ -17,6 +17,7 @@ use aws_smithy_types::date_time::Format;
 use hyper::Uri;
 use sha2::{Digest as _, Sha256};
 
+use super::encoding::query;
 use crate::checksum::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -52,7 +53,7 @@ impl Payload {
 }
 
 /// A request to be signed. Its address is already in the form that is sent.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct SignatureInput<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a Uri,
@@ -104,16 +105,56 @@ impl Signer {
         headers.push(("host", &host));
         headers.sort_unstable();
         let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-        let canonical = canonical(asked, &headers, &names);
         let scope = format!("{date}/{region}/s3/aws4_request");
-        let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
-        let key = self.key(credentials, region, time, date);
-        let signature = calculate_signature(&key.key, to_sign.as_bytes());
+        let canonical = canonical(asked, &headers, &names);
+        let signature = Self::signature(&canonical, &stamp, &scope, &self.key(credentials, region, time, date));
         let access_key = credentials.access_key_id();
         let authorization =
             format!("{ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, Signature={signature}");
         added.push(("authorization", authorization));
         added
+    }
+
+    /// Returns the address of a request with its signature, valid for so many seconds. The headers of the request must
+    /// be sent with it.
+    pub(super) fn presign(
+        &self,
+        asked: &SignatureInput<'_>,
+        credentials: &Credentials,
+        region: &str,
+        time: SystemTime,
+        seconds: u64,
+    ) -> String {
+        let stamp = stamp(time);
+        let date = stamp.get(..8).unwrap_or_default();
+        let host = host(asked.uri);
+        let mut headers: Vec<(&str, &str)> = vec![("host", &host)];
+        headers.extend(asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())));
+        headers.retain(|(name, _)| !UNSIGNED.contains(name));
+        headers.sort_unstable();
+        let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+        let scope = format!("{date}/{region}/s3/aws4_request");
+        let credential = format!("{}/{scope}", credentials.access_key_id());
+        let mut address = asked.uri.to_string();
+        address.push(if asked.uri.query().is_some() { '&' } else { '?' });
+        let _never_fails = write!(
+            address,
+            "X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={}&X-Amz-Date={stamp}&X-Amz-Expires={seconds}&X-Amz-SignedHeaders={}",
+            query(&credential),
+            query(&names)
+        );
+        if let Some(token) = credentials.session_token() {
+            let _never_fails = write!(address, "&X-Amz-Security-Token={}", query(token));
+        }
+        let uri = address.parse().unwrap_or_default();
+        let canonical = canonical(&SignatureInput { uri: &uri, ..*asked }, &headers, &names);
+        let signature = Self::signature(&canonical, &stamp, &scope, &self.key(credentials, region, time, date));
+        address + "&X-Amz-Signature=" + &signature
+    }
+
+    fn signature(canonical: &str, stamp: &str, scope: &str, key: &DayKey) -> String {
+        let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+        calculate_signature(&key.key, to_sign.as_bytes())
     }
 
     fn key(&self, credentials: &Credentials, region: &str, time: SystemTime, date: &str) -> Arc<DayKey> {
@@ -159,7 +200,7 @@ fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) 
     for part in [asked.method, "\n", asked.uri.path(), "\n"] {
         text.push_str(part);
     }
-    // The query is encoded already (see `convert::query`).
+    // The query is encoded already (see `encoding::query`).
     let mut pairs: Vec<(&str, &str)> = asked
         .uri
         .query()
@@ -203,7 +244,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use aws_sigv4::http_request::{
-        PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
+        PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
         UriPathNormalizationMode, sign,
     };
     use aws_sigv4::sign::v4;
@@ -211,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::s3::convert::{path, query};
+    use crate::s3::encoding::path;
 
     fn settings() -> SigningSettings {
         let mut settings = SigningSettings::default();
@@ -222,20 +263,26 @@ mod tests {
         settings
     }
 
-    /// The signature of the library.
+    /// The signature of the library, in headers or in the query of an address that is valid for so many seconds.
     fn by_library(
         asked: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
+        presigned: Option<u64>,
     ) -> Vec<(String, String)> {
+        let mut settings = settings();
+        if let Some(seconds) = presigned {
+            settings.signature_location = SignatureLocation::QueryParams;
+            settings.expires_in = Some(Duration::from_secs(seconds));
+        }
         let identity = Identity::from(credentials.clone());
         let parameters = v4::SigningParams::builder()
             .identity(&identity)
             .region(region)
             .name("s3")
             .time(time)
-            .settings(settings())
+            .settings(settings)
             .build()
             .unwrap();
         let body = match asked.payload {
@@ -246,10 +293,15 @@ mod tests {
         let headers = asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str()));
         let request = SignableRequest::new(asked.method, asked.uri.to_string(), headers, body).unwrap();
         let signed = sign(request, &parameters.into()).unwrap().into_parts().0;
-        let mut headers: Vec<(String, String)> =
-            signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        headers.sort();
-        headers
+        let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let query = signed.params().iter().map(|(name, value)| ((*name).to_owned(), value.to_string()));
+        let mut added: Vec<(String, String)> = headers.chain(query).collect();
+        added.sort();
+        added
+    }
+
+    fn decode(value: &str) -> String {
+        percent_encoding::percent_decode_str(value).decode_utf8().unwrap().into_owned()
     }
 
     #[test]
@@ -260,7 +312,7 @@ mod tests {
         let signer = Signer::default();
         let time = UNIX_EPOCH + Duration::from_hours(24);
         let added = signer.sign(&asked, &credentials, "eu-west-1", time);
-        let mut headers = crate::s3::fast_path::RequestHeaders::default();
+        let mut headers = crate::s3::request::RequestHeaders::default();
         for (name, value) in &added {
             headers.add(*name, Some(value.clone()));
         }
@@ -332,8 +384,19 @@ mod tests {
                         .collect();
 
                     signed.sort();
-                    prop_assert_eq!(&signed, &by_library(&asked, &credentials, region, time));
+                    prop_assert_eq!(&signed, &by_library(&asked, &credentials, region, time, None));
                     prop_assert_eq!(&signer.sign(&asked, &credentials, region, time).len(), &signed.len(), "and again");
+
+                    let asked = SignatureInput { payload: Payload::Unsigned, ..asked };
+                    let address = signer.presign(&asked, &credentials, region, time, 60);
+                    let added = address.strip_prefix(&uri.to_string()).unwrap();
+                    let mut added: Vec<(String, String)> = added[1..]
+                        .split('&')
+                        .map(|pair| pair.split_once('=').unwrap())
+                        .map(|(name, value)| (name.to_owned(), decode(value)))
+                        .collect();
+                    added.sort();
+                    prop_assert_eq!(&added, &by_library(&asked, &credentials, region, time, Some(60)));
                 }
             }
         }

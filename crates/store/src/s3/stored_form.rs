@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::fast_path::BodyReader;
+use crate::s3::http1::PooledBody;
 use crate::types::{ObjectMeta, PinnedObject, Range};
 
 /// A form in which an object is requested.
@@ -38,7 +38,7 @@ impl Form {
     }
 }
 
-/// The form that a service is asked for: the one in which objects came as they are stored.
+/// The form in which objects are requested: the one in which they came as they are stored.
 #[derive(Debug, Default)]
 pub(in crate::s3) struct PreferredForm(AtomicU8);
 
@@ -60,7 +60,7 @@ pub(super) struct FetchAnswer {
     pub(super) has_length: bool,
     /// True when the end of the body is marked: by its length, or by its last chunk.
     pub(super) has_end: bool,
-    pub(super) body: BodyReader,
+    pub(super) body: PooledBody,
 }
 
 impl FetchAnswer {

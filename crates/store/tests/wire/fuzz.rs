@@ -21,7 +21,7 @@ use mutate::{RecordedAnswer, mutated, mutations};
 
 static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(mutate::corpus);
 
-/// Operations whose answers are documents that the SDK parses, by the names of their recorded answers.
+/// Operations whose answers are documents, by the names of their recorded answers.
 const OPERATIONS: [&str; 10] = [
     "list",
     "list-parts",
@@ -144,7 +144,7 @@ async fn a_document_without_an_end_is_given_up() {
 
     let error = ask(&store_at(&server.url()).await, "list").await.unwrap_err();
 
-    assert!(error.message.contains("length limit exceeded"), "{error:?}");
+    assert!(error.message.contains("the limit of its length"), "{error:?}");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@
 mod answers;
 mod broken;
 mod classification;
+mod copies;
 mod credentials;
-mod fast_path;
 mod forms;
 mod fuzz;
 mod gets;
@@ -13,6 +13,7 @@ mod listings;
 mod proxies;
 mod puts;
 mod regions;
+mod requests;
 mod secrets;
 mod server;
 mod settings;

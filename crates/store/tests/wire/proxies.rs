@@ -50,7 +50,7 @@ async fn one_copy_inner() {
 }
 
 #[test]
-fn access_points_are_reached_by_the_rules_of_the_sdk() {
+fn access_points_have_hosts_of_their_own() {
     let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
     let url = proxy.url();
     in_own_process(
@@ -133,7 +133,6 @@ fn each_form_of_no_proxy_reaches_a_host_directly() {
 #[ignore = "run in a process of its own"]
 async fn one_head_inner() {
     let store = connect(EndpointOptions::default()).await;
-    // A request that the SDK makes.
     let _found = store.head(seqferry_store::ObjectRef::new("bucket", "key"), None).await;
 }
 

@@ -1,146 +1,19 @@
-//! Tests of PUTs with bodies on the fast path, compared with the SDK's requests.
+//! Tests of PUTs with bodies.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, ByteThrottle, ChecksumAlgorithm, Digests, ErrorClass, PutObject, S3Store, UploadRef};
+use seqferry_store::{Attributes, ByteThrottle, ChecksumAlgorithm, Digests, ErrorClass, S3Store, UploadRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::fast_path::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, ReplyEnding, Wire, error_body};
 use crate::{options_for, store_at};
-
-/// All digests that a body can be sent with.
-fn digests() -> Vec<Digests> {
-    let md5 = Some("hBotaJrYa9FhFEdFPCLG/A==".to_owned());
-    let with = |algorithm, value: &str| Digests { checksum: Some((algorithm, value.to_owned())), md5: None };
-    vec![
-        Digests::default(),
-        Digests { checksum: None, md5: md5.clone() },
-        with(ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIE="),
-        with(ChecksumAlgorithm::Crc32C, "4waSgw=="),
-        with(ChecksumAlgorithm::Crc32, "y/Q5Jg=="),
-        with(ChecksumAlgorithm::Sha256, "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="),
-        Digests { md5, ..with(ChecksumAlgorithm::Sha1, "2jmj7l5rSw0yVb/vlWAYkK/YBwk=") },
-    ]
-}
-
-fn all_attributes() -> Attributes {
-    let text = |text: &str| Some(text.to_owned());
-    Attributes {
-        content_type: text("application/gzip"),
-        content_encoding: text("gzip"),
-        content_language: text("de, en"),
-        content_disposition: text("attachment; filename=\"a b.gz\""),
-        cache_control: text("max-age=60"),
-        expires: text("Thu, 01 Dec 1994 16:00:00 GMT"),
-        website_redirect: text("/elsewhere"),
-        metadata: [("sample", "s 1 "), ("mtime", "1500000000.25"), ("empty", ""), ("latin", "\u{e4}")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-    }
-}
-
-#[tokio::test]
-async fn objects_are_sent_as_the_sdk_would_send_them() {
-    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], ""));
-    let (store, sdk) = (store_at(&server.url()).await, sdk_at(&server.url()));
-
-    for (turn, (source, digests)) in sources().into_iter().zip(digests().into_iter().cycle()).enumerate() {
-        let attributes = if turn % 2 == 0 { all_attributes() } else { Attributes::default() };
-        let object = PutObject {
-            write: seqferry_store::WriteOptions::default(),
-            bucket: "bucket".to_owned(),
-            key: source.key.clone(),
-            attributes: attributes.clone(),
-            tags: if turn % 3 == 0 { vec![("a b".to_owned(), "c=d&e".to_owned())] } else { Vec::new() },
-            storage_class: (turn % 2 == 0).then(|| "STANDARD_IA".to_owned()),
-            digests: digests.clone(),
-            if_absent: turn % 4 == 1,
-            if_match: (turn % 4 == 2).then(|| "0123abcd".to_owned()),
-            synced_later: false,
-        };
-        store.put_object(&object, Bytes::from("body")).await.unwrap();
-        let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
-        sdk.put_object()
-            .bucket("bucket")
-            .key(&source.key)
-            .set_content_type(attributes.content_type)
-            .set_content_encoding(attributes.content_encoding)
-            .set_content_language(attributes.content_language)
-            .set_content_disposition(attributes.content_disposition)
-            .set_cache_control(attributes.cache_control)
-            .set_website_redirect_location(attributes.website_redirect)
-            .set_metadata(Some(attributes.metadata.into_iter().collect()))
-            .set_tagging((turn % 3 == 0).then(|| "a%20b=c%3Dd%26e".to_owned()))
-            .set_storage_class(object.storage_class.as_deref().map(Into::into))
-            .set_if_none_match((turn % 4 == 1).then(|| "*".to_owned()))
-            .set_if_match((turn % 4 == 2).then(|| "\"0123abcd\"".to_owned()))
-            .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
-            .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
-            .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
-            .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
-            .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
-            .set_content_md5(digests.md5)
-            .body(ByteStream::from_static(b"body"))
-            .customize()
-            .disable_payload_signing()
-            .mutate_request(move |http| {
-                if let Some(expires) = &attributes.expires {
-                    http.headers_mut().insert("expires", expires.clone());
-                }
-            })
-            .send()
-            .await
-            .unwrap();
-        let requests = server.requests();
-        let [.., ours, theirs] = requests.as_slice() else { panic!("two requests") };
-        assert_eq!(essence(ours), essence(theirs));
-        assert_signed(ours);
-    }
-}
-
-#[tokio::test]
-async fn parts_are_sent_as_the_sdk_would_send_them() {
-    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], ""));
-    let (store, sdk) = (store_at(&server.url()).await, sdk_at(&server.url()));
-
-    for (source, digests) in sources().into_iter().zip(digests().into_iter().cycle()) {
-        for upload in ["upload", "up load+1/=&?%"] {
-            let body = Bytes::from_static(b"body");
-            store.put_part(UploadRef::new("bucket", &source.key, upload), 9_999, body, &digests).await.unwrap();
-            let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
-            sdk.upload_part()
-                .bucket("bucket")
-                .key(&source.key)
-                .upload_id(upload)
-                .part_number(9_999)
-                .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
-                .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
-                .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
-                .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
-                .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
-                .set_content_md5(digests.md5.clone())
-                .body(ByteStream::from_static(b"body"))
-                .customize()
-                .disable_payload_signing()
-                .send()
-                .await
-                .unwrap();
-            let requests = server.requests();
-            let [.., ours, theirs] = requests.as_slice() else { panic!("two requests") };
-            assert_eq!(essence(ours), essence(theirs));
-            assert_signed(ours);
-        }
-    }
-}
 
 #[tokio::test]
 async fn answers_to_puts_tell_what_was_written() {

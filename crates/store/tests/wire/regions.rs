@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_s3::primitives::{DateTime, DateTimeFormat};
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format as DateTimeFormat;
 use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, ObjectRef, Scope};
 

@@ -24,7 +24,7 @@ fn run(test: &str, config: &str, environment: &[(&str, &str)]) -> String {
     in_own_process(&format!("settings::{test}"), &home.0, &[&KEYS[..], &file, environment].concat())
 }
 
-/// The AWS host of requests to `bucket`, on both data paths: the fast path and the SDK.
+/// The AWS host of requests to `bucket`.
 fn host(config: &str, environment: &[(&str, &str)]) -> String {
     let proxy = Wire::always(Reply::error(502, "BadGateway"));
     let url = proxy.url();

@@ -32,7 +32,7 @@ use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, Verificatio
 use crate::plan::etag_parts;
 use crate::verification::{self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker};
 
-/// Memory of an object that goes in one request besides its bytes: the requests of the SDK, their connections and the
+/// Memory of an object that goes in one request besides its bytes: its requests, their connections and the
 /// attributes of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
 

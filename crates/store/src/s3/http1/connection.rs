@@ -49,9 +49,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         self.ahead = BytesMut::new();
     }
 
-    /// Sends a request. `head` ends before `body`.
-    pub(super) async fn ask(&mut self, head: Bytes, body: Bytes, throttle: &ByteThrottle) -> io::Result<Head> {
-        let mut reader = HeadReader::default();
+    /// Sends a request. `head` ends before `body`. With `is_head`, the answer has no body, whatever it announces.
+    pub(super) async fn ask(
+        &mut self,
+        head: Bytes,
+        body: Bytes,
+        is_head: bool,
+        throttle: &ByteThrottle,
+    ) -> io::Result<Head> {
+        let mut reader = HeadReader::new(is_head);
         let throttle = (!body.is_empty()).then_some(throttle);
         let mut rest = head.chain(body);
         if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {
@@ -76,19 +82,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
             while let Some(piece) = throttle.piece().filter(|piece| *piece < rest.remaining()) {
                 throttle.send(piece).await;
                 let mut piece = (&mut *rest).take(piece);
-                self.write_at_once(&mut piece, reader).await?;
+                self.write_unthrottled(&mut piece, reader).await?;
                 if piece.has_remaining() {
                     return Ok(());
                 }
             }
             throttle.send(rest.remaining()).await;
         }
-        self.write_at_once(rest, reader).await?;
+        self.write_unthrottled(rest, reader).await?;
         self.stream.flush().await
     }
 
     /// Writes without a throttle, as fast as the peer accepts.
-    async fn write_at_once(&mut self, rest: &mut impl Buf, reader: &mut HeadReader) -> io::Result<()> {
+    async fn write_unthrottled(&mut self, rest: &mut impl Buf, reader: &mut HeadReader) -> io::Result<()> {
         let Self { stream, ahead } = self;
         poll_fn(|cx| {
             while rest.has_remaining() {
@@ -260,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
             _ if came == 0 => return Err(early_end()),
             Framing::Chunks(_) if left == 0 => {
                 if !connection.line().await?.is_empty() {
-                    return Err(invalid("a chunk is longer than was told"));
+                    return Err(invalid("a chunk is longer than announced"));
                 }
                 self.framing = Framing::Chunks(None);
             }

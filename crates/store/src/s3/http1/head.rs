@@ -13,8 +13,8 @@ use bytes::{Buf as _, BytesMut};
 
 /// Largest number of bytes and lines of a head. S3 sends some twenty lines of its own and 2 KiB of metadata, which is
 /// at most some 600 more.
-pub(crate) const LONGEST_HEAD: usize = 64 << 10;
-pub(crate) const HEADERS: usize = 1024;
+pub(super) const LONGEST_HEAD: usize = 64 << 10;
+const HEADERS: usize = 1024;
 /// Lines that fit without an allocation.
 const USUAL_HEADERS: usize = 100;
 /// Largest number of interim answers to one request. Services send one (100), proxies perhaps a few more.
@@ -45,6 +45,8 @@ pub(super) enum Framing {
 /// Finds the head of the answer to one request as bytes arrive.
 #[derive(Debug, Default)]
 pub(super) struct HeadReader {
+    /// True for the answer to a HEAD, which has no body.
+    is_head: bool,
     /// Number of bytes that were searched without finding the end of a head.
     searched: usize,
     /// Length at which the bytes are parsed without an end as well, so that invalid HTTP is noticed early. It doubles
@@ -57,12 +59,16 @@ pub(super) struct HeadReader {
 }
 
 impl HeadReader {
+    pub(super) fn new(is_head: bool) -> Self {
+        Self { is_head, ..Self::default() }
+    }
+
     /// Returns the final head and its length, once it is complete. Interim answers before it are removed from `bytes`.
     pub(super) fn find(&mut self, bytes: &mut BytesMut) -> io::Result<Option<(Head, usize)>> {
         while self.is_worth_parsing(bytes) {
             #[cfg(test)]
             (self.parsed += bytes.len());
-            match read_head(bytes)? {
+            match read_head(bytes, self.is_head)? {
                 None => {
                     self.searched = bytes.len();
                     break;
@@ -134,8 +140,8 @@ pub(super) fn invalid(what: &str) -> io::Error {
 }
 
 /// Parses a head and its length, once it is complete. An ambiguous length of the body is refused, so that no bytes of
-/// one answer are taken for another's.
-pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
+/// one answer are taken for another's. The answer to a HEAD ends with its head.
+pub(super) fn read_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head, usize)>> {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) {
         return Err(invalid("an empty line stands where the answer begins"));
     }
@@ -171,7 +177,7 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
             declared = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.trim().eq_ignore_ascii_case("chunked") {
-                return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
+                return Err(invalid(&format!("transfer encoding {value:?}, which was not requested")));
             }
             if chunked || answer.version != Some(1) {
                 return Err(invalid("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
@@ -189,7 +195,7 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
     }
     if status == 101 {
-        return Err(invalid("another protocol, which was not asked for"));
+        return Err(invalid("another protocol, which was not requested"));
     }
     let has_no_body = matches!(status, 100..=199 | 204 | 304);
     if has_no_body && (chunked || declared.is_some_and(|length| length > 0)) {
@@ -197,7 +203,7 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         goes_on = false;
     }
     let framing = match declared {
-        _ if has_no_body => Framing::Length(0),
+        _ if has_no_body || is_head => Framing::Length(0),
         _ if chunked => Framing::Chunks(None),
         Some(length) => Framing::Length(length),
         None => Framing::Close,
@@ -243,13 +249,13 @@ mod tests {
         ) {
             let mut bytes = pieces.concat().into_bytes();
             if noise_first { bytes.splice(0..0, noise); } else { bytes.extend(noise); }
-            let whole = read_head(&bytes);
+            let whole = read_head(&bytes, false);
             if let Ok(Some((head, length))) = &whole {
                 prop_assert!(*length <= bytes.len());
                 for end in 0..*length {
-                    prop_assert!(!matches!(read_head(&bytes[..end]), Ok(Some(_))), "{end} of {length} bytes are no head");
+                    prop_assert!(!matches!(read_head(&bytes[..end], false), Ok(Some(_))), "{end} of {length} bytes are no head");
                 }
-                let again = read_head(&bytes[..*length]).unwrap().unwrap();
+                let again = read_head(&bytes[..*length], false).unwrap().unwrap();
                 prop_assert_eq!((again.0.status, again.0.framing, again.1), (head.status, head.framing, *length));
             }
         }

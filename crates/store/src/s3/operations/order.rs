@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_does_not_follow_is_told() {
+    fn a_page_that_does_not_follow_is_an_error() {
         let many = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         for (pages, page, words) in [
             // The token of the page was ignored: the whole page again, or a part of it.
@@ -253,7 +253,7 @@ mod tests {
         };
         orders.follow("groups", None, Some(1), &page(&["a", "c"], &["b/", "d/"])).unwrap();
         orders.follow("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
-        // A token that is asked for again gets the same answer: requests are repeated.
+        // A token that is sent again gets the same answer: requests are repeated.
         orders.follow("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
         let versions = |ids: &[&'static str]| Entries {
             lists: [vec!["k"; ids.len()], Vec::new()],

@@ -1,22 +1,19 @@
-//! Requests to S3, one call each: by the SDK, or for copies, GETs and PUTs by [`super::fast_path`].
+//! Operations of S3, one call each.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_sdk_s3::operation::list_parts::ListPartsOutput;
 
 use super::S3Store;
 use super::address::{is_aws, without_userinfo};
-use super::convert::unquote;
-use super::failures::malformed_answer;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::LateSync;
 use crate::store::{BucketService, ObjectStore};
-use crate::types::{Capabilities, PartsPage};
+use crate::types::Capabilities;
 
 mod body;
 mod buckets;
@@ -39,22 +36,9 @@ const STALLED: Duration = Duration::from_secs(30);
 /// Least number of bytes in this time of waiting: a slower body is given up, since another connection may be faster.
 const TRICKLE: (Duration, u64) = (Duration::from_mins(1), 64 << 10);
 
-/// The `ETag` of the written object, which every success holds.
-fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str) -> Result<String> {
-    Some(unquote(answered))
-        .filter(|etag| !etag.is_empty())
-        .ok_or_else(|| malformed_answer(operation, bucket, key, "ETag"))
-}
-
 /// HEAD errors carry no body, hence no code.
 fn is_mute(error: &StoreError) -> bool {
     matches!(error.code.as_str(), "BadRequest" | "Forbidden")
-}
-
-/// List of parts, parsed by the SDK or by us.
-enum PartsReply {
-    Known(Box<ListPartsOutput>),
-    Read(PartsPage),
 }
 
 #[async_trait]

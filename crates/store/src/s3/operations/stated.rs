@@ -1,6 +1,6 @@
-//! Listings held against themselves and against their request.
+//! Listings compared with themselves and with their request.
 //!
-//! A page that contradicts itself is no evidence of what is there: a cache, a gateway or a fault may have answered for
+//! A page that contradicts itself does not show what is there: a cache, a gateway or a fault may have answered for
 //! another bucket, or dropped entries. Such a page is an error, since a listing that lacks entries decides on copies and
 //! removals. Every field that the service states is compared. A field that it leaves out, or leaves empty, is not.
 //!
@@ -12,16 +12,17 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::convert::decode_key;
+use crate::s3::encoding::decode_key;
+use crate::s3::xml::Element;
 
 /// The page and its request, as far as they are compared.
 #[derive(Debug, Default)]
 pub(super) struct StatedPage<'a> {
     pub(super) operation: &'static str,
     pub(super) bucket: &'a str,
-    /// Prefix that was asked for, or the key of an upload.
+    /// Prefix that was requested, or the key of an upload.
     pub(super) prefix: &'a str,
-    /// Largest number of entries that was asked for.
+    /// Largest number of entries that was requested.
     pub(super) most: Option<i32>,
     /// Number of entries that came, without common prefixes.
     pub(super) entries: usize,
@@ -52,7 +53,7 @@ impl StatedPage<'_> {
         if is_same(stated, asked) || is_same(&decode_key(stated), asked) {
             return Ok(());
         }
-        let was = if asked.is_empty() { "none was asked for".to_owned() } else { format!("'{asked}' was asked for") };
+        let was = if asked.is_empty() { "none was requested".to_owned() } else { format!("'{asked}' was requested") };
         Err(self.contradiction(&format!("its {name} is '{stated}', and {was}")))
     }
 
@@ -64,9 +65,9 @@ impl StatedPage<'_> {
         {
             return Err(self.contradiction(&format!("it counts {count} entries and has {came}")));
         }
-        let asked_for_none = self.most == Some(0);
+        let is_none_requested = self.most == Some(0);
         if let Some(maximum) = maximum
-            && (maximum <= 0 && !asked_for_none || i64::try_from(self.entries).is_ok_and(|n| n > i64::from(maximum)))
+            && (maximum <= 0 && !is_none_requested || i64::try_from(self.entries).is_ok_and(|n| n > i64::from(maximum)))
         {
             return Err(self.contradiction(&format!("it says it holds at most {maximum} entries, and has {came}")));
         }
@@ -91,7 +92,15 @@ impl StatedPage<'_> {
         }
     }
 
-    /// The encoding of keys is the one that was asked for, or none.
+    /// The entries have a size each.
+    pub(super) fn have_sizes<'a>(&self, mut entries: impl Iterator<Item = &'a Element<'a>>) -> Result<()> {
+        if entries.any(|entry| entry.value::<i64>("Size").is_none_or(|size| size < 0)) {
+            return Err(self.contradiction("an entry has no size"));
+        }
+        Ok(())
+    }
+
+    /// The encoding of keys is the one that was requested, or none.
     pub(super) fn encoding(&self, stated: Option<&str>) -> Result<()> {
         match stated.filter(|stated| !stated.is_empty() && *stated != "url") {
             Some(other) => {
@@ -109,7 +118,7 @@ impl StatedPage<'_> {
         if key.starts_with(self.prefix) || begins_with(key, self.prefix) || self.is_normalised(key) {
             return Ok(());
         }
-        Err(self.contradiction(&format!("the key '{key}' does not begin with the prefix that was asked for")))
+        Err(self.contradiction(&format!("the key '{key}' does not begin with the prefix that was requested")))
     }
 
     /// True for a key of a service that normalises names: it answers for the prefix as it would write it. Such keys are
@@ -122,7 +131,7 @@ impl StatedPage<'_> {
     /// Common prefixes come only with a delimiter, and end in it: they have it once behind the prefix.
     pub(super) fn check_group(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
         let Some(delimiter) = delimiter else {
-            return Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was asked for")));
+            return Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was requested")));
         };
         let Some(group_start) = group.strip_suffix(delimiter) else {
             return Err(self.contradiction(&format!("the common prefix '{group}' does not end in '{delimiter}'")));
@@ -143,7 +152,7 @@ impl StatedPage<'_> {
     fn check_one_level(&self, key: &str, rest: Option<&str>, delimiter: &str) -> Result<()> {
         match rest.filter(|rest| rest.contains(delimiter)) {
             Some(_) => Err(self.contradiction(&format!(
-                "'{key}' has the delimiter '{delimiter}' behind the prefix that was asked for: the service ignores it"
+                "'{key}' has the delimiter '{delimiter}' behind the prefix that was requested: the service ignores it"
             ))),
             None => Ok(()),
         }

@@ -10,8 +10,8 @@ use crate::body::ByteSource;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::failures::chain;
-use crate::s3::fast_path::BodyReader;
+use crate::s3::errors::whole;
+use crate::s3::http1::PooledBody;
 use crate::s3::stored_form::transformation_error;
 use crate::throttle::ByteThrottle;
 use crate::types::PinnedObject;
@@ -20,7 +20,7 @@ use crate::types::PinnedObject;
 pub(super) struct WatchedBody {
     pub(super) bucket: String,
     pub(super) key: String,
-    pub(super) body: BodyReader,
+    pub(super) body: PooledBody,
     pub(super) throttle: ByteThrottle,
     /// Announced bytes that have not arrived yet.
     pub(super) left: u64,
@@ -68,7 +68,7 @@ impl ByteSource for WatchedBody {
                 self.throttle.received(came).await;
                 Ok(came)
             }
-            Ok(Err(error)) => Err(self.broken(&chain(&error))),
+            Ok(Err(error)) => Err(self.broken(&whole(&error))),
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        let body = BodyReader::Sdk(Box::pin(ours));
+        let body = PooledBody::of(Box::new(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
         let mut watched = WatchedBody {
             bucket,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_comes_at_the_pace_of_the_limit_however_slow_that_is() {
+    async fn a_body_comes_at_the_rate_of_the_limit_however_slow_that_is() {
         let throttle = ByteThrottle::new(Some(100), tokio::time::Instant::now());
         let start = Instant::now();
 

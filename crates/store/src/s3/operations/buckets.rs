@@ -1,0 +1,216 @@
+//! Requests about whole buckets, versions of objects, removals of up to 1,000 objects, and presigned addresses.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::SHORT;
+use super::order::{Entries, ListingOrders};
+use super::read::{key_of, listed_object};
+use super::stated::StatedPage;
+use crate::error::Result;
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::s3::S3Store;
+use crate::s3::encoding::quote;
+use crate::s3::xml::{Element, document, push_text};
+use crate::store::BucketService;
+use crate::types::{BucketInfo, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest};
+
+/// Largest number of pages of buckets: an account has at most a million, a thousand to a page.
+const BUCKET_PAGES: usize = 1000;
+/// Time limit of a request with a thousand keys.
+const MANY: Duration = Duration::from_mins(5);
+/// The region of a bucket if none is named.
+const FIRST_REGION: &str = "us-east-1";
+
+/// Longest validity of a presigned address, in seconds: a week.
+const LONGEST_PRESIGNED: u64 = 7 * 24 * 60 * 60;
+
+/// Compares a page of versions with what it states of itself, with the request, and with the page before.
+fn compare_with_request(
+    page: &Element<'_>,
+    listed: &VersionsPage,
+    request: &VersionsRequest,
+    orders: &ListingOrders,
+) -> Result<()> {
+    let VersionsRequest { bucket, prefix, after } = request;
+    let stated = StatedPage {
+        operation: "ListObjectVersions",
+        bucket,
+        prefix,
+        most: None,
+        entries: listed.versions.len(),
+        groups: page.all("CommonPrefixes").count(),
+    };
+    stated.bucket_is(page.text("Name"))?;
+    stated.echoes("prefix", page.text("Prefix"), Some(prefix))?;
+    stated.echoes("delimiter", page.text("Delimiter"), None)?;
+    stated.echoes("key marker", page.text("KeyMarker"), after.as_ref().map(|(key, _)| key.as_str()))?;
+    let id = after.as_ref().and_then(|(_, id)| id.as_deref());
+    stated.echoes("version id marker", page.text("VersionIdMarker"), id)?;
+    stated.encoding(page.text("EncodingType"))?;
+    stated.counts(None, page.value("MaxKeys"))?;
+    stated.ends(page.value("IsTruncated"), page.text("NextKeyMarker"), listed.next == *after)?;
+    stated.have_sizes(page.all("Version"))?;
+    if let Some(group) = page.child("CommonPrefixes") {
+        stated.check_group(group.text("Prefix").unwrap_or_default(), None)?;
+    }
+    listed.versions.iter().try_for_each(|version| stated.belongs(&version.object.key))?;
+    let keys = |is_marker| {
+        let versions = listed.versions.iter().filter(move |version| version.is_delete_marker == is_marker);
+        versions.map(|version| version.object.key.as_str()).collect()
+    };
+    let ids = listed.versions.iter().map(|version| version.version_id.as_str()).collect();
+    let entries = Entries { lists: [keys(false), keys(true)], ids, repeats_second: false };
+    let asked = ("ListObjectVersions", bucket, prefix);
+    orders.follow(asked, after.as_ref(), listed.next.as_ref(), &entries).map_err(|what| stated.contradiction(&what))
+}
+
+/// Reads a version, or a delete marker, of a page.
+fn listed_version(page: &Element<'_>, version: &Element<'_>, is_delete_marker: bool) -> ListedVersion {
+    ListedVersion {
+        object: listed_object(page, version),
+        version_id: version.text("VersionId").unwrap_or("null").to_owned(),
+        is_latest: version.value("IsLatest") == Some(true),
+        is_delete_marker,
+    }
+}
+
+/// The document that removes these objects.
+fn removals(objects: &[Removal]) -> String {
+    let mut content = String::new();
+    for object in objects {
+        content.push_str("<Object>");
+        push_text(&mut content, "Key", &object.key);
+        if let Some(version) = &object.version {
+            push_text(&mut content, "VersionId", version);
+        }
+        if let Some(etag) = &object.etag {
+            push_text(&mut content, "ETag", &quote(etag));
+        }
+        content.push_str("</Object>");
+    }
+    content + "<Quiet>false</Quiet>"
+}
+
+#[async_trait]
+impl BucketService for S3Store {
+    async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
+        let (mut found, orders) = (Vec::new(), ListingOrders::default());
+        let mut token: Option<String> = None;
+        for _ in 0..BUCKET_PAGES {
+            let request = self.request("GET", "ListBuckets", "", None).query("continuation-token", token.as_deref());
+            let reply = self.call(&request, SHORT).await?;
+            let page = reply.document(request.about, &["ListAllMyBucketsResult"])?;
+            let stated = StatedPage { operation: "ListBuckets", ..StatedPage::default() };
+            let buckets = || page.child("Buckets").into_iter().flat_map(|all| all.all("Bucket"));
+            let names: Vec<&str> = buckets().map(|bucket| bucket.text("Name").unwrap_or_default()).collect();
+            if names.contains(&"") {
+                return Err(stated.contradiction("a bucket has no name"));
+            }
+            let next = page.text("ContinuationToken").filter(|next| !next.is_empty()).map(str::to_owned);
+            if next.is_some() && next == token {
+                return Err(stated.contradiction("it names its own beginning as that of the next one"));
+            }
+            let entries = Entries { lists: [names, Vec::new()], ..Entries::default() };
+            let followed = orders.follow("ListBuckets", token.as_ref(), next.as_ref(), &entries);
+            followed.map_err(|what| stated.contradiction(&what))?;
+            found.extend(buckets().map(|bucket| BucketInfo {
+                name: bucket.owned("Name"),
+                created: bucket.time("CreationDate").unwrap_or_default(),
+            }));
+            token = next;
+            if token.is_none() {
+                return Ok(found);
+            }
+        }
+        Err(StoreError::new("ListBuckets", "", None, code::MALFORMED, Some(200))
+            .with_message(format!("the listing of buckets has no end: {BUCKET_PAGES} pages were read")))
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> Result<()> {
+        let region = self.client(bucket).region.clone();
+        let mut request = self.request("PUT", "CreateBucket", bucket, None);
+        // Other services define their own regions, and most have none.
+        if self.is_aws() && region != FIRST_REGION {
+            let mut constraint = String::new();
+            push_text(&mut constraint, "LocationConstraint", &region);
+            request = request.document(document("CreateBucketConfiguration", &constraint));
+        }
+        self.call(&request, SHORT).await?;
+        Ok(())
+    }
+
+    async fn delete_bucket(&self, bucket: &str) -> Result<()> {
+        self.call(&self.request("DELETE", "DeleteBucket", bucket, None), SHORT).await?;
+        Ok(())
+    }
+
+    async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage> {
+        let after = request.after.as_ref();
+        let asked = self
+            .request("GET", "ListObjectVersions", &request.bucket, None)
+            .flag("versions")
+            .query("prefix", request.prefix.as_str())
+            .query("key-marker", after.map(|(key, _)| key.as_str()))
+            .query("version-id-marker", after.and_then(|(_, id)| id.as_deref()))
+            .query("encoding-type", "url");
+        let reply = self.call(&asked, SHORT).await?;
+        let page = reply.document(asked.about, &["ListVersionsResult"])?;
+        let versions = page.all("Version").map(|version| listed_version(&page, version, false));
+        let markers = page.all("DeleteMarker").map(|marker| listed_version(&page, marker, true));
+        let next = (page.value("IsTruncated") == Some(true))
+            .then(|| (key_of(&page, page.text("NextKeyMarker")), page.text("NextVersionIdMarker").map(str::to_owned)));
+        let listed = VersionsPage { versions: versions.chain(markers).collect(), next };
+        compare_with_request(&page, &listed, request, &self.orders)?;
+        Ok(listed)
+    }
+
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>> {
+        let request = self.request("POST", "DeleteObjects", bucket, None);
+        let request = request.flag("delete").document(document("Delete", &removals(objects))).with_crc32().with_md5();
+        let reply = self.call(&request, MANY).await?;
+        let answer = reply.document(request.about, &["DeleteResult"])?;
+        let at = |key: Option<&str>, version: Option<&str>| {
+            objects.iter().position(|object| {
+                Some(object.key.as_str()) == key && (object.version.is_none() || object.version.as_deref() == version)
+            })
+        };
+        let mut found: Vec<Option<Result<RemovedObject>>> = objects.iter().map(|_| None).collect();
+        for (n, removed) in answer.all("Deleted").enumerate() {
+            let (key, version) = (removed.text("Key"), removed.text("VersionId"));
+            // The answers nearly always have the order of the request.
+            let same = |object: &Removal| Some(object.key.as_str()) == key && object.version.is_none();
+            let place = if objects.get(n).is_some_and(same) { Some(n) } else { at(key, version) };
+            let is_marker = removed.value("DeleteMarker") == Some(true);
+            let marker = removed.text("DeleteMarkerVersionId").filter(|_| is_marker);
+            if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
+                *slot = Some(Ok(RemovedObject { marker: marker.map(str::to_owned) }));
+            }
+        }
+        for refused in answer.all("Error") {
+            let key = refused.text("Key");
+            let code = refused.text("Code").unwrap_or("Unknown");
+            let error =
+                StoreError::new("DeleteObjects", bucket, key, code, None).with_message(refused.owned("Message"));
+            if let Some(slot) = at(key, refused.text("VersionId")).and_then(|place| found.get_mut(place)) {
+                *slot = Some(Err(error));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String> {
+        let (method, operation) = if put { ("PUT", "PutObject") } else { ("GET", "GetObject") };
+        let request = self
+            .request(method, operation, object.bucket, Some(object.key))
+            .query("versionId", object.version.filter(|_| !put));
+        if seconds > LONGEST_PRESIGNED {
+            let error = request.about.error("InvalidRequest", None);
+            return Err(error.with_message("a presigned address is valid for a week at most"));
+        }
+        let request = &request;
+        self.in_region(request, SHORT, |client| async move { client.presign(request, seconds).await }).await
+    }
+}
