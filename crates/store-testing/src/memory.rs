@@ -5,6 +5,7 @@
 //! uploads (the minimum part size is an option, so that tests can be small). It has no versions.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,6 +37,7 @@ pub struct MemoryStore {
     checksums: Checksums,
     ignores_ranges: bool,
     ignores_conditions: &'static [Request],
+    implies_folders: bool,
     state: Mutex<State>,
 }
 
@@ -159,6 +161,7 @@ impl MemoryStore {
             checksums: Checksums::All,
             ignores_ranges: false,
             ignores_conditions: &[],
+            implies_folders: false,
             state: Mutex::default(),
         }
     }
@@ -259,6 +262,32 @@ impl MemoryStore {
     pub fn ignoring_ranges(mut self) -> Self {
         self.ignores_ranges = true;
         self
+    }
+
+    /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS does.
+    #[must_use]
+    pub fn with_implied_folders(mut self) -> Self {
+        self.implies_folders = true;
+        self
+    }
+
+    /// The object that the service shows for a folder that has none of its own.
+    fn implied_folder(&self, state: &State, bucket: &str, key: &str) -> Option<Object> {
+        let objects = state.buckets.get(bucket).filter(|_| self.implies_folders && key.ends_with('/'))?;
+        let next = objects
+            .range::<str, _>((Bound::Included(key), Bound::Unbounded))
+            .next()
+            .is_some_and(|(next, _)| next != key && next.starts_with(key));
+        next.then(|| Object {
+            body: Bytes::new(),
+            etag: format!("{}-0", md5_hex(b"")),
+            parts: Vec::new(),
+            modified: now(),
+            attributes: Attributes::default(),
+            tags: Vec::new(),
+            storage_class: None,
+            checksum: None,
+        })
     }
 
     /// Passes over conditions of these requests without a word, as some services do.

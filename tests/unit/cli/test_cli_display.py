@@ -94,6 +94,7 @@ def test_no_trouble_is_not_mentioned() -> None:
     )
 
     assert line == "running: 1 of 2 objects, 1.0 MiB of 4.0 MiB (25 %)"
+    assert "/s" not in drawn(110, status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB))
 
 
 def test_a_hundred_percent_only_when_all_is_there() -> None:

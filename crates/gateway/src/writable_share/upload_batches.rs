@@ -26,6 +26,11 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Numbers of batches that are handed out at a time.
 const MAX_NUMBERS: usize = 100;
 
+/// True when so many outcomes, the oldest of this age, become a batch without a request.
+fn is_due(outcomes: usize, age: Duration) -> bool {
+    outcomes >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
+}
+
 /// The batches of a share that the record has not taken.
 #[derive(Debug, Serialize)]
 pub(crate) struct PendingUploadBatches {
@@ -50,7 +55,7 @@ impl<D: Disk> Inner<D> {
         self.overlay.read(|overlay| {
             let outcomes = overlay.outcomes();
             let age = outcomes.since.map_or(Duration::ZERO, |since| Duration::from_nanos(now().saturating_sub(since)));
-            outcomes.lines.len() >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
+            is_due(outcomes.lines.len(), age)
         })
     }
 
@@ -135,5 +140,24 @@ impl<D: Disk> WritableShare<D> {
         self.0.upload_batches.disk().run(move || upload_batches::delete(&disk, batch)).await?;
         self.0.upload_batches.remove(batch);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_due_by_the_number_of_its_outcomes_or_by_the_age_of_the_oldest() {
+        let before = Duration::from_nanos(1);
+        for (outcomes, age, expected) in [
+            (0, Duration::ZERO, false),
+            (1, MAX_BATCH_AGE - before, false),
+            (1, MAX_BATCH_AGE, true),
+            (BATCH_OUTCOMES - 1, Duration::ZERO, false),
+            (BATCH_OUTCOMES, Duration::ZERO, true),
+        ] {
+            assert_eq!(is_due(outcomes, age), expected, "{outcomes} outcomes, {age:?}");
+        }
     }
 }

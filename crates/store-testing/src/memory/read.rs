@@ -69,6 +69,9 @@ impl ObjectRead for MemoryStore {
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
         let ObjectRef { bucket, key, .. } = object;
         let state = self.state();
+        if let Some(folder) = self.implied_folder(&state, bucket, key) {
+            return Ok(self.meta(&folder));
+        }
         let object = state.object("HeadObject", bucket, key)?;
         let size = match part {
             None => object.body.len() as u64,

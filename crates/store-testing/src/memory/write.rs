@@ -33,6 +33,11 @@ impl ObjectWrite for MemoryStore {
         };
         let mut state = self.state();
         let (if_absent, if_match) = self.conditions_of(Request::Put, object.if_absent, object.if_match.as_deref());
+        let is_conditional = if_absent || if_match.is_some();
+        if is_conditional && self.implied_folder(&state, &object.bucket, &object.key).is_some() {
+            let code = "PreconditionFailed";
+            return Err(StoreError::new("PutObject", &object.bucket, Some(&object.key), code, Some(412)));
+        }
         state.may_be_written("PutObject", &object.bucket, &object.key, if_absent, if_match)?;
         state.write("PutObject", &object.bucket, &object.key, made)
     }

@@ -24,9 +24,11 @@ enum Write {
     RenamedOver,
     Attributes,
     Marker,
+    /// Where the service shows a folder without one as an object.
+    ImpliedMarker,
 }
 
-const WRITES: [Write; 9] = [
+const WRITES: [Write; 10] = [
     Write::NewSmall,
     Write::NewLarge,
     Write::RewrittenSmall,
@@ -36,6 +38,7 @@ const WRITES: [Write; 9] = [
     Write::RenamedOver,
     Write::Attributes,
     Write::Marker,
+    Write::ImpliedMarker,
 ];
 
 impl Write {
@@ -49,7 +52,7 @@ impl Write {
             Self::Renamed | Self::RenamedOver => ("CopyObject", "p/d/target"),
             Self::RenamedLarge => ("CompleteMultipartUpload", "p/d/target"),
             Self::Attributes => ("CopyObject", "p/d/small"),
-            Self::Marker => ("PutObject", "p/d/folder/"),
+            Self::Marker | Self::ImpliedMarker => ("PutObject", "p/d/folder/"),
         }
     }
 
@@ -58,6 +61,7 @@ impl Write {
         if self == Self::RenamedOver {
             before.push(("d/target", b"to be replaced".to_vec()));
         }
+        let store = if self == Self::ImpliedMarker { store.with_implied_folders() } else { store };
         let setting = Setting::over(store, &before).await;
         let directory = setting.id("d").await;
         let rename = async |from: &str| {
@@ -81,9 +85,12 @@ impl Write {
                 let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
                 setting.share.set_attributes(&root(), setting.id("d/small").await, mode, None).await.unwrap();
             }
-            Self::Marker => {
+            Self::Marker | Self::ImpliedMarker => {
                 let plain = SetAttributes::default();
                 setting.share.create_directory(&root(), directory, b"folder", plain).await.unwrap();
+                if self == Self::ImpliedMarker {
+                    setting.store.put("b", "p/d/folder/f", Bytes::new(), &<_>::default()).await.unwrap();
+                }
             }
         }
         setting
@@ -128,7 +135,7 @@ async fn no_write_replaces_an_object_that_came_between_two_attempts() {
             let keys = keys(&setting).await;
             assert!(!keys.iter().any(|key| key.contains("probe")), "{name}: {write:?}: {keys:?}");
             assert!(setting.store.list_uploads("b", "").await.unwrap().is_empty(), "{name}: {write:?}");
-            if !matches!(write, Write::Marker | Write::Attributes) {
+            if !matches!(write, Write::Marker | Write::ImpliedMarker | Write::Attributes) {
                 assert!(keys.iter().any(|key| key.starts_with(".seqferry-conflicts/")), "{name}: {write:?}: {keys:?}");
             }
         }
@@ -137,7 +144,8 @@ async fn no_write_replaces_an_object_that_came_between_two_attempts() {
 
 #[tokio::test(start_paused = true)]
 async fn no_write_replaces_an_object_that_came_right_before_it_where_conditions_are_kept() {
-    for write in WRITES {
+    // An implied marker can have no condition.
+    for write in WRITES.into_iter().filter(|write| *write != Write::ImpliedMarker) {
         let setting = write.prepare(MemoryStore::new(1)).await;
         let (operation, key) = write.request();
         let store = store_of(&setting);

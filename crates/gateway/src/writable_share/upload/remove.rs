@@ -3,7 +3,7 @@
 use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::remove::remove;
 
-use super::send::local;
+use super::send::{FolderMarker, local};
 use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::Change;
@@ -16,7 +16,9 @@ impl<D: Disk> Uploader<D> {
         let mut left = Vec::new();
         if is_marker {
             // Where there is no marker, a removal would only leave a mark of itself in a bucket with versions.
-            wanted = self.head(path).await?.map(|there| there.etag);
+            if let FolderMarker::Object(there) = self.find_marker(path).await? {
+                wanted = Some(there.etag);
+            }
         }
         if !is_marker || wanted.is_some() {
             left = remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?;

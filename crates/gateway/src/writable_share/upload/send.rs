@@ -8,7 +8,8 @@ use seqferry_client::{RecordedUpload, RequestError, RetryContext, UploadSession}
 use seqferry_nfs::FileError;
 use seqferry_store::crash_point::{self, When};
 use seqferry_store::{
-    Attributes, CopyTarget, Digests, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, PutObject, WrittenObject,
+    Attributes, CopyTarget, Digests, ErrorClass, ListRequest, ObjectMeta, ObjectRef, ObjectStore, PinnedObject,
+    PutObject, StoreError, WrittenObject,
 };
 use seqferry_transfer::pipe::{InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable};
 use seqferry_transfer::{CopyMethod, FailureClass, IfExists, ObjectFailure, Properties};
@@ -42,6 +43,15 @@ impl From<&ObjectMeta> for UploadedObject {
     fn from(meta: &ObjectMeta) -> Self {
         Self { etag: meta.etag.clone(), size: meta.size, has_facts: true, written: Some(meta.into()) }
     }
+}
+
+/// What a service has at the key of a folder.
+#[derive(Debug)]
+pub(super) enum FolderMarker {
+    Absent,
+    /// No object: some services answer HEAD for a folder that has, or had, files.
+    Implied,
+    Object(Box<ObjectMeta>),
 }
 
 impl From<RequestError> for UploadError {
@@ -267,8 +277,7 @@ impl<D: Disk> Uploader<D> {
     async fn tags(&self, path: &str) -> Result<Vec<(String, String)>, UploadError> {
         let (bucket, key) = (&self.spec.bucket, self.key(path));
         let spec = seqferry_client::RequestSpec::read("GetObjectTagging", bucket);
-        let get =
-            async |store: Arc<dyn seqferry_store::ObjectStore>| store.get_tags(ObjectRef::new(bucket, &key)).await;
+        let get = async |store: Arc<dyn ObjectStore>| store.get_tags(ObjectRef::new(bucket, &key)).await;
         Ok(self.spec.client.call(spec, &RetryContext::default(), get).await?)
     }
 
@@ -349,21 +358,50 @@ impl<D: Disk> Uploader<D> {
 
     /// Put a folder marker, so that the folder is there without files and keeps its attributes.
     async fn send_marker(&self, file_upload: &FileUpload, node: &Node, open: &OpenUpload) -> Result<(), UploadError> {
-        let uploaded = if let Some(there) = self.head(&open.path).await? {
-            // Another program's stays; one that an attempt before has put is this one.
-            open.has_made(&there).then(|| UploadedObject::from(&there))
-        } else {
-            let put = match self.put_small(&open.path, Bytes::new(), attributes_of(node, open, None)).await {
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => {
-                    return Err(UploadError::Superseded);
-                }
-                put => put?,
-            };
-            let (version_id, checksum, method) = (put.version_id, put.checksum, CopyMethod::Stream);
-            let written = Some(WrittenVersion { version_id, checksum, method, verified: "checksum" });
-            Some(UploadedObject { etag: put.etag, size: 0, has_facts: true, written })
+        let attributes = attributes_of(node, open, None);
+        let put = match self.find_marker(&open.path).await? {
+            FolderMarker::Object(there) => {
+                // Another program's stays; one that an attempt before has put is this one.
+                let uploaded = open.has_made(&there).then(|| UploadedObject::from(&*there));
+                return self.finish_marker(file_upload, uploaded.as_ref()).await;
+            }
+            FolderMarker::Absent => self.put_small(&open.path, Bytes::new(), attributes).await,
+            FolderMarker::Implied => self.put_unlisted_marker(&open.path, attributes).await,
         };
-        self.finish_marker(file_upload, uploaded.as_ref()).await
+        let put = match put {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => {
+                return Err(UploadError::Superseded);
+            }
+            put => put?,
+        };
+        let (version_id, checksum, method) = (put.version_id, put.checksum, CopyMethod::Stream);
+        let written = Some(WrittenVersion { version_id, checksum, method, verified: "checksum" });
+        let uploaded = UploadedObject { etag: put.etag, size: 0, has_facts: true, written };
+        self.finish_marker(file_upload, Some(&uploaded)).await
+    }
+
+    /// The marker of a folder; its path ends in a slash.
+    pub(super) async fn find_marker(&self, path: &str) -> Result<FolderMarker, UploadError> {
+        let Some(found) = self.head(path).await? else { return Ok(FolderMarker::Absent) };
+        let (bucket, key) = (&self.spec.bucket, self.key(path));
+        let list = async |store: Arc<dyn ObjectStore>| is_listed(&*store, bucket, &key).await;
+        let spec = seqferry_client::RequestSpec::read("ListObjectsV2", bucket);
+        let is_object = self.spec.client.call(spec, &RetryContext::default(), list).await?;
+        Ok(if is_object { FolderMarker::Object(Box::new(found)) } else { FolderMarker::Implied })
+    }
+
+    /// Put a marker that is implied: the service refuses it under a condition, so each attempt lists the key first.
+    async fn put_unlisted_marker(&self, path: &str, attributes: Attributes) -> Result<WrittenObject, RequestError> {
+        let object = PutObject { if_absent: false, ..self.small_object(path, &Bytes::new(), attributes) };
+        let (bucket, key) = (&*object.bucket, &*object.key);
+        let put = async |store: Arc<dyn ObjectStore>| {
+            if is_listed(&*store, bucket, key).await? {
+                return Err(StoreError::new("PutObject", bucket, Some(key), "PreconditionFailed", Some(412)));
+            }
+            store.put_object(&object, Bytes::new()).await
+        };
+        let spec = seqferry_client::RequestSpec::write("PutObject", bucket);
+        self.spec.client.call(spec, &RetryContext::default(), put).await
     }
 
     /// Put a small object where there is none; else the error is of the class [`ErrorClass::Precondition`].
@@ -373,16 +411,27 @@ impl<D: Disk> Uploader<D> {
         bytes: Bytes,
         attributes: Attributes,
     ) -> Result<WrittenObject, RequestError> {
-        let object = PutObject {
+        let object = self.small_object(path, &bytes, attributes);
+        self.spec.client.put_object(&object, &bytes, &RetryContext::default()).await
+    }
+
+    fn small_object(&self, path: &str, bytes: &Bytes, attributes: Attributes) -> PutObject {
+        PutObject {
             bucket: self.spec.bucket.clone(),
             key: self.key(path),
             attributes,
-            digests: Digests::crc64nvme(&bytes),
+            digests: Digests::crc64nvme(bytes),
             if_absent: true,
             ..PutObject::default()
-        };
-        self.spec.client.put_object(&object, &bytes, &RetryContext::default()).await
+        }
     }
+}
+
+/// True when a listing has this key.
+async fn is_listed(store: &dyn ObjectStore, bucket: &str, key: &str) -> Result<bool, StoreError> {
+    let request =
+        ListRequest { bucket: bucket.into(), prefix: key.into(), max_keys: Some(1), ..ListRequest::default() };
+    Ok(store.list(&request).await?.objects.iter().any(|object| object.key == key))
 }
 
 /// The target is not what may be replaced.

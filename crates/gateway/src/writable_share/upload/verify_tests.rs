@@ -226,6 +226,41 @@ async fn a_marker_that_another_program_has_put_is_not_taken_for_that_of_an_attem
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_folder_without_a_marker_that_the_service_shows_as_an_object_gets_its_marker() {
+    let setting = Setting::over(MemoryStore::new(1).with_implied_folders(), &[]).await;
+    let top = setting.share.root();
+    setting.share.create_directory(&root(), top, b"d", SetAttributes::default()).await.unwrap();
+    setting.put("d/f", "text").await;
+    let store = store_of(&setting);
+    // The file is there before the marker: from then on the service answers HEAD of the folder.
+    store.rule(Rule::always("PutObject", Fault::Fail("InternalError", 500)).key("p/d/").times(6));
+    Running::start(&setting, store as Arc<dyn ObjectStore>).drain(&setting).await;
+    assert_eq!(keys(&setting).await, ["d/", "d/f"]);
+
+    setting.share.remove(&root(), setting.id("d").await, b"f").await.unwrap();
+    drained(&setting).await;
+    assert_eq!(keys(&setting).await, ["d/"], "an empty folder stays");
+
+    setting.share.remove_directory(&root(), top, b"d").await.unwrap();
+    drained(&setting).await;
+    assert_eq!(keys(&setting).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_the_service_alone_shows_is_removed_without_a_request_that_removes() {
+    let setting = Setting::over(MemoryStore::new(1).with_implied_folders(), &[("d/f", b"text".to_vec())]).await;
+    let top = setting.share.root();
+    setting.share.rename(&root(), top, b"d", top, b"e").await.unwrap();
+
+    let store = drained(&setting).await;
+
+    assert_eq!(keys(&setting).await, ["e/", "e/f"]);
+    let removed = store.requests().into_iter().filter(|request| request.operation.starts_with("Delete"));
+    let removed: Vec<_> = removed.map(|request| request.key).filter(|key| !key.contains("seqferry-probe")).collect();
+    assert_eq!(removed, ["p/d/f"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_attributes_is_made_though_the_service_fails_for_a_while() {
     let (setting, file) = uploaded(MemoryStore::new(1), 25).await;
     let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
