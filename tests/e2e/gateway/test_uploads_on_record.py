@@ -182,6 +182,31 @@ def test_an_ordinary_end_puts_what_was_uploaded_on_record(
     assert shares.cache not in gateway_control.find_running()
 
 
+@pytest.mark.parametrize("command", ["flush", "drain"])
+def test_outcomes_that_the_disk_does_not_take_are_not_called_recorded(
+    command: str, seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, database: dict[str, str]
+) -> None:
+    bucket = make_bucket(seaweedfs, versioned=True)
+    shares = serving(seaweedfs, runs(bucket), more=database)
+    shares.write("runs/a", b"first")
+    [journal] = shares.cache.glob("writes/*/journal")
+    in_the_way = [journal / f"{number:020}.epoch.new" for number in range(2)]
+    for one in in_the_way:
+        one.mkdir()
+
+    arguments = ["flush", "--wait"] if command == "flush" else ["drain"]
+    [ended] = shares.events(*arguments)
+
+    assert (ended["is_done"], ended["is_recorded"]) == (True, False)
+    for one in in_the_way:
+        one.rmdir()
+    if command == "drain":
+        shares.restart()
+    shares.ask("flush", "--wait")
+    wait_for_record(shares)
+    assert rows(shares, bucket) == versions(seaweedfs, bucket)
+
+
 def test_a_file_that_is_uploaded_twice_in_an_epoch_is_verified_as_it_was_uploaded_last(
     seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
 ) -> None:

@@ -329,9 +329,9 @@ impl GatewayControl {
             return Ok(json!({"is_done": waiting == 0, "waiting": waiting, "failing": []}));
         }
         loop {
-            if let Some(end) = flush_result(&look()) {
+            if let Some(mut end) = flush_result(&look()) {
                 // Outcomes of finished uploads are batched immediately. A failed batch is repeated later.
-                let _frozen = self.freeze().await;
+                end["not_batched"] = json!(self.freeze().await.err());
                 return Ok(end);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -365,7 +365,10 @@ impl GatewayControl {
         };
         loop {
             if self.is_drained() {
-                return json!({"is_done": true, "waiting": 0, "failing": [], "ignored": ignored().await});
+                let (ignored, failure) = (ignored().await, self.freeze().await.err());
+                return json!({
+                    "is_done": true, "waiting": 0, "failing": [], "ignored": ignored, "not_batched": failure,
+                });
             }
             if self.changes.is_idle()
                 && let Some(mut end) = flush_result(&self.drain_remainder()).filter(|end| end["waiting"] != 0)

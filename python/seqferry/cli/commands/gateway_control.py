@@ -183,17 +183,18 @@ def flush(
     with open_process(cache) as process:
         found = _ask(cache, "flush", path=path, wait=wait)
         if wait:
-            found["is_recorded"] = wait_for_record(cache, list_epochs(cache), process)
+            not_batched = found.pop("not_batched", None)
+            found["is_recorded"] = not_batched is None and wait_for_record(cache, list_epochs(cache), process)
     if as_json:
         display.emit("flushed", path=path, **found)
     elif wait:
-        _say_end(found, f"Everything of {path or 'all shares'} is in S3.")
+        _say_end(found, f"Everything of {path or 'all shares'} is in S3.", not_batched)
     else:
         display.say(f"{text.count(found['waiting'], 'file')} are being uploaded now.")
     return exits.FAILED if wait and not found["is_done"] else exits.OK
 
 
-def _say_end(found: dict[str, Any], done: str) -> None:
+def _say_end(found: dict[str, Any], done: str, not_batched: str | None) -> None:
     for one in found["failing"]:
         display.say(text.printable(f"/{one['share']}/{one['path']}: {one['cause']}"))
     if found["is_done"]:
@@ -201,9 +202,12 @@ def _say_end(found: dict[str, Any], done: str) -> None:
     else:
         display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway retries them.")
     if not found["is_recorded"]:
+        cause = not_batched or "the database does not answer, or is busy"
         display.say(
-            "It is not all on record in seqferry status yet: the database does not answer, or is busy. The cache keeps "
-            "the outcomes, and a gateway with this cache puts them on record."
+            text.printable(
+                f"It is not all on record in seqferry status yet: {cause}. The cache keeps the outcomes, and a gateway "
+                "with this cache puts them on record."
+            )
         )
 
 
@@ -264,11 +268,12 @@ def drain(cache: GatewayCache = None, as_json: options.Json = False) -> int:
         found = _ask(cache, "drain")
         # Its last act is to put on record what it has uploaded.
         has_ended = found["is_done"] and process is not None and wait_for_end(process)
-    found["is_recorded"] = not list_epochs(cache)
+    not_batched = found.pop("not_batched", None)
+    found["is_recorded"] = not_batched is None and not list_epochs(cache)
     if as_json:
         display.emit("drained", **found)
     else:
-        _say_end(found, f"Everything is in S3; the gateway {'has ended' if has_ended else 'ends'}.")
+        _say_end(found, f"Everything is in S3; the gateway {'has ended' if has_ended else 'ends'}.", not_batched)
         if found["ignored"]:
             display.say(f"Kept on this machine by name: {text.count(found['ignored'], 'file')}.")
     return exits.OK if found["is_done"] else exits.FAILED
