@@ -37,7 +37,7 @@ pub struct MemoryStore {
     checksums: Checksums,
     ignores_ranges: bool,
     ignores_conditions: &'static [Request],
-    implies_folders: bool,
+    folders: Folders,
     state: Mutex<State>,
 }
 
@@ -63,6 +63,15 @@ enum Etags {
     Salted,
     /// `ETag`s are no digests, and no answer says so.
     Odd,
+}
+
+/// Folders that have objects, and none of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Folders {
+    /// They are no objects.
+    Absent,
+    /// HEAD and conditions take them for objects.
+    Implied,
 }
 
 /// Treatment of copies of parts into an upload with a checksum.
@@ -161,7 +170,7 @@ impl MemoryStore {
             checksums: Checksums::All,
             ignores_ranges: false,
             ignores_conditions: &[],
-            implies_folders: false,
+            folders: Folders::Absent,
             state: Mutex::default(),
         }
     }
@@ -267,13 +276,13 @@ impl MemoryStore {
     /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS does.
     #[must_use]
     pub fn with_implied_folders(mut self) -> Self {
-        self.implies_folders = true;
+        self.folders = Folders::Implied;
         self
     }
 
     /// The object that the service shows for a folder that has none of its own.
     fn implied_folder(&self, state: &State, bucket: &str, key: &str) -> Option<Object> {
-        let objects = state.buckets.get(bucket).filter(|_| self.implies_folders && key.ends_with('/'))?;
+        let objects = state.buckets.get(bucket).filter(|_| self.folders == Folders::Implied && key.ends_with('/'))?;
         let next = objects
             .range::<str, _>((Bound::Included(key), Bound::Unbounded))
             .next()

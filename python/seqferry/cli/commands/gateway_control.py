@@ -182,8 +182,8 @@ def flush(
     cache = _cache_of(cache)
     with open_process(cache) as process:
         found = _ask(cache, "flush", path=path, wait=wait)
+        not_batched = found.pop("not_batched", None)
         if wait:
-            not_batched = found.pop("not_batched", None)
             found["is_recorded"] = not_batched is None and wait_for_record(cache, list_epochs(cache), process)
     if as_json:
         display.emit("flushed", path=path, **found)

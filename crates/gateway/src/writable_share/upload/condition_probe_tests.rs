@@ -24,7 +24,7 @@ enum Write {
     RenamedOver,
     Attributes,
     Marker,
-    /// Where the service shows a folder without one as an object.
+    /// A marker of a folder that the service shows as an object without one.
     ImpliedMarker,
 }
 

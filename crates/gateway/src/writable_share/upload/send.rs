@@ -45,7 +45,7 @@ impl From<&ObjectMeta> for UploadedObject {
     }
 }
 
-/// What a service has at the key of a folder.
+/// Object at the key of a folder.
 #[derive(Debug)]
 pub(super) enum FolderMarker {
     Absent,
