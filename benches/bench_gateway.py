@@ -4,7 +4,8 @@
 and sync it, read it again, write and sync pieces of 1 MiB, and create 2,000 files of 10 KB, each synced. rclone keeps
 what is written in a folder as well (``--vfs-cache-mode full``) and is else as by default. After the measured time the
 bench waits until the bucket has what was written, and compares it there by another client. The listing goes through a
-proxy, which counts its requests.
+proxy, which counts its requests. Folders are also listed on a simulator whose replies take 20 ms: the client gets mode
+and time of each name, which a listing of S3 does not have.
 
 A sync of Seqferry's share returns when the bytes and the name are on the disk. rclone does not sync its files.
 """
@@ -40,6 +41,7 @@ from support.gateways import missing_libnfs, written_share
 from support.proxy import Proxy
 from support.run import MissingToolError, Run
 from support.servers import S3Server
+from support.sim import Simulator
 
 MIB = 1 << 20
 SHARE = "runs"
@@ -57,10 +59,12 @@ class Sizes:
     """Files of 10 KB."""
     listed: int
     """Objects of the folder that is listed."""
+    distant: tuple[int, ...]
+    """Objects of folders that are listed from a distance. rclone lists the first: it sends one HEAD after the other."""
 
 
-FULL = Sizes(big=512 * MIB, synced=100, small=2000, listed=10_000)
-QUICK = Sizes(big=4 * MIB, synced=3, small=10, listed=50)
+FULL = Sizes(big=512 * MIB, synced=100, small=2000, listed=10_000, distant=(1000, 10_000))
+QUICK = Sizes(big=4 * MIB, synced=3, small=10, listed=50, distant=(20,))
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Served:
 class Program:
     name: str
     version: Callable[[], str]
-    serve: Callable[[S3Server, str, Path, bool], Any]
+    serve: Callable[[S3Server | Simulator, str, Path, bool], Any]
     """A block in which the program serves a prefix of a bucket, to be written or not; it keeps what it needs in the
     folder."""
 
@@ -141,7 +145,7 @@ def _url(port: str, path: str, more: str = "") -> str:
 
 
 @contextmanager
-def _seqferry(server: S3Server, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
+def _seqferry(server: S3Server | Simulator, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
     config, cache = folder / "gateway.toml", str(folder / "cache")
     read_only = f'[[share]]\nname = "{SHARE}"\nsource = "s3://{place}"\n'
     config.write_text(written_share(SHARE, f"s3://{place}") if is_written else read_only, encoding="utf-8")
@@ -163,7 +167,7 @@ def _seqferry(server: S3Server, place: str, folder: Path, is_written: bool) -> I
 
 
 @contextmanager
-def _rclone(server: S3Server, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
+def _rclone(server: S3Server | Simulator, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
     command = [
         *(tool("rclone"), "serve", "nfs", f"store:{place}", "--addr", "127.0.0.1:0", "--config", os.devnull),
         *("--vfs-cache-mode", "full", "--cache-dir", str(folder / "cache"), "--s3-no-check-bucket"),
@@ -202,6 +206,7 @@ def _measure(bench: Bench, program: Program, number: int) -> None:
         listing.mkdir()
         writing.mkdir()
         _list(bench, program, listing)
+        _list_from_afar(bench, program, Path(name))
         prefix = f"{program.name}-{number}"
         with program.serve(bench.server, f"{bench.bucket}/{prefix}", writing, True) as served:
             expected = _write(bench, program, served)
@@ -225,6 +230,25 @@ def _list(bench: Bench, program: Program, folder: Path) -> None:
     bench.add(group, "CPU of both", "s", "lower", program.name, cpu_s)
     bench.add(group, "listings", "", "lower", program.name, sum(one.operation.startswith("List") for one in log))
     bench.add(group, "HEADs", "", "lower", program.name, sum(one.operation == "HeadObject" for one in log))
+
+
+def _list_from_afar(bench: Bench, program: Program, scratch: Path) -> None:
+    for count in bench.sizes.distant if program.name == "seqferry" else bench.sizes.distant[:1]:
+        group = f"list of {count:,} objects, S3 20 ms away"
+        folder = scratch / str(count)
+        folder.mkdir()
+        objects = f"b=keys=listed/folder/{{i:05}};count={count};size=10000"
+        distance = [word for kind in ("get", "list", "small") for word in ("--set", f"model.{kind}.base_seconds=0.02")]
+        still = ("--instant", "--set", "model.small.jitter=0")
+        with (
+            Simulator(*still, *distance, "--bucket", objects) as simulator,
+            program.serve(simulator, "b/listed", folder, False) as served,
+        ):
+            for which in ("cold", "again"):
+                one = served.ask("list", "folder")
+                bench.add(group, which, "s", "lower", program.name, one["seconds"])
+                if one["names"] != count:
+                    bench.errors.append(f"{program.name} lists {one['names']} of {count} distant objects")
 
 
 def _write(bench: Bench, program: Program, served: Served) -> dict[str, str]:
