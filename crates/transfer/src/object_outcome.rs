@@ -19,7 +19,7 @@ pub enum ObjectState {
 
 impl ObjectState {
     /// Stable word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Skipped => "skipped",
@@ -44,7 +44,7 @@ pub enum CopyMethod {
     Remove,
     /// Nothing was copied: the open upload was aborted.
     Abort,
-    /// Nothing was copied: the object was looked up, and compared with its record.
+    /// Nothing was copied: the object was checked with HEAD, and compared with its record.
     Head,
     /// Nothing was copied: the bytes of the object were read, and compared with its record.
     Read,
@@ -52,7 +52,7 @@ pub enum CopyMethod {
 
 impl CopyMethod {
     /// Stable word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Copy => "copy",
@@ -85,7 +85,7 @@ pub enum VerificationLevel {
 
 impl VerificationLevel {
     /// Stable word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "none",
             Self::Size => "size",
@@ -125,11 +125,11 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// Stable word.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            // A vanished object, and a condition that fails, are what a changed source looks like.
+            // A changed source shows as a missing object, or as a failed precondition.
             Self::Store(ErrorClass::NotFound | ErrorClass::Precondition) | Self::SourceChanged => "source_changed",
-            Self::Store(class) => class.word(),
+            Self::Store(class) => class.as_str(),
             Self::Mismatch => "mismatch",
             Self::Exists => "exists",
         }

@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 use crate::job::{Job, JobSpec, PreparedJob};
 use crate::schedule::Scheduler;
 
-pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
+pub use plan::{MAX_MEMBER_SIZE, MAX_MEMBERS, shards};
 
 /// Options of an archive besides its members and its target.
 #[derive(Debug, Clone, Default)]

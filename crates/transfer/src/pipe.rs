@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::object_outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
-pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
+pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, ReplaceCondition, ResumableInput, store_resumable};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 
@@ -71,7 +71,7 @@ impl From<ObjectFailure> for PipeError {
 }
 
 /// Result of a pipe.
-pub type PipeEnd = Result<PipeReport, PipeError>;
+pub type PipeResult = Result<PipeReport, PipeError>;
 
 /// A pipe under way. Dropped, it is cancelled.
 #[derive(Debug)]
@@ -82,13 +82,13 @@ pub struct Pipe {
 
 #[derive(Debug, Default)]
 struct PipeState {
-    end: Mutex<Option<PipeEnd>>,
+    end: Mutex<Option<PipeResult>>,
     ended: Condvar,
     bytes: AtomicU64,
 }
 
 impl PipeState {
-    fn end(&self) -> MutexGuard<'_, Option<PipeEnd>> {
+    fn end(&self) -> MutexGuard<'_, Option<PipeResult>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,7 +111,7 @@ impl Pipe {
     /// Starts `work`, which is handed the counter of its bytes and ends at `cancel`.
     pub(crate) fn start<F>(runtime: &Handle, cancel: CancellationToken, work: impl FnOnce(ByteCounter) -> F) -> Self
     where
-        F: Future<Output = PipeEnd> + Send + 'static,
+        F: Future<Output = PipeResult> + Send + 'static,
     {
         let shared = Arc::<PipeState>::default();
         let work = work(ByteCounter(Arc::clone(&shared)));
@@ -142,7 +142,7 @@ impl Pipe {
     }
 
     /// Take the result of the pipe; None while it runs, and after the result was taken.
-    pub fn take_end(&self) -> Option<PipeEnd> {
+    pub fn take_result(&self) -> Option<PipeResult> {
         self.shared.end().take()
     }
 }

@@ -12,7 +12,7 @@ use seqferry_store::{
 use super::Engine;
 
 /// Uploads of one call that are requested, or aborted, at a time.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 /// Bytes and number of the parts that an open upload holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Engine {
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn buckets(&self, endpoint: &EndpointSpec) -> std::result::Result<Vec<BucketInfo>, RequestError> {
+    pub fn list_buckets(&self, endpoint: &EndpointSpec) -> std::result::Result<Vec<BucketInfo>, RequestError> {
         self.ask(endpoint, RequestSpec::read("ListBuckets", ""), &async |service: &dyn BucketService| {
             service.list_buckets().await
         })
@@ -84,7 +84,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ErrorClass::NotFound`] where there is none.
-    pub fn facts(
+    pub fn head_object(
         &self,
         endpoint: &EndpointSpec,
         object: ObjectRef<'_>,
@@ -116,7 +116,7 @@ impl Engine {
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn uploads(
+    pub fn list_uploads(
         &self,
         endpoint: &EndpointSpec,
         bucket: &str,
@@ -141,7 +141,7 @@ impl Engine {
         self.runtime.block_on(async {
             let client = &self.pool.client(endpoint, RetryPolicy::default()).await;
             let sizes = uploads.iter().map(|upload| upload_size(client, *upload));
-            stream::iter(sizes).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+            stream::iter(sizes).buffered(MAX_CONCURRENT).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         self.runtime.block_on(async {
             let client = &self.writing(endpoint, epoch).await;
             let aborts = uploads.iter().map(|upload| abort(client, *upload));
-            stream::iter(aborts).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+            stream::iter(aborts).buffered(MAX_CONCURRENT).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
 

@@ -25,7 +25,7 @@ use super::plan::Plan;
 use super::split::head_member;
 use crate::verification::{is_digest, unhex};
 
-/// Members that are looked up at a time. How many requests are under way is the budget's to decide.
+/// Members that are checked concurrently. The budget decides how many requests are in flight.
 const HEADS: usize = 64;
 
 /// Start and length of a range of a member, with its CRC where that is known.
@@ -47,7 +47,7 @@ impl PackJob {
         while let Some(crc) = found.next().await {
             match crc {
                 Ok(crc) => crcs.extend(crc),
-                Err(trouble) => return Err(self.part_trouble(trouble, None).await),
+                Err(error) => return Err(self.part_error(error, None).await),
             }
         }
         Ok(crcs)
@@ -125,8 +125,8 @@ impl PackJob {
                 Ok(false)
             }
             Err(request) => {
-                let trouble = PartError::of(request, |error| PartError::Copy(member, error));
-                Err(self.part_trouble(trouble, Some(algorithm)).await)
+                let error = PartError::of(request, |error| PartError::Copy(member, error));
+                Err(self.part_error(error, Some(algorithm)).await)
             }
         }
     }
@@ -203,7 +203,7 @@ impl Sender {
             ranges.sort_unstable_by_key(|(start, _, _)| *start);
             let is_whole = ranges.iter().map(|(_, len, _)| len).sum::<u64>() == self.members.items()[member].size;
             let crcs: Option<Vec<(&str, u64)>> = ranges.iter().map(|(_, len, crc)| Some(((*crc)?, *len))).collect();
-            let joined = crcs.filter(|_| is_whole).and_then(|crcs| stated.algorithm.joined(crcs));
+            let joined = crcs.filter(|_| is_whole).and_then(|crcs| stated.algorithm.combine(crcs));
             match joined {
                 Some(joined) if joined != stated.value => {
                     let (name, value) = (stated.algorithm.name(), &stated.value);

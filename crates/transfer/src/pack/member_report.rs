@@ -17,7 +17,7 @@ pub(super) struct MemberReport<'a> {
 
 impl MemberReport<'_> {
     /// All members are in the archive.
-    pub(super) fn tell_packed(&self, packed: &PackedArchive) {
+    pub(super) fn report_packed(&self, packed: &PackedArchive) {
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let read = packed.contents.get(ordinal).and_then(Option::as_ref);
             let verified = match read {
@@ -43,7 +43,7 @@ impl MemberReport<'_> {
     }
 
     /// No archive was made: the culprit has the cause, the others say which it was.
-    pub(super) fn tell_failed(&self, failed: &ArchiveFailure) {
+    pub(super) fn report_failed(&self, failed: &ArchiveFailure) {
         let culprit = failed.member.map(|member| self.pack.members.items()[member].source_key.as_str());
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let failure = match culprit {
@@ -65,7 +65,7 @@ impl MemberReport<'_> {
     }
 
     /// The job was cancelled, and nothing is left of the upload.
-    pub(super) fn tell_cancelled(&self) {
+    pub(super) fn report_cancelled(&self) {
         for item in self.pack.members.items() {
             self.report(self.outcome(item, ObjectState::Cancelled));
         }

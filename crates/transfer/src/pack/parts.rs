@@ -275,7 +275,7 @@ impl Sender {
         };
         let verified = match resolve_contradiction(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
             Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
-            Verdict::Proven(verified) => verified,
+            Verdict::Verified(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
         };
         Ok(FetchedRange { member, range, crc32c, other_crcs, verified })
@@ -295,7 +295,7 @@ impl Sender {
             tokio::task::yield_now().await;
         }
         Ok(match stated.compare(Some(digest)).await? {
-            DigestComparison::Equal(level) => Verdict::Proven(level),
+            DigestComparison::Equal(level) => Verdict::Verified(level),
             DigestComparison::Differs(how) => Verdict::Differs(how),
             DigestComparison::Nothing => Verdict::Unknown,
         })
@@ -323,7 +323,7 @@ impl Sender {
         while let Some(chunk) = fetched.body.next().await {
             let chunk = chunk?;
             let Some(into) = place.get_mut(at..at + chunk.len()) else {
-                return Err(body_error(object, code::TRUNCATED, "more bytes came than were asked for"));
+                return Err(body_error(object, code::TRUNCATED, "more bytes came than were requested"));
             };
             into.copy_from_slice(&chunk);
             crc32c.update(&chunk);
@@ -343,7 +343,7 @@ impl Sender {
                 expected.verdict(&format_digest(expected.algorithm, &digester.finish()))
             }
             // Bytes read from a disk count as what it holds.
-            _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
+            _ if !self.source.capabilities().digests => Verdict::Verified(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
         };
         let others = others.into_iter().map(|(algorithm, digester)| (algorithm, base64(&digester.finish()))).collect();
@@ -411,7 +411,7 @@ pub(super) struct PackedMember {
 
 /// Checksums and verification levels of the members that were read or copied.
 pub(super) struct PackedContents {
-    /// By ordinal. None where this run has neither read nor proven all bytes.
+    /// By ordinal. None where this run has neither read nor verified all bytes.
     pub(super) of: Vec<Option<PackedMember>>,
 }
 
@@ -437,7 +437,7 @@ impl PackedContents {
             let verified = levels.reduce(VerificationLevel::weaker).unwrap_or(VerificationLevel::Size);
             let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
             if read == members.items()[member].size
-                && let Some(joined) = ChecksumAlgorithm::Crc32C.joined(values)
+                && let Some(joined) = ChecksumAlgorithm::Crc32C.combine(values)
             {
                 of[member] = Some(PackedMember { crc: crc32c(joined), verified });
             }

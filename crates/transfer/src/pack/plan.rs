@@ -17,9 +17,9 @@ use crate::object::{JobItem, Policy};
 use crate::plan::plan_parts;
 
 /// Largest member: 5 TiB, the largest object of most services. Few services could unpack a larger one.
-pub const LARGEST_MEMBER: u64 = 5 << 40;
+pub const MAX_MEMBER_SIZE: u64 = 5 << 40;
 /// Most members of one archive. The plan holds some 400 bytes for each; more members belong into shards.
-pub const MOST_MEMBERS: usize = 1_000_000;
+pub const MAX_MEMBERS: usize = 1_000_000;
 /// Size of a copied part as a multiple of the part size of other copies: 512 MiB.
 const COPIED_PARTS: u64 = 4;
 
@@ -196,17 +196,17 @@ impl Plan {
 }
 
 fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
-    if members.items.len() > MOST_MEMBERS {
+    if members.items.len() > MAX_MEMBERS {
         let cause = format!(
-            "it would have {} members, and at most {MOST_MEMBERS} are packed into one; split it into shards",
+            "it would have {} members, and at most {MAX_MEMBERS} are packed into one; split it into shards",
             members.items.len()
         );
         return Err(PlanRefusal::Archive("TooManyMembers", cause));
     }
-    match members.items.iter().position(|item| item.size > LARGEST_MEMBER) {
+    match members.items.iter().position(|item| item.size > MAX_MEMBER_SIZE) {
         Some(member) => {
             let cause = format!(
-                "it has {} bytes, and a member has at most 5 TiB ({LARGEST_MEMBER})",
+                "it has {} bytes, and a member has at most 5 TiB ({MAX_MEMBER_SIZE})",
                 members.items[member].size
             );
             Err(PlanRefusal::Member(member, cause))
@@ -264,7 +264,7 @@ fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
 }
 
 /// Cuts members into archives of at most `shard_size` bytes each; returns the ordinals at which shards end. A larger
-/// member gets a shard of its own, and no shard has more than [`MOST_MEMBERS`].
+/// member gets a shard of its own, and no shard has more than [`MAX_MEMBERS`].
 ///
 /// # Errors
 /// When the members have more bytes than any tar can hold.
@@ -272,7 +272,7 @@ pub fn shards(names: &[String], sizes: &[u64], shard_size: u64) -> Result<Vec<us
     let entries: Vec<ArchiveEntry> = names.iter().zip(sizes).map(|(name, size)| entry(name, *size)).collect();
     let mut ends = Vec::new();
     for shard in split(&entries, shard_size).map_err(|error| error.to_string())? {
-        ends.extend(shard.clone().skip(MOST_MEMBERS).step_by(MOST_MEMBERS));
+        ends.extend(shard.clone().skip(MAX_MEMBERS).step_by(MAX_MEMBERS));
         ends.push(shard.end);
     }
     Ok(ends)

@@ -27,17 +27,16 @@ use seqferry_client::{
 };
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
-    Address, Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
-    DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject,
-    WrittenPart,
+    Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
+    Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PutObject, StoreError, WrittenObject, WrittenPart,
 };
 
 use held::HeldParts;
 use journal::FileJournal;
 use source::Descriptor;
-pub use source::{InputBytes, Replaces, ResumableInput, store_resumable};
+pub use source::{InputBytes, ReplaceCondition, ResumableInput, store_resumable};
 
-use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use super::{ByteCounter, PipeError, PipeReport, PipeResult};
 use crate::clock::now;
 use crate::object::{IfExists, Properties};
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
@@ -99,7 +98,7 @@ struct InputUpload<S, J> {
     source: S,
     journal: J,
     recorded: Option<RecordedUpload>,
-    replaces: Replaces,
+    replaces: ReplaceCondition,
     /// An upload that fails stays open, to continue with: it is on record.
     stays_open: bool,
     passed: ByteCounter,
@@ -111,7 +110,7 @@ pub(crate) async fn store_input(
     options: InputOptions,
     source: File,
     passed: ByteCounter,
-) -> PipeEnd {
+) -> PipeResult {
     let source = Descriptor { source: Arc::new(source), cancel: client.cancel().clone() };
     let journal = FileJournal { path: options.journal.clone(), target: target.clone() };
     InputUpload {
@@ -122,7 +121,7 @@ pub(crate) async fn store_input(
         source,
         journal,
         recorded: None,
-        replaces: Replaces::Anything,
+        replaces: ReplaceCondition::Anything,
         stays_open: false,
         passed,
     }
@@ -131,7 +130,7 @@ pub(crate) async fn store_input(
 }
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    async fn store(self) -> PipeEnd {
+    async fn store(self) -> PipeResult {
         if matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
             && let Some(there) = self.head_target().await?
         {
@@ -150,8 +149,8 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         if first.is_last { self.put(first).await } else { self.in_parts(first).await }
     }
 
-    fn address(&self) -> Address<'_> {
-        Address(&self.target.bucket, Some(&self.target.key))
+    fn address(&self) -> ObjectUri<'_> {
+        ObjectUri(&self.target.bucket, Some(&self.target.key))
     }
 
     fn part_size(&self, number: u32) -> u64 {
@@ -192,7 +191,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 self.options
                     .properties
                     .checksum
-                    .filter(|wanted| wanted.spans_parts())
+                    .filter(|wanted| wanted.supports_full_object())
                     .unwrap_or(ChecksumAlgorithm::Crc64Nvme),
             ),
             ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
@@ -222,23 +221,25 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     }
 
     fn if_absent(&self) -> bool {
-        let is_wanted =
-            matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) || self.replaces == Replaces::Nothing;
-        // A client that looks before writes drops what the service refuses, and looks for it.
+        let is_wanted = matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
+            || self.replaces == ReplaceCondition::Nothing;
+        // A client that checks before writes drops conditions that the service refuses, and checks them with HEAD.
         is_wanted && (self.client.looks_before_writes() || !self.client.quirks().refuses_conditions())
     }
 
     fn if_match(&self) -> Option<String> {
         match &self.replaces {
-            Replaces::Version(etag) if self.client.looks_before_writes() || !self.client.quirks().refuses_matches() => {
+            ReplaceCondition::Version(etag)
+                if self.client.looks_before_writes() || !self.client.quirks().refuses_matches() =>
+            {
                 Some(etag.clone())
             }
-            Replaces::Version(_) | Replaces::Anything | Replaces::Nothing => None,
+            ReplaceCondition::Version(_) | ReplaceCondition::Anything | ReplaceCondition::Nothing => None,
         }
     }
 
     /// All there is, in one request.
-    async fn put(&self, only: FilledPart) -> PipeEnd {
+    async fn put(&self, only: FilledPart) -> PipeResult {
         let FilledPart { bytes, memory: _memory, .. } = only;
         let size = bytes.len() as u64;
         for tried in 1.. {
@@ -255,7 +256,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 digests: digests.map_err(|_| PipeError::Cancelled)?,
                 if_absent: self.if_absent(),
                 if_match: self.if_match(),
-                synced_later: false,
+                defer_sync: false,
             };
             let put = self.client.put_object(&object, &bytes, &self.retry_context);
             let written = match put.await {
@@ -275,7 +276,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         Err(PipeError::Cancelled)
     }
 
-    async fn in_parts(&self, first: FilledPart) -> PipeEnd {
+    async fn in_parts(&self, first: FilledPart) -> PipeResult {
         let InputTarget { bucket, key } = &self.target;
         let session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
         let mut session = session.recorded(self.recorded.clone());
@@ -286,7 +287,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         end
     }
 
-    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeEnd {
+    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeResult {
         let held = self.adopt(session).await?;
         let (sum, first) = match &held {
             Some(held) => (held.sum, self.send(session, 1, held.sum, first, Some(held)).await?),
@@ -298,7 +299,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
                 sent.values().map(|part| Some((part.sum.as_deref()?, part.size))).collect();
-            let value = algorithm.joined(values?)?;
+            let value = algorithm.combine(values?)?;
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
         });
         let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
@@ -321,7 +322,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 let found = self.head_target().await?.filter(|found| found.size == size);
                 let is_ours = |found: &ObjectMeta| {
                     let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
-                    matches!(proof, Verdict::Proven(_)) || joined.as_ref() == Some(&found.etag)
+                    matches!(proof, Verdict::Verified(_)) || joined.as_ref() == Some(&found.etag)
                 };
                 let Some(found) = found.filter(is_ours) else {
                     return Err(RequestError::Failed(error).into());

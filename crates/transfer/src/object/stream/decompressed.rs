@@ -85,11 +85,11 @@ impl<J: UploadJournal> Object<'_, J> {
             match self.read_body(&source, &encoding, failure).await {
                 Ok(copy) => return Ok((copy, encoding)),
                 Err(Interrupt::Broken(error)) => {
-                    reads.repeat(error, &self.retry_context).map_err(|error| self.copy_trouble(error))?;
+                    reads.repeat(error, &self.retry_context).map_err(|error| self.copy_error(error))?;
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(Interrupt::Other(trouble)) => return Err(trouble),
+                Err(Interrupt::Other(error)) => return Err(error),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let stored = self.stored_size.unwrap_or_default();
         let fetched = fetch_whole(self.source, &self.retry_context, &pinned, stored).await;
         let (meta, mut reader) = fetched.map_err(|request| match request {
-            RequestError::Failed(error) => Interrupt::Other(self.copy_trouble(error)),
+            RequestError::Failed(error) => Interrupt::Other(self.copy_error(error)),
             RequestError::Cancelled => Interrupt::Other(AttemptError::Cancelled),
         })?;
         let mut route = self.route_of_body(meta.size).map_err(Interrupt::Other)?;
@@ -115,7 +115,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if codings(encoding).any(|coding| begins_with(&first.bytes, &coding)) {
             return Err(Interrupt::Other(AttemptError::Failed(failure.clone())));
         }
-        let read = Verdict::Proven(VerificationLevel::Size);
+        let read = Verdict::Verified(VerificationLevel::Size);
         if (first.bytes.len() as u64) < part_size {
             self.item.size = first.bytes.len() as u64;
             self.check_length(encoding, failure)?;
@@ -142,7 +142,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let source = ObjectMeta { size: came, ..source.clone() };
         let settled = async {
             let written = self.complete(&parts, &source, completed).await?;
-            self.settle(StreamResult { read, sum: whole, etag, doubt: None }, written, &source, false).await
+            self.verify_stream(StreamResult { read, sum: whole, etag, doubt: None }, written, &source, false).await
         };
         settled.await.map_err(Interrupt::Other)
     }
@@ -211,7 +211,7 @@ impl<J: UploadJournal> Object<'_, J> {
     fn route_of_body(&self, declared: u64) -> Result<StreamRoute, AttemptError> {
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let memory = self.source.budget().memory_limit();
-        let mut route = verification::choose_stream(declared, None, part_options, limits, memory)
+        let mut route = verification::choose_stream_route(declared, None, part_options, limits, memory)
             .map_err(|error| self.too_large(&error))?;
         let plan = &mut route.parts.plan;
         if declared == 0 {
