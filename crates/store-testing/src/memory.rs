@@ -264,7 +264,8 @@ impl MemoryStore {
         self
     }
 
-    /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS does.
+    /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS
+    /// does.
     #[must_use]
     pub fn with_implied_folders(mut self) -> Self {
         self.implies_folders = true;

@@ -2,9 +2,9 @@
 //!
 //! A [`Job`] copies many objects within one service. Each object takes the same steps ([`object`]): check the target,
 //! choose the method and the verification, copy (in one request, or in parts that survive a crash), verify, report one
-//! [`ObjectOutcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that
-//! waits for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are
-//! handed to the caller as an [`JobEvent`] before they matter.
+//! [`ObjectOutcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the only place
+//! that waits for the budget and retries by error class. No state is kept between calls: facts that must be remembered
+//! are passed to the caller as a [`JobEvent`] first.
 
 use std::time::Duration;
 

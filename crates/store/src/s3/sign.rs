@@ -46,7 +46,7 @@ impl Payload {
         match self {
             // The SHA-256 of no bytes.
             Self::Empty => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".into(),
-            Self::Unsigned => "UNSIGNED_HEADERS-PAYLOAD".into(),
+            Self::Unsigned => "UNSIGNED-PAYLOAD".into(),
             Self::Signed(digest) => hex(&digest).into(),
         }
     }

@@ -9,8 +9,8 @@ use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState
 use crate::verification::{CopySide, Verdict, compare};
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Compare the target with the source, and write nothing. Metadata decide where they are enough for the policy;
-    /// else the contents of both are read, or with [`VerificationRule::Auto`] equal sizes are enough.
+    /// Compares the target with the source, and writes nothing. Metadata decide where they are enough for the policy.
+    /// Otherwise the contents of both are read, or with [`VerificationRule::Auto`] equal sizes are enough.
     pub(super) async fn compare_with_target(&mut self) -> Result<CopyResult, AttemptError> {
         let target = match self.head_target().await {
             Ok(target) => target,

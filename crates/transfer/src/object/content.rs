@@ -25,7 +25,7 @@ pub(super) enum ContentComparison {
     Equal,
     /// Different bytes. The text names the offset of the first difference found, for the user.
     Differs(String),
-    /// The target is not what was to be compared any more.
+    /// The target was replaced or removed meanwhile.
     Gone,
 }
 
@@ -93,8 +93,8 @@ impl<T: Into<AttemptError>> From<T> for ComparisonEnd {
 }
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Read both sides, up to the first difference that is met. Equal bytes must also be those that each side states a
-    /// digest of: both may be spoiled in the same way while they are read.
+    /// Reads both sides up to the first difference. Equal bytes must also have the digest that each side states: both
+    /// may be corrupted in the same way while they are read.
     pub(super) async fn compare_content(&self, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
         let size = self.item.size;
         let target = PinnedObject {
@@ -152,7 +152,7 @@ impl<J: UploadJournal> Object<'_, J> {
         Ok(Some(SideDigests::new(source, target)))
     }
 
-    /// Holds the bytes that were read, which are equal, against what each side states of them.
+    /// Compares the bytes that were read, which are equal, with the digest that each side states.
     async fn compare_stated(
         &self,
         read: SideDigests,

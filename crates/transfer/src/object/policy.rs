@@ -95,8 +95,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the state on record of an object that has ended in this one: identical bytes that only an earlier run
-    /// can have left were copied by it, which was cut off before it could say so.
+    /// Returns the state to record for an object that has ended in this one: identical bytes that only an earlier run
+    /// can have written were copied by that run, which was interrupted before it recorded them.
     pub(crate) fn ended_state(&self, state: ObjectState) -> ObjectState {
         if state == ObjectState::Skipped && self.resumed && self.target_was_empty { ObjectState::Done } else { state }
     }
@@ -130,7 +130,7 @@ pub struct JobItem {
     pub recorded: Option<Box<RecordedContent>>,
 }
 
-/// A copy that was found at the target, and is not on record.
+/// A copy that was found at the target, and is not recorded.
 #[derive(Debug, Clone)]
 pub struct FoundCopy {
     /// `ETag` of the target.

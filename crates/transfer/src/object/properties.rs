@@ -31,7 +31,8 @@ pub enum EncryptionRule {
 }
 
 impl EncryptionRule {
-    /// The rule by what a user asks for: an algorithm, `none` for the bucket's default, a key of KMS, a customer's key.
+    /// The rule for the options of a user: an algorithm, `none` for the bucket's default, a key of KMS, a customer's
+    /// key.
     ///
     /// # Errors
     /// When two of these exclude each other.
@@ -68,7 +69,7 @@ pub enum LockRule {
 }
 
 impl LockRule {
-    /// The rule by what a user asks for: the source's lock, or a retention (mode and time) and a legal hold.
+    /// The rule for the options of a user: the source's lock, or a retention (mode and time) and a legal hold.
     ///
     /// # Errors
     /// When half of a retention is missing, or both a copied lock and another are requested.

@@ -46,7 +46,7 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// The source, as texts name it.
+    /// URI of the source, for messages.
     pub(super) fn source_address(&self) -> ObjectUri<'_> {
         ObjectUri(&self.policy.source_bucket, Some(&self.item.source_key))
     }

@@ -117,7 +117,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the cause of a write that was refused for its condition: something else is at the target now, or the
-    /// service does not know the condition.
+    /// service does not support the condition.
     pub(super) fn explain_refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
         let name = if if_match { "if-match" } else { "if-none-match" };
         if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
@@ -206,8 +206,8 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Returns the failure of a refused write. Where a checksum came with it, the service perhaps does not know that
-    /// one, or other bytes arrived than were sent, each time.
+    /// Returns the failure of a refused write. If a checksum was sent with it, the service may not support that
+    /// checksum, or bytes are corrupted in transit.
     pub(super) fn explain_refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.is_about_bytes() {
             let message = format!(
@@ -391,8 +391,8 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
-    /// rests on the boundaries of parts, and for those of all parts where the first one suggests no boundaries.
+    /// Returns the digest that the source states of its bytes. Requests the length of the first part if the digest
+    /// depends on part boundaries, and the lengths of all parts if the first one does not determine them.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
         if !self.states_digests(source) {
             return Ok(None);
@@ -488,7 +488,7 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
     source.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject).map(|sum| sum.algorithm)
 }
 
-/// Compute the digest that a reference asks for, over bytes that are all in memory.
+/// Computes the digest of a reference over bytes that are in memory as a whole.
 fn compute_digest(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
         return verification::format_digest(reference.algorithm, &piece.digest(reference.algorithm));

@@ -32,7 +32,7 @@ const HEADS: usize = 64;
 type RangeCrc<'a> = (u64, u64, Option<&'a str>);
 
 impl PackJob {
-    /// Asks for the CRC by `algorithm` of each member that the plan copies. Members without one are left out, and all
+    /// Requests the CRC by `algorithm` of each member that the plan copies. Members without one are left out, and all
     /// are where the service is known to answer copies without CRCs.
     pub(super) async fn stated_crcs(
         &self,
@@ -65,9 +65,9 @@ impl PackJob {
         Ok(meta.and_then(|meta| meta.checksum).filter(is_joined).map(|crc| (member, crc)))
     }
 
-    /// Finds out whether the service answers copies with the CRC of the copied bytes, where nothing has shown it yet:
-    /// it copies one byte of a member into an upload that is aborted. A copy of a whole member would show nothing,
-    /// since the CRC may be that which the service keeps for the source.
+    /// Probes whether the service returns the CRC of the copied bytes, unless this is known: it copies one byte of a
+    /// member into an upload that is aborted. A copy of a whole member would show nothing, since the CRC may be that
+    /// which the service keeps for the source.
     pub(super) async fn try_copied_sums(&mut self, crcs: &StatedCrcs) -> Result<bool, PackError> {
         let Some((member, stated)) = crcs.iter().min_by_key(|(member, _)| **member) else { return Ok(false) };
         let target = self.target.clone();

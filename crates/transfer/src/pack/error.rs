@@ -1,4 +1,4 @@
-//! Failures of an archive, and what follows: a retry, a way without something, or the end.
+//! Failures of an archive, and the reaction: another attempt, an attempt without a feature, or the end.
 
 use seqferry_client::RequestError;
 use seqferry_store::{Advice, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, ObjectUri, StoreError};
@@ -101,7 +101,7 @@ impl PackJob {
         PackError::again(Some(member), failure)
     }
 
-    /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
+    /// Explains a refused copy: if this process can read the member, it is streamed, and the refusal is remembered.
     async fn explain_refused_copy(&self, member: usize, error: StoreError) -> PackError {
         let (source, bucket) = (self.source.connection(), &self.policy.source_bucket);
         let elsewhere = !source.is_same(self.target.connection())

@@ -35,9 +35,10 @@ use crate::schedule::JobSlots;
 use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest};
 use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest};
 
-/// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
+/// Largest number of members of one part that are fetched concurrently. The budget decides how many requests are in
+/// flight.
 const FETCHES: usize = 64;
-/// Copies that wait for the budget: enough to use its share, while the others cost nothing.
+/// Largest number of copies that wait for the budget: enough to use the share of the job.
 const AHEAD: usize = 8;
 /// Bytes that are hashed at a time: about 2 ms of a thread of the engine.
 const HASHED: usize = 1 << 20;
@@ -57,7 +58,7 @@ pub(super) enum PartError {
     Copy(usize, StoreError),
     /// The copied bytes of a member do not have the CRC that the source states.
     Miscopied(usize, String),
-    /// The service does not answer copies with the CRC of the copied bytes.
+    /// The service does not return the CRC of copied bytes.
     NoSums,
     /// The part could not be written.
     Write(StoreError),
@@ -140,7 +141,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Send every part that is not in `sent`. After a failure no part is under way any more.
+    /// Sends every part that is not in `sent`. After a failure no part is in flight any more.
     pub(super) async fn send_missing(self: &Arc<Self>, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartError> {
         let mut tasks = JoinSet::new();
         let outcome = self.run(&mut tasks, sent).await;
@@ -200,7 +201,7 @@ impl Sender {
         Ok((number, memory.map_err(|request| PartError::of(request, PartError::Write))?))
     }
 
-    /// Put a part together and send it.
+    /// Assembles a part and sends it.
     async fn assemble(&self, number: u32, memory: Option<MemoryPermit>) -> Result<SentPart, PartError> {
         let Some(part) = self.plan.part(number) else { return Err(PartError::Cancelled) };
         let mut buffer = vec![0; usize::try_from(part.range.end - part.range.start).unwrap_or(usize::MAX)];
@@ -212,7 +213,7 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Write a range of the archive into a buffer of zeros.
+    /// Writes a range of the archive into a buffer of zeros.
     async fn fill(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<FetchedRange>, PartError> {
         let mut wanted = Vec::new();
         let mut rest = buffer;
@@ -240,7 +241,7 @@ impl Sender {
         }
     }
 
-    /// Read a range of a member into its place.
+    /// Reads a range of a member into its place.
     async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<FetchedRange, PartError> {
         let object = self.members.pin(&self.source_bucket, member);
         let len = range.end - range.start;
@@ -350,7 +351,7 @@ impl Sender {
         Ok((base64(&crc32c.finish()), others, verdict))
     }
 
-    /// Send an assembled part.
+    /// Sends an assembled part.
     async fn send(
         &self,
         number: u32,

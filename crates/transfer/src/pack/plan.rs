@@ -26,18 +26,18 @@ const COPIED_PARTS: u64 = 4;
 /// The archive cannot be made.
 #[derive(Debug)]
 pub(super) enum PlanRefusal {
-    /// One member cannot be in it. Its ordinal and why.
+    /// One member cannot be packed: its ordinal, and the reason.
     Member(usize, String),
-    /// The archive as a whole cannot be. Stable code and why.
+    /// The archive cannot be made: a stable code, and the reason.
     Archive(&'static str, String),
 }
 
 /// Rules for the parts of an archive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartRules {
-    /// The service can copy from the source.
+    /// True when the service can copy from the source.
     pub(super) copies: bool,
-    /// All parts but the last have one size: a disk wants that.
+    /// True when all parts but the last must have one size, as for a disk.
     pub(super) uniform: bool,
     /// Bytes that may be buffered.
     pub(super) memory: u64,
@@ -72,7 +72,7 @@ impl Members {
         entry(&self.name(item), item.size)
     }
 
-    /// A digest of what the archive is made of: the names, sizes and pins of all members.
+    /// Digest of the names, sizes and pins of all members.
     pub(super) fn digest(&self) -> String {
         let mut digester = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha256));
         digester.update(b"seqferry pack 1");
@@ -87,7 +87,7 @@ impl Members {
         hex(&digester.finish())
     }
 
-    /// A member, pinned to what it was found as.
+    /// A member, pinned to its listed state.
     pub(super) fn pin(&self, bucket: &str, member: usize) -> PinnedObject {
         let item = &self.items[member];
         let object = ObjectRef::new(bucket, &item.source_key).at_version(item.version_id.as_deref());

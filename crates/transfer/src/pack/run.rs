@@ -35,7 +35,7 @@ use crate::verification::{is_digest, unhex};
 
 const CONTENT_TYPE: &str = "application/x-tar";
 
-/// Make one archive of `items`, and report the end of each.
+/// Makes one archive of `items`, and reports the outcome of each.
 pub(super) async fn run(
     shared: Arc<JobState>,
     source: RetryingClient,
@@ -259,7 +259,7 @@ impl PackJob {
         ObjectUri(&self.policy.target_bucket, Some(&self.key))
     }
 
-    /// Decide by what is at the target. None: make the archive.
+    /// Decides by the object at the target. None: make the archive.
     async fn check_target(&mut self, plan: &Plan) -> Result<Option<PackedArchive>, PackError> {
         let target = match self.head_target().await {
             Ok(target) => target,
@@ -362,7 +362,7 @@ impl PackJob {
         }
     }
 
-    /// Take all members as they are now.
+    /// Updates all members to their present state.
     async fn recheck_source(&mut self) -> Result<(), PackError> {
         let Some(members) = Arc::get_mut(&mut self.members) else { return Err(PackError::Cancelled) };
         let bucket = &self.policy.source_bucket;

@@ -19,7 +19,7 @@ use super::split_members::{MemberDigests, SplitMember};
 use crate::object_outcome::VerificationLevel;
 use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest, hash};
 
-/// Members that are compared at a time. How many requests are under way is the budget's to decide.
+/// Largest number of members that are compared concurrently. The budget decides how many requests are in flight.
 const COMPARISONS: usize = 64;
 
 impl Sender {
@@ -58,7 +58,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Asks for what the source states of a member, before its first byte is hashed.
+    /// Requests the digest that the source states of a member, before its first byte is hashed.
     async fn stated_of(&self, member: usize) -> Result<MemberDigests, PartError> {
         let pinned = self.members.pin(&self.source_bucket, member);
         let head = head_member(&self.source, &pinned, &self.retry_context).await;

@@ -1,4 +1,4 @@
-//! A descriptor to an object: bytes go up as they come, in parts that are sent concurrently.
+//! A descriptor to an object: bytes are uploaded as they arrive, in parts that are sent concurrently.
 //!
 //! | killed | left behind | what happens next |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
-mod held;
 mod journal;
-mod settle;
 mod source;
+mod uploaded_parts;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,10 +31,10 @@ use seqferry_store::{
     Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PutObject, StoreError, WrittenObject, WrittenPart,
 };
 
-use held::HeldParts;
 use journal::FileJournal;
 use source::Descriptor;
 pub use source::{InputBytes, ReplaceCondition, ResumableInput, store_resumable};
+use uploaded_parts::UploadedParts;
 
 use super::{ByteCounter, PipeError, PipeReport, PipeResult};
 use crate::clock::now;
@@ -42,12 +42,12 @@ use crate::object::{IfExists, Properties};
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{CopySide, Verdict, compare, is_digest, join_digests, joined_etag};
 
-/// Bytes of the first parts where nothing else is set: small enough that little is held, and it begins soon.
+/// Default size of the first parts: small, so that little memory is held and the upload begins early.
 pub const FIRST_PART: u64 = 8 << 20;
-/// Parts under way at a time.
-const AHEAD: usize = 8;
-/// Services that refuse one checksum after the other.
-const CHECKSUMS: usize = 3;
+/// Largest number of concurrent parts.
+const MAX_CONCURRENT_PARTS: usize = 8;
+/// Largest number of attempts with other checksums, for services that refuse them.
+const MAX_CHECKSUM_ATTEMPTS: usize = 3;
 
 /// Target object of an input.
 #[derive(Debug, Clone)]
@@ -67,9 +67,9 @@ pub struct InputOptions {
     pub storage_class: Option<String>,
     /// Properties that the object carries.
     pub properties: Properties,
-    /// Rule for an existing target: there is nothing to compare it with, so that [`IfExists::Same`] writes.
+    /// Rule for an existing target. The input cannot be compared with it, so that [`IfExists::Same`] overwrites.
     pub if_exists: IfExists,
-    /// The file that the upload's id is put into, and synced, before its first part.
+    /// File that the upload's id is written to, and synced, before the first part.
     pub journal: Option<PathBuf>,
 }
 
@@ -81,7 +81,7 @@ struct FilledPart {
     is_last: bool,
 }
 
-/// A part that the service has.
+/// A part that was uploaded.
 struct UploadedPart {
     part: CompletedPart,
     size: u64,
@@ -99,7 +99,7 @@ struct InputUpload<S, J> {
     journal: J,
     recorded: Option<RecordedUpload>,
     replaces: ReplaceCondition,
-    /// An upload that fails stays open, to continue with: it is on record.
+    /// True when a failed upload stays open, since it is recorded and can be resumed.
     stays_open: bool,
     passed: ByteCounter,
 }
@@ -209,7 +209,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         }
     }
 
-    /// True when a write was refused for the checksum sent with it; the refused algorithm is then remembered.
+    /// True when a write was refused for the checksum sent with it; the algorithm is then recorded as unsupported.
     fn refuses_sum(&self, error: &StoreError, sum: Option<ChecksumAlgorithm>) -> bool {
         let Some(sum) = sum else { return false };
         let about = error.class == ErrorClass::Capability || error.is_about_checksums();
@@ -238,7 +238,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         }
     }
 
-    /// All there is, in one request.
+    /// Stores the whole input with one request.
     async fn put(&self, only: FilledPart) -> PipeResult {
         let FilledPart { bytes, memory: _memory, .. } = only;
         let size = bytes.len() as u64;
@@ -261,7 +261,9 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             let put = self.client.put_object(&object, &bytes, &self.retry_context);
             let written = match put.await {
                 Ok(written) => written,
-                Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,
+                Err(RequestError::Failed(error)) if tried < MAX_CHECKSUM_ATTEMPTS && self.refuses_sum(&error, sum) => {
+                    continue;
+                }
                 Err(other) => return Err(other.into()),
             };
             self.passed.add(size);
@@ -288,13 +290,13 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     }
 
     async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeResult {
-        let held = self.adopt(session).await?;
-        let (sum, first) = match &held {
-            Some(held) => (held.sum, self.send(session, 1, held.sum, first, Some(held)).await?),
+        let uploaded = self.adopt(session).await?;
+        let (sum, first) = match &uploaded {
+            Some(uploaded) => (uploaded.sum, self.send(session, 1, uploaded.sum, first, Some(uploaded)).await?),
             None => self.begin(session, first).await?,
         };
         let mut sent = BTreeMap::from([(1, first)]);
-        self.send_remaining(session, sum, &mut sent, held.as_ref()).await?;
+        self.send_remaining(session, sum, &mut sent, uploaded.as_ref()).await?;
         let size = sent.values().map(|part| part.size).sum();
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
@@ -335,7 +337,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         }
     }
 
-    /// Creates the upload and sends the first part, which shows what the service takes.
+    /// Creates the upload and sends the first part, whose reply shows which checksums the service accepts.
     async fn begin(
         &self,
         session: &mut UploadSession,
@@ -368,7 +370,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 Err(cancelled) => return Err(cancelled.into()),
             };
             session.abort(true).await;
-            if tried >= CHECKSUMS || !self.refuses_sum(&refused, sum) {
+            if tried >= MAX_CHECKSUM_ATTEMPTS || !self.refuses_sum(&refused, sum) {
                 return Err(RequestError::Failed(refused).into());
             }
         }
@@ -381,7 +383,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         session: &UploadSession,
         sum: Option<ChecksumAlgorithm>,
         sent: &mut BTreeMap<u32, UploadedPart>,
-        held: Option<&HeldParts>,
+        uploaded: Option<&UploadedParts>,
     ) -> Result<(), PipeError> {
         let mut under_way = FuturesUnordered::new();
         for number in 2.. {
@@ -400,11 +402,11 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             let is_last = filled.is_last;
             if !filled.bytes.is_empty() {
                 let going_up = async move {
-                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, held).await?))
+                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, uploaded).await?))
                 };
                 under_way.push(going_up);
             }
-            while is_last || under_way.len() >= AHEAD {
+            while is_last || under_way.len() >= MAX_CONCURRENT_PARTS {
                 let Some(part) = under_way.next().await else { return Ok(()) };
                 let (number, part) = part?;
                 sent.insert(number, part);
@@ -419,14 +421,14 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         number: u32,
         sum: Option<ChecksumAlgorithm>,
         filled: FilledPart,
-        held: Option<&HeldParts>,
+        uploaded: Option<&UploadedParts>,
     ) -> Result<UploadedPart, RequestError> {
         let FilledPart { bytes, memory, .. } = filled;
         let body = bytes.clone();
         let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
         let digests = digests.map_err(|_| RequestError::Cancelled)?;
         let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
-        let found = held.and_then(|held| held.find(number, &bytes, ours.as_deref()));
+        let found = uploaded.and_then(|uploaded| uploaded.find(number, &bytes, ours.as_deref()));
         let WrittenPart { etag, checksum, opaque_etag } = match found {
             Some(found) => found,
             None => session.put_part(number, PartBody { bytes: bytes.clone(), digests, memory }).await?,

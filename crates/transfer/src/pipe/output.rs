@@ -29,9 +29,9 @@ use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 const RANGE: u64 = 8 << 20;
 /// An object up to this size is verified as a whole before its first byte is written.
 const WHOLE_OBJECT: u64 = 16 << 20;
-/// The longest parts whose checksums are compared one by one: each is held whole.
+/// Largest size of parts whose checksums are compared one by one: each is held in memory as a whole.
 const LONGEST_PART: u64 = 64 << 20;
-/// Ranges under way at a time.
+/// Largest number of concurrent ranges.
 const RANGES_AHEAD: usize = 12;
 
 /// Object that is written to the descriptor.
@@ -50,7 +50,7 @@ type PieceTask = AbortOnDropHandle<Result<OutputPiece, RequestError>>;
 
 struct OutputPiece {
     bytes: Bytes,
-    /// The checksum of the part, as computed and as the service keeps it.
+    /// Checksum of the part: computed, and as the service states it.
     part: Option<(String, String)>,
     _memory: Option<MemoryPermit>,
 }

@@ -1,9 +1,9 @@
 //! Objects that the service decompresses on the way (`Content-Encoding`), whatever a request accepts: the body is
 //! copied as it comes, from one read of the whole object.
 //!
-//! The bytes as they are stored cannot be had. So no digest of the source covers what comes: the copy is reported
-//! without a verification and with a note, and the target gets no `Content-Encoding`. Where a verification is required,
-//! the object fails.
+//! The stored bytes cannot be read, so that no digest of the source covers the body: the copy is reported without a
+//! verification and with a note, and the target gets no `Content-Encoding`. Where a verification is required, the
+//! object fails.
 //!
 //! A body counts as decompressed only if the object is labelled with known codings, and its body begins with none of
 //! them and has a length that they could have made of it. Anything else that has another length than is stored fails.
@@ -232,7 +232,7 @@ impl<J: UploadJournal> Object<'_, J> {
         sum.into_iter().chain(md5.then_some(DigestAlgorithm::Md5)).collect()
     }
 
-    /// A compressed file is hardly longer than its content. A body that is much shorter was cut off.
+    /// A compressed file is hardly longer than its content. A body that is much shorter was truncated.
     fn check_length(&self, encoding: &str, failure: &ObjectFailure) -> Result<(), Interrupt> {
         /// Header and trailer of a compressed file, with a name of usual length.
         const ENVELOPE: u64 = 64;

@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 use super::{InputOptions, InputTarget, InputUpload};
 use crate::pipe::{ByteCounter, PipeError, PipeResult};
 
-/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with
-/// class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
+/// Object that an input may replace. Any other object at the target is a failure where the service supports conditions,
+/// of class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
 /// [`NotFound`](seqferry_store::ErrorClass::NotFound).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ReplaceCondition {
-    /// Any.
+    /// Any object.
     #[default]
     Anything,
-    /// None.
+    /// No object.
     Nothing,
-    /// The one with this `ETag`.
+    /// The object with this `ETag`.
     Version(String),
 }
 

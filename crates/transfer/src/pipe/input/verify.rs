@@ -1,4 +1,4 @@
-//! The object that an input has become: checked, and removed where it does not hold the bytes that were sent.
+//! Verification of the object that an input has made. It is removed if it does not hold the bytes that were sent.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
@@ -11,7 +11,7 @@ use crate::pipe::{PipeError, PipeResult};
 use crate::verification::Verdict;
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    /// Look at the object that was made, and remove it when it does not hold the bytes sent.
+    /// Checks the new object, and removes it if it does not hold the bytes that were sent.
     pub(super) async fn verify_target(
         &self,
         size: u64,
