@@ -9,8 +9,8 @@ use super::Scratch;
 
 /// Checks that do not apply to a disk: it has no copies, no tags, no attributes except times and permissions, and no
 /// digests of its content.
-const WITHOUT: &[&str] = &[
-    "objects::facts_are_told_by_head",
+const NOT_APPLICABLE: &[&str] = &[
+    "objects::head_returns_facts_of_the_object",
     "objects::attributes_are_kept",
     "objects::an_overwrite_replaces_all",
     "objects::tags_are_replaced",
@@ -40,7 +40,7 @@ fn quirks(name: &'static str) -> ServiceQuirks {
         keys: keys.map(str::to_owned).to_vec(),
         storage_class: None,
         minimum_part: 1000,
-        skipped_checks: WITHOUT,
+        skipped_checks: NOT_APPLICABLE,
         digests: false,
         statuses: false,
         seed: 3,
