@@ -352,7 +352,7 @@ impl Budget {
             self.start_waiting(&mut requests, now);
         }
         if let Some(per_second) = max_bandwidth {
-            self.throttle.limit(per_second);
+            self.throttle.set_rate(per_second);
         }
     }
 

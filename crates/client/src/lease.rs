@@ -182,7 +182,7 @@ impl LeasedStore {
 seqferry_store::forward_object_read!(
     LeasedStore,
     store,
-    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, forget]
+    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, invalidate]
 );
 
 #[async_trait]
@@ -440,11 +440,11 @@ mod tests {
             ..EndpointOptions::default()
         })
         .await;
-        assert!(store.encrypts_all());
+        assert!(store.encrypts_by_default());
 
         let leased = LeasedStore::new(Arc::new(store), Arc::new(held(now()).1));
 
-        assert!(leased.encrypts_all());
+        assert!(leased.encrypts_by_default());
         let service = leased.bucket_service().expect("that of the store");
         let refused = service.delete_many("b", &[]).await.expect_err("the lease has lapsed");
         assert_eq!(refused.code, LEASE_LAPSED);

@@ -105,7 +105,7 @@ impl RetryingClient {
                 }
                 Ok(KeyLookup::Object(Box::new(meta)))
             }
-            Err(RequestError::Failed(error)) if error.is_of_no_object() => Ok(KeyLookup::NoObject(Box::new(error))),
+            Err(RequestError::Failed(error)) if error.is_not_an_object() => Ok(KeyLookup::NoObject(Box::new(error))),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(KeyLookup::Absent),
             Err(error) => Err(error),
         }

@@ -40,7 +40,7 @@ pub fn with_digests(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, Runnin
     let digesters = algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
     let gone_by = RunningDigests(Arc::new(Mutex::new(digesters)));
     let seen = gone_by.clone();
-    let body = body.seen_by(move |bytes| {
+    let body = body.inspect(move |bytes| {
         for (_, digester) in &mut *seen.digesters() {
             digester.update(bytes);
         }

@@ -69,7 +69,7 @@ impl MarkerStore {
 seqferry_store::forward_object_read!(
     MarkerStore,
     store,
-    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, forget]
+    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, invalidate]
 );
 
 seqferry_store::forward_object_write! {

@@ -26,7 +26,7 @@ fn quick() -> RetryPolicy {
 }
 
 async fn store(keys: impl IntoIterator<Item = String>, page: usize, order: fn(&str) -> String) -> Arc<FaultStore> {
-    let memory = MemoryStore::default().with_page(page).with_list_order(order);
+    let memory = MemoryStore::default().with_page_size(page).with_list_order(order);
     memory.create_bucket(BUCKET);
     for key in keys {
         memory.put(BUCKET, &key, Bytes::new(), &Attributes::default()).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_listing_that_fails_says_so_and_is_not_taken_for_complete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn passing_failures_of_a_listing_are_retried() {
     let store = store((0..500).map(|n| format!("k{n:04}")), 10, sorted).await;
-    store.at_random(7, 0.3, vec![Fault::Fail("SlowDown", 503), Fault::Fail("InternalError", 500)]);
+    store.inject_randomly(7, 0.3, vec![Fault::Fail("SlowDown", 503), Fault::Fail("InternalError", 500)]);
 
     assert_eq!(listed(&store, "", 8, None).await.unwrap().len(), 500);
 }

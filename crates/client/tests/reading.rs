@@ -25,7 +25,7 @@ struct ReadFixture {
 }
 
 fn fixture() -> ReadFixture {
-    let memory = Arc::new(MemoryStore::default().with_page(2));
+    let memory = Arc::new(MemoryStore::default().with_page_size(2));
     memory.create_bucket(BUCKET);
     let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
     let connection = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);

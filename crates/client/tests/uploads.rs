@@ -206,7 +206,7 @@ async fn killed_at_any_request_the_next_run_ends_with_the_object_and_no_open_upl
                     ended = upload(&fixture, &rows) => panic!("{ended:?} although {operation} has no answer"),
                     () = latch.reached() => {}
                 }
-                fixture.store.heal();
+                fixture.store.clear_rules();
 
                 upload(&fixture, &rows).await.unwrap();
 
@@ -281,7 +281,7 @@ async fn an_upload_that_cannot_be_recorded_is_aborted_and_the_error_names_the_ca
 
 #[tokio::test]
 async fn every_part_of_an_upload_is_listed_page_by_page() {
-    let memory = Arc::new(MemoryStore::new(PART).with_page(2));
+    let memory = Arc::new(MemoryStore::new(PART).with_page_size(2));
     memory.create_bucket(BUCKET);
     let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
     let fixture = UploadFixture { memory, store, budget: Budget::new(BudgetLimits::default()) };
@@ -480,7 +480,7 @@ async fn a_cancel_leaves_the_upload_to_a_later_session() {
     session.abort(false).await;
 
     assert_eq!(session.open(), rows.recorded().as_ref(), "still recorded");
-    fixture.store.heal();
+    fixture.store.clear_rules();
     upload(&fixture, &rows).await.unwrap();
     assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
     assert_eq!(rows.history.lock().unwrap().len(), 1);

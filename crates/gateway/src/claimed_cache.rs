@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use seqferry_store::Address;
+use seqferry_store::ObjectUri;
 use seqferry_vfs::disk_cache::unsafe_file_system;
 
 use crate::error::GatewayError;
@@ -138,7 +138,7 @@ impl ClaimedCache {
                      folder with --cache",
                     self.path.display(),
                     found.changes,
-                    Address(bucket, Some(prefix))
+                    ObjectUri(bucket, Some(prefix))
                 )));
             }
         }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::crash_point::{self, When};
-use seqferry_store::{Address, ErrorClass, StoreError};
+use seqferry_store::{ErrorClass, ObjectUri, StoreError};
 use seqferry_transfer::remove::remove;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -357,7 +357,7 @@ impl PrefixClaim {
 
     fn address(&self, key: &str) -> String {
         let key = if key.is_empty() { &self.spec.prefix } else { key };
-        Address(&self.spec.bucket, Some(key)).to_string()
+        ObjectUri(&self.spec.bucket, Some(key)).to_string()
     }
 
     /// The line about another claim.

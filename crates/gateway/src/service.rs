@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
-use seqferry_store::{Address, Advice};
+use seqferry_store::{Advice, ObjectUri};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheOpenError, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{ArchiveView, BucketFiles, BucketFilesSpec, FileSystem, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
@@ -130,7 +130,7 @@ impl GatewaySpec {
         if self.address.is_none()
             && let Some((cache, _)) = &self.cache
         {
-            let source = self.shares.first().map(|share| Address(&share.tree.bucket, Some(&share.tree.prefix)));
+            let source = self.shares.first().map(|share| ObjectUri(&share.tree.bucket, Some(&share.tree.prefix)));
             take_from_unmounted(cache, &source.map(|source| source.to_string()).unwrap_or_default())?;
         }
         let lock = claim(&self.state)?;
@@ -377,7 +377,7 @@ async fn open_share(
     let nfs = seqferry_nfs::Export::new(nfs, Arc::clone(&held)).map_err(|error| of_share(error.0))?;
     let controlled = ShareControl {
         name,
-        source: Address(&bucket, Some(&prefix)).to_string(),
+        source: ObjectUri(&bucket, Some(&prefix)).to_string(),
         bucket,
         prefix,
         share: held,

@@ -201,7 +201,7 @@ mod tests {
         let healing = Arc::clone(&store);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_mins(1)).await;
-            healing.heal();
+            healing.clear_rules();
         });
         let handle = files.open(found.inode).await.unwrap();
 

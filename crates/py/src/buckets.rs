@@ -84,7 +84,7 @@ impl From<ListedVersion> for ObjectVersion {
 #[pyfunction]
 pub fn list_buckets(py: Python<'_>, engine: &Engine, endpoint: &PyEndpoint) -> PyResult<Vec<(String, f64)>> {
     let engine = engine.here()?;
-    let found = py.detach(|| engine.buckets(&endpoint.0)).map_err(|error| request_error(&error))?;
+    let found = py.detach(|| engine.list_buckets(&endpoint.0)).map_err(|error| request_error(&error))?;
     Ok(found.into_iter().map(|bucket| (bucket.name, bucket.created)).collect())
 }
 
@@ -147,7 +147,7 @@ pub fn object_facts(
 ) -> PyResult<ObjectFacts> {
     let engine = engine.here()?;
     let object = ObjectRef::new(bucket, key).at_version(version_id.as_deref());
-    py.detach(|| engine.facts(&endpoint.0, object)).map(ObjectFacts::from).map_err(|error| request_error(&error))
+    py.detach(|| engine.head_object(&endpoint.0, object)).map(ObjectFacts::from).map_err(|error| request_error(&error))
 }
 
 #[pyfunction]
@@ -179,7 +179,8 @@ pub fn list_uploads(
     prefix: &str,
 ) -> PyResult<Vec<(String, String, f64)>> {
     let engine = engine.here()?;
-    let found = py.detach(|| engine.uploads(&endpoint.0, bucket, prefix)).map_err(|error| request_error(&error))?;
+    let found =
+        py.detach(|| engine.list_uploads(&endpoint.0, bucket, prefix)).map_err(|error| request_error(&error))?;
     Ok(found.into_iter().map(|upload| (upload.key, upload.upload_id, upload.initiated)).collect())
 }
 

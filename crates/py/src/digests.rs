@@ -58,5 +58,5 @@ pub fn digest_objects(
         request
     };
     let requests = requests.into_iter().map(within).collect();
-    Ok(ContentDigests(py.detach(|| engine.digests(&endpoint.0, requests))))
+    Ok(ContentDigests(py.detach(|| engine.read_digests(&endpoint.0, requests))))
 }

@@ -209,7 +209,7 @@ impl Engine {
         fail_at_lapse: bool,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let options = LocationOptions { careful, stop_at_failure, fail_at_lapse };
+        let options = LocationOptions { check_first: careful, stop_at_failure, fail_at_lapse };
         let request = place.request(CopyItem::all(&items), epoch);
         self.begin(py, request, |engine, request| engine.start_remove(request, options))
     }
@@ -291,17 +291,17 @@ impl Engine {
 
     #[pyo3(signature = (*, max_requests=None, max_bandwidth=None))]
     fn retune(&self, max_requests: Option<usize>, max_bandwidth: Option<u64>) {
-        self.engine.retune(max_requests, max_bandwidth);
+        self.engine.set_limits(max_requests, max_bandwidth);
     }
 
     #[pyo3(signature = (per_second))]
     fn limit_starts(&self, per_second: Option<u32>) {
-        self.engine.limit_starts(per_second);
+        self.engine.set_request_rate(per_second);
     }
 
     fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let within = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(py.detach(|| self.engine.answers(within)))
+        Ok(py.detach(|| self.engine.is_responsive(within)))
     }
 
     fn stats(&self, py: Python<'_>) -> EngineStats {

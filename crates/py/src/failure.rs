@@ -17,7 +17,7 @@ pub struct Failure {
 impl From<&StoreError> for Failure {
     fn from(error: &StoreError) -> Self {
         Self {
-            error_class: error.class.word(),
+            error_class: error.class.as_str(),
             error_code: error.code.clone(),
             operation: error.operation,
             message: format!("{error}. {}", error.advice()),
@@ -26,11 +26,11 @@ impl From<&StoreError> for Failure {
     }
 }
 
-impl From<seqferry_transfer::Failure> for Failure {
+impl From<seqferry_transfer::ObjectFailure> for Failure {
     /// The reason why a job stopped as a whole.
-    fn from(failure: seqferry_transfer::Failure) -> Self {
+    fn from(failure: seqferry_transfer::ObjectFailure) -> Self {
         Self {
-            error_class: failure.class.word(),
+            error_class: failure.class.as_str(),
             error_code: failure.code,
             operation: failure.operation,
             message: failure.message,

@@ -49,7 +49,7 @@ impl Job {
     }
 
     fn finished(&self) -> bool {
-        self.running.finished()
+        self.running.is_finished()
     }
 
     fn failure(&self) -> Option<Failure> {

@@ -41,18 +41,18 @@ impl Pipe {
     }
 
     fn end(&self) -> PyResult<Option<PipeReport>> {
-        match self.0.take_end() {
+        match self.0.take_result() {
             None | Some(Err(PipeError::Cancelled)) => Ok(None),
             Some(Ok(report)) => Ok(Some(PipeReport {
                 bytes: report.bytes,
                 etag: report.etag,
                 version_id: report.version_id,
-                verified: report.verified.word(),
+                verified: report.verified.as_str(),
             })),
             Some(Err(PipeError::Descriptor(error))) => Err(error.into()),
             Some(Err(PipeError::Failed(failure))) => {
                 let job_wide = failure.scope == seqferry_store::Scope::Job;
-                let word = failure.class.word();
+                let word = failure.class.as_str();
                 Err(EngineError::new_err((failure.message, word, failure.code, failure.operation, job_wide)))
             }
         }

@@ -53,7 +53,8 @@ impl PyProperties {
         let encryption = EncryptionRule::of(sse, sse_kms_key_id, sse_c).map_err(conflict)?;
         let lock = LockRule::of(copy_lock, lock_mode, lock_until, legal_hold).map_err(conflict)?;
         let unknown = |name: &str| PyValueError::new_err(format!("no checksum: {name}"));
-        let checksum = checksum.map(|name| ChecksumAlgorithm::named(name).ok_or_else(|| unknown(name))).transpose()?;
+        let checksum =
+            checksum.map(|name| ChecksumAlgorithm::from_name(name).ok_or_else(|| unknown(name))).transpose()?;
         Ok(Self(Properties {
             carry_attributes,
             attributes,

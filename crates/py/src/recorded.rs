@@ -9,8 +9,8 @@ use seqferry_transfer::{JobItem, RecordedContent, RecordedDigest};
 
 /// A checksum of the record; None of an algorithm that is not known.
 fn checksum(algorithm: Option<&str>, value: Option<&str>) -> Option<Checksum> {
-    let algorithm = ChecksumAlgorithm::named(&algorithm?.to_ascii_uppercase())?;
-    value.filter(|value| !value.is_empty()).map(|value| Checksum::read(algorithm, value, None))
+    let algorithm = ChecksumAlgorithm::from_name(&algorithm?.to_ascii_uppercase())?;
+    value.filter(|value| !value.is_empty()).map(|value| Checksum::from_header(algorithm, value, None))
 }
 
 #[pyclass(frozen, eq, name = "RecordedDigest", module = "seqferry._native")]

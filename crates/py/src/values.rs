@@ -33,7 +33,7 @@ pub(crate) fn request_error(error: &RequestError) -> PyErr {
     match error {
         RequestError::Failed(error) => engine_error(error),
         RequestError::Cancelled => {
-            EngineError::new_err((error.to_string(), error.class().word(), "Cancelled", "", false))
+            EngineError::new_err((error.to_string(), error.class().as_str(), "Cancelled", "", false))
         }
     }
 }
@@ -104,7 +104,7 @@ impl PyEndpoint {
             EndpointSpec::Disk(DiskOptions {
                 symlinks,
                 empty_folders: empty_directories,
-                cache: if page_cache { PageCache::Through } else { PageCache::Past },
+                cache: if page_cache { PageCache::Use } else { PageCache::Bypass },
                 permissions: if preserve_permissions { Permissions::Preserve } else { Permissions::Narrow },
                 ..DiskOptions::default()
             })
@@ -251,7 +251,7 @@ impl CopyPolicy {
             in_order,
             max_objects: None,
             settle: seconds(settle_seconds),
-            synced_later: false,
+            defer_sync: false,
             no_sync,
             limits: CopyLimits::default(),
         };
@@ -461,7 +461,7 @@ impl Progress {
 
 #[pyfunction]
 pub fn endpoint_fault(url: &str) -> Option<&'static str> {
-    address::check(url).err().map(address::AddressFault::word)
+    address::check(url).err().map(address::AddressFault::as_str)
 }
 
 #[pyfunction]
@@ -477,5 +477,5 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 #[pyfunction]
 pub fn equal_as_listed(source: (u64, PyBackedStr), target: (u64, PyBackedStr)) -> Option<&'static str> {
     seqferry_transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1))
-        .map(seqferry_transfer::VerificationLevel::word)
+        .map(seqferry_transfer::VerificationLevel::as_str)
 }

@@ -57,7 +57,7 @@ fn cancelled_items_have_no_result() {
 fn each_column_has_a_value_of_each_object() {
     let mut results = Results::default();
     assert!(results.columns().is_empty());
-    let checksum = Checksum::read(ChecksumAlgorithm::Crc64Nvme, "AAAA", None);
+    let checksum = Checksum::from_header(ChecksumAlgorithm::Crc64Nvme, "AAAA", None);
     results.add(&ObjectOutcome {
         checksum: Some(checksum),
         target_version_id: Some("v".to_owned()),

@@ -57,7 +57,7 @@ pub struct ServiceQuirks {
     /// True when metadata with an empty value is kept.
     pub keeps_empty_metadata: bool,
     /// True when a copy without a storage class gets that of its source.
-    pub class_travels: bool,
+    pub copies_storage_class: bool,
     /// Checksum in the answer to a part copy.
     pub copied_part_checksums: CopiedPartChecksums,
     /// True when listed parts have the checksum that the upload was created with.
@@ -69,9 +69,9 @@ pub struct ServiceQuirks {
     /// True when a replaced part is not listed any more.
     pub forgets_replaced_parts: bool,
     /// True when aborting a missing upload is an error.
-    pub abort_tells_absence: bool,
+    pub abort_reports_absence: bool,
     /// True when a copy to a missing bucket fails with that reason.
-    pub copy_tells_absent_bucket: bool,
+    pub copy_reports_absent_bucket: bool,
     /// True when completion with a wrong size is refused.
     pub checks_size: bool,
     /// True when completion with a wrong checksum over the full object is refused.
@@ -79,7 +79,7 @@ pub struct ServiceQuirks {
     /// Least number of bytes of a part, except the last of an upload.
     pub minimum_part: usize,
     /// Names of checks of features that the service lacks.
-    pub without: &'static [&'static str],
+    pub skipped_checks: &'static [&'static str],
     /// True when an `ETag` is a digest of the bytes.
     pub digests: bool,
     /// True when errors have an HTTP status.
@@ -98,18 +98,18 @@ impl Default for ServiceQuirks {
             keeps_website_redirect: true,
             copy_is_one_part: true,
             keeps_empty_metadata: true,
-            class_travels: false,
+            copies_storage_class: false,
             copied_part_checksums: CopiedPartChecksums::Right,
             listed_parts_have_checksums: true,
             encodes_listed_uploads: true,
             starts_after_parents: true,
             forgets_replaced_parts: true,
-            abort_tells_absence: true,
-            copy_tells_absent_bucket: true,
+            abort_reports_absence: true,
+            copy_reports_absent_bucket: true,
             checks_size: true,
             checks_whole: true,
             minimum_part: 5 << 20,
-            without: &[],
+            skipped_checks: &[],
             digests: true,
             statuses: true,
             seed: 1,
@@ -128,20 +128,20 @@ macro_rules! checks {
 /// Every check with its name.
 const CHECKS: &[(&str, Check)] = checks! {
     objects: what_is_put_is_read_back, a_write_that_is_to_replace_nothing_replaces_nothing,
-        a_write_that_is_to_replace_one_object_replaces_no_other, facts_are_told_by_head, attributes_are_kept, ranges_are_read, ranges_outside_are_refused,
+        a_write_that_is_to_replace_one_object_replaces_no_other, head_returns_facts_of_the_object, attributes_are_kept, ranges_are_read, ranges_outside_are_refused,
         reads_are_pinned, an_overwrite_replaces_all, deletion_is_repeatable, tags_are_replaced, odd_keys_are_kept;
     listing: pages_hold_every_key_once, prefixes_select, delimiters_group, listing_starts_after_a_key, listed_facts_are_those_of_head,
         nothing_is_listed_of_nothing, odd_keys_are_listed_as_they_are;
     copying: attributes_and_tags_travel, copies_are_pinned, sources_are_encoded, storage_classes_are_set,
-        a_copy_replaces_what_was_there, a_copy_of_parts_has_their_bytes, a_checksum_can_be_asked_for, empty_objects_are_copied;
+        a_copy_replaces_what_was_there, a_copy_of_parts_has_their_bytes, a_checksum_can_be_requested, empty_objects_are_copied;
     uploads: parts_are_copied, parts_are_sent, a_completion_that_is_to_replace_nothing_replaces_nothing,
-        a_completion_that_is_to_replace_one_object_replaces_no_other, parts_come_in_pieces, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
+        a_completion_that_is_to_replace_one_object_replaces_no_other, parts_come_in_pieces, what_was_requested_at_creation_is_kept, parts_are_listed_by_number,
         a_part_sent_again_replaces_the_first, the_old_object_stays_until_completion, part_copies_are_pinned, small_parts_are_refused,
         unknown_parts_are_refused, a_wrong_size_is_refused, a_wrong_whole_checksum_is_refused, uploads_are_listed_until_they_end,
         an_aborted_upload_is_gone, odd_keys_are_uploaded;
     failing: absent_keys_are_not_found, absent_buckets_stop_the_job, a_bucket_that_is_there_is_found, credentials_can_be_refreshed;
     buckets: the_bucket_is_listed, a_bucket_is_made_and_removed, versions_are_those_of_the_objects,
-        many_objects_are_removed_at_once, addresses_are_signed, absent_buckets_have_no_versions;
+        many_objects_are_removed_by_one_request, addresses_are_signed, absent_buckets_have_no_versions;
 };
 
 /// Runs every check against a store, in a bucket without other content of value.
@@ -151,14 +151,14 @@ const CHECKS: &[(&str, Check)] = checks! {
 pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &ServiceQuirks) {
     let mut failed = Vec::new();
     let unknown: Vec<_> =
-        quirks.without.iter().filter(|name| !CHECKS.iter().any(|(known, _)| known == *name)).collect();
+        quirks.skipped_checks.iter().filter(|name| !CHECKS.iter().any(|(known, _)| known == *name)).collect();
     assert!(unknown.is_empty(), "there are no such checks: {unknown:?}");
     for (number, (name, check)) in (1..).zip(CHECKS) {
-        if quirks.without.contains(name) {
+        if quirks.skipped_checks.contains(name) {
             continue;
         }
         // The prefix is short, so that long keys fit behind it.
-        let bench = Bench { store, bucket, quirks, place: format!("check-{number}/") };
+        let bench = Bench { store, bucket, quirks, prefix: format!("check-{number}/") };
         if AssertUnwindSafe(check(&bench)).catch_unwind().await.is_err() {
             failed.push(*name);
         }
@@ -172,12 +172,12 @@ struct Bench<'a> {
     bucket: &'a str,
     quirks: &'a ServiceQuirks,
     /// Prefix of the check's own keys.
-    place: String,
+    prefix: String,
 }
 
 impl Bench<'_> {
     fn key(&self, name: &str) -> String {
-        format!("{}{name}", self.place)
+        format!("{}{name}", self.prefix)
     }
 
     /// The object as it is now, unpinned.
@@ -252,7 +252,7 @@ impl Bench<'_> {
 
     /// Keys below the check's own prefix, in the service's order.
     async fn keys(&self) -> Vec<String> {
-        let request = ListRequest { prefix: self.place.clone(), ..ListRequest::default() };
+        let request = ListRequest { prefix: self.prefix.clone(), ..ListRequest::default() };
         self.list_all(request).await.0.into_iter().map(|object| object.key).collect()
     }
 }

@@ -15,8 +15,8 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use seqferry_store::ObjectReadExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Body, BucketEncryption, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests,
-    FetchedObject, LateSync, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore,
+    Body, BucketEncryption, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, DeferredSync,
+    Digests, FetchedObject, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore,
     ObjectWrite, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject,
     WrittenPart,
 };
@@ -183,13 +183,13 @@ impl FaultStore {
     }
 
     /// Removes all rules.
-    pub fn heal(&self) {
+    pub fn clear_rules(&self) {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.random.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Applies one of the faults, chosen by a seeded generator, to this share of all requests.
-    pub fn at_random(&self, seed: u64, share: f64, faults: Vec<Fault>) {
+    pub fn inject_randomly(&self, seed: u64, share: f64, faults: Vec<Fault>) {
         let random = Random { rng: fastrand::Rng::with_seed(seed), share, faults };
         *self.random.lock().unwrap_or_else(PoisonError::into_inner) = Some(random);
     }
@@ -343,7 +343,7 @@ impl ObjectRead for FaultStore {
                 let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
                 let half = body.into_stream().take(1);
                 let end = Err(StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)));
-                Ok(FetchedObject { meta, body: Body::of_chunks(half.chain(futures::stream::iter([end])).boxed()) })
+                Ok(FetchedObject { meta, body: Body::from_stream(half.chain(futures::stream::iter([end])).boxed()) })
             }
             Some(Fault::Corrupt) => {
                 let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
@@ -354,7 +354,7 @@ impl ObjectRead for FaultStore {
                     }
                     Bytes::from(bytes)
                 });
-                Ok(FetchedObject { meta, body: Body::of_chunks(altered.boxed()) })
+                Ok(FetchedObject { meta, body: Body::from_stream(altered.boxed()) })
             }
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
@@ -390,8 +390,8 @@ impl ObjectRead for FaultStore {
         self.request("RestoreObject", bucket, key, None, self.inner.restore(object, days, tier)).await
     }
 
-    fn forget(&self, source: &PinnedObject) {
-        self.inner.forget(source);
+    fn invalidate(&self, source: &PinnedObject) {
+        self.inner.invalidate(source);
     }
 }
 
@@ -461,7 +461,7 @@ impl MultipartUpload for FaultStore {
         let UploadRef { bucket, key, .. } = upload;
         let fault = self.fault("UploadPart", key, Some(part));
         let spoiled = fault.clone();
-        let body = Body::of_chunks(body.into_stream().map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed());
+        let body = Body::from_stream(body.into_stream().map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed());
         let request = self.inner.stream_part(upload, part, size, body);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }
@@ -496,8 +496,8 @@ impl ObjectStore for FaultStore {
         self.inner.bucket_service()
     }
 
-    fn encrypts_all(&self) -> bool {
-        self.inner.encrypts_all()
+    fn encrypts_by_default(&self) -> bool {
+        self.inner.encrypts_by_default()
     }
 
     fn max_attempts(&self) -> Option<u32> {
@@ -508,8 +508,8 @@ impl ObjectStore for FaultStore {
         self.inner.take_notes(sends_bodies)
     }
 
-    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>> {
-        self.inner.late_sync(bucket)
+    fn deferred_sync(&self, bucket: &str) -> Option<Box<dyn DeferredSync>> {
+        self.inner.deferred_sync(bucket)
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

@@ -13,6 +13,6 @@ mod memory;
 mod recording;
 mod short_forms;
 
-pub use memory::{MemoryStore, Request};
+pub use memory::{ConditionalWrite, MemoryStore};
 pub use recording::methods_not_forwarded;
 pub use short_forms::{ObjectWriteExt, connect};

@@ -18,7 +18,7 @@ use seqferry_store::{
     Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester,
     Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, UploadRef, WrittenObject, WrittenPart,
 };
-use seqferry_store::{BucketService, LateSync};
+use seqferry_store::{BucketService, DeferredSync};
 
 mod multipart;
 mod read;
@@ -36,14 +36,14 @@ pub struct MemoryStore {
     as_files: bool,
     checksums: Checksums,
     ignores_ranges: bool,
-    ignores_conditions: &'static [Request],
+    ignores_conditions: &'static [ConditionalWrite],
     folders: Folders,
     state: Mutex<State>,
 }
 
 /// A request that makes an object, and may have a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum ConditionalWrite {
     /// `PutObject`.
     Put,
     /// `CopyObject`.
@@ -177,7 +177,7 @@ impl MemoryStore {
 
     /// Limits the pages of listings to this number of entries.
     #[must_use]
-    pub fn with_page(mut self, page: usize) -> Self {
+    pub fn with_page_size(mut self, page: usize) -> Self {
         self.page = page.max(1);
         self
     }
@@ -205,7 +205,7 @@ impl MemoryStore {
 
     /// Refuses copies of parts into an upload with a checksum, since they carry none, like MinIO.
     #[must_use]
-    pub fn demanding_part_checksums(mut self) -> Self {
+    pub fn requiring_part_checksums(mut self) -> Self {
         self.copied_parts = CopiedParts::Refused;
         self
     }
@@ -273,7 +273,8 @@ impl MemoryStore {
         self
     }
 
-    /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS does.
+    /// Answers HEAD for the key of a folder that has objects, and takes it for an object in conditions, as SeaweedFS
+    /// does.
     #[must_use]
     pub fn with_implied_folders(mut self) -> Self {
         self.folders = Folders::Implied;
@@ -301,7 +302,7 @@ impl MemoryStore {
 
     /// Passes over conditions of these requests without a word, as some services do.
     #[must_use]
-    pub fn ignoring_conditions_of(mut self, requests: &'static [Request]) -> Self {
+    pub fn ignoring_conditions_of(mut self, requests: &'static [ConditionalWrite]) -> Self {
         self.ignores_conditions = requests;
         self
     }
@@ -309,7 +310,7 @@ impl MemoryStore {
     /// The conditions of a request that count.
     fn conditions_of<'a>(
         &self,
-        request: Request,
+        request: ConditionalWrite,
         if_absent: bool,
         if_match: Option<&'a str>,
     ) -> (bool, Option<&'a str>) {
@@ -365,7 +366,7 @@ impl MemoryStore {
     }
 
     /// Makes an object older by `seconds`.
-    pub fn age(&self, bucket: &str, key: &str, seconds: f64) {
+    pub fn backdate(&self, bucket: &str, key: &str, seconds: f64) {
         if let Some(object) = self.state().buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
             object.modified -= seconds;
         }
@@ -484,7 +485,7 @@ impl ObjectStore for MemoryStore {
         None
     }
 
-    fn encrypts_all(&self) -> bool {
+    fn encrypts_by_default(&self) -> bool {
         false
     }
 
@@ -496,7 +497,7 @@ impl ObjectStore for MemoryStore {
         Vec::new()
     }
 
-    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+    fn deferred_sync(&self, _bucket: &str) -> Option<Box<dyn DeferredSync>> {
         None
     }
 

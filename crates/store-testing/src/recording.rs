@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt as _;
 use seqferry_store::{
     Body, BucketEncryption, BucketInfo, BucketService, Bytes, Capabilities, CompleteUpload, CopyTarget, CreateUpload,
-    Digests, FetchedObject, LateSync, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef,
+    DeferredSync, Digests, FetchedObject, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef,
     ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result, StoreError,
     UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart, async_trait,
 };
@@ -20,7 +20,7 @@ const METHODS: [&str; 34] = [
     "get_tags",
     "bucket_encryption",
     "restore",
-    "forget",
+    "invalidate",
     "put_object",
     "delete",
     "delete_if",
@@ -42,10 +42,10 @@ const METHODS: [&str; 34] = [
     "presign",
     "capabilities",
     "bucket_service",
-    "encrypts_all",
+    "encrypts_by_default",
     "max_attempts",
     "take_notes",
-    "late_sync",
+    "deferred_sync",
     "refresh_credentials",
 ];
 
@@ -73,7 +73,7 @@ async fn call_all(store: &impl ObjectStore) {
     drop(store.get_tags(object).await);
     drop(store.bucket_encryption("b").await);
     drop(store.restore(object, 1, "Standard").await);
-    store.forget(&source);
+    store.invalidate(&source);
     drop(store.put_object(&PutObject::default(), Bytes::new()).await);
     drop(store.delete(object).await);
     drop(store.delete_if(object, "e").await);
@@ -83,7 +83,7 @@ async fn call_all(store: &impl ObjectStore) {
     drop(store.create_upload(&CreateUpload::default()).await);
     drop(store.copy_part(&source, range, upload, 1).await);
     drop(store.put_part(upload, 1, Bytes::new(), &Digests::default()).await);
-    drop(store.stream_part(upload, 1, 0, Body::of_chunks(futures::stream::empty().boxed())).await);
+    drop(store.stream_part(upload, 1, 0, Body::from_stream(futures::stream::empty().boxed())).await);
     drop(store.list_parts(upload, None).await);
     drop(store.complete_upload(&CompleteUpload::default()).await);
     drop(store.abort_upload(upload).await);
@@ -97,10 +97,10 @@ async fn call_all(store: &impl ObjectStore) {
         drop(service.presign(object, false, 1).await);
     }
     store.capabilities();
-    store.encrypts_all();
+    store.encrypts_by_default();
     store.max_attempts();
     store.take_notes(true);
-    drop(store.late_sync("b"));
+    drop(store.deferred_sync("b"));
     drop(store.refresh_credentials().await);
 }
 
@@ -151,8 +151,8 @@ impl ObjectRead for RecordingStore {
         self.refuse("restore")
     }
 
-    fn forget(&self, _source: &PinnedObject) {
-        self.note("forget");
+    fn invalidate(&self, _source: &PinnedObject) {
+        self.note("invalidate");
     }
 }
 
@@ -265,8 +265,8 @@ impl ObjectStore for RecordingStore {
         Some(self)
     }
 
-    fn encrypts_all(&self) -> bool {
-        self.note("encrypts_all");
+    fn encrypts_by_default(&self) -> bool {
+        self.note("encrypts_by_default");
         true
     }
 
@@ -280,8 +280,8 @@ impl ObjectStore for RecordingStore {
         Vec::new()
     }
 
-    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
-        self.note("late_sync");
+    fn deferred_sync(&self, _bucket: &str) -> Option<Box<dyn DeferredSync>> {
+        self.note("deferred_sync");
         None
     }
 

@@ -46,18 +46,18 @@ enum BodyKind {
 
 impl Body {
     /// A body of chunks: bytes that are in memory already, or arrive in pieces of another's choice.
-    pub fn of_chunks(chunks: ByteStream) -> Self {
+    pub fn from_stream(chunks: ByteStream) -> Self {
         Self { from: BodyKind::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
     }
 
-    pub(crate) fn of(source: impl ByteSource + 'static) -> Self {
+    pub(crate) fn from_source(source: impl ByteSource + 'static) -> Self {
         Self { from: BodyKind::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
     }
 
     /// The same body with an observer: `see` receives all bytes in order as they are read. Must be called before the
     /// first byte is read.
     #[must_use]
-    pub fn seen_by(mut self, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
+    pub fn inspect(mut self, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
         self.seen = Some(Box::new(see));
         self
     }
@@ -103,7 +103,7 @@ impl Body {
     /// connection are aligned to the blocks of a disk.
     pub async fn take(&mut self, size: usize, mut see: impl FnMut(&[u8])) -> Result<Bytes> {
         if let BodyKind::Source(_) = self.from {
-            let (mut bytes, begin) = room(size);
+            let (mut bytes, begin) = aligned_buffer(size);
             let end = begin + size;
             while bytes.len() < end {
                 let before = bytes.len();
@@ -151,7 +151,7 @@ impl Body {
 }
 
 /// Returns memory for `size` bytes and the offset in it at which they begin.
-fn room(size: usize) -> (Vec<u8>, usize) {
+fn aligned_buffer(size: usize) -> (Vec<u8>, usize) {
     if size < WORTH_PASSING {
         return (Vec::with_capacity(size), 0);
     }
@@ -184,9 +184,9 @@ mod tests {
     fn body(bytes: &[u8], piece: usize, chunks: bool) -> Body {
         if chunks {
             let chunks: Vec<_> = bytes.chunks(piece).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-            Body::of_chunks(stream::iter(chunks).boxed())
+            Body::from_stream(stream::iter(chunks).boxed())
         } else {
-            Body::of(PieceSource(Bytes::copy_from_slice(bytes), piece))
+            Body::from_source(PieceSource(Bytes::copy_from_slice(bytes), piece))
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
         ) {
             let seen = Arc::new(Mutex::new(Vec::new()));
             let sees = Arc::clone(&seen);
-            let mut body = body(&bytes, piece, chunks).seen_by(move |bytes| sees.lock().unwrap().extend_from_slice(bytes));
+            let mut body = body(&bytes, piece, chunks).inspect(move |bytes| sees.lock().unwrap().extend_from_slice(bytes));
             let mut read = Vec::new();
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let ended = runtime.block_on(async {

@@ -1,8 +1,8 @@
 //! The checksums that S3 keeps for objects, as far as Seqferry uses them.
 
-mod joined;
+mod combined_crc;
 
-pub(crate) use joined::JoinedCrc;
+pub(crate) use combined_crc::CombinedCrc;
 
 use std::fmt::{self, Write as _};
 
@@ -44,12 +44,12 @@ impl ChecksumAlgorithm {
     }
 
     /// The algorithm that S3 headers call so.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
     /// True when a multipart upload can be given one value over the full object: only CRCs can be combined.
-    pub fn spans_parts(self) -> bool {
+    pub fn supports_full_object(self) -> bool {
         self.crc().is_some()
     }
 
@@ -64,9 +64,9 @@ impl ChecksumAlgorithm {
 
     /// Joins the values of parts, in order and each with the part's length, into the value over the full object. None
     /// for algorithms that cannot be combined, and for malformed values.
-    pub fn joined<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
+    pub fn combine<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
         let (_, width) = self.crc()?;
-        let mut whole = JoinedCrc::new(self)?;
+        let mut whole = CombinedCrc::new(self)?;
         for (value, len) in parts {
             let raw = STANDARD.decode(value).ok().filter(|raw| raw.len() == width)?;
             whole.push(big_endian(&raw), len);
@@ -101,8 +101,8 @@ pub enum DigestAlgorithm {
 
 impl DigestAlgorithm {
     /// The algorithm of this name: `MD5`, or that of a checksum.
-    pub fn named(name: &str) -> Option<Self> {
-        if name == "MD5" { Some(Self::Md5) } else { ChecksumAlgorithm::named(name).map(Self::Checksum) }
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == "MD5" { Some(Self::Md5) } else { ChecksumAlgorithm::from_name(name).map(Self::Checksum) }
     }
 }
 
@@ -198,7 +198,7 @@ impl Checksum {
     /// Reads a value from a header, with the type header if there is one.
     ///
     /// Some services omit the type: `-N` at the end then marks a composite value.
-    pub fn read(algorithm: ChecksumAlgorithm, value: &str, composite: Option<bool>) -> Self {
+    pub fn from_header(algorithm: ChecksumAlgorithm, value: &str, composite: Option<bool>) -> Self {
         let marked =
             value.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
         let kind =
@@ -207,7 +207,7 @@ impl Checksum {
     }
 
     /// True when both values are equal. None when they cannot be compared: other algorithms, or a composite value.
-    pub fn agrees(&self, other: &Self) -> Option<bool> {
+    pub fn matches(&self, other: &Self) -> Option<bool> {
         let comparable = self.algorithm == other.algorithm
             && self.kind == ChecksumKind::FullObject
             && other.kind == ChecksumKind::FullObject;
@@ -221,7 +221,7 @@ pub fn crc64nvme(bytes: &[u8]) -> String {
 }
 
 /// Decodes a digest from a header. None when it is not Base64.
-pub fn unbase64(value: &str) -> Option<Vec<u8>> {
+pub fn decode_base64(value: &str) -> Option<Vec<u8>> {
     STANDARD.decode(value).ok()
 }
 
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn algorithms_are_found_by_their_names() {
         for algorithm in ChecksumAlgorithm::ALL {
-            assert_eq!(DigestAlgorithm::named(algorithm.name()), Some(DigestAlgorithm::Checksum(algorithm)));
+            assert_eq!(DigestAlgorithm::from_name(algorithm.name()), Some(DigestAlgorithm::Checksum(algorithm)));
         }
-        assert_eq!(DigestAlgorithm::named("MD5"), Some(DigestAlgorithm::Md5));
-        assert_eq!(ChecksumAlgorithm::named("MD5"), None);
-        assert_eq!(DigestAlgorithm::named("crc32"), None);
+        assert_eq!(DigestAlgorithm::from_name("MD5"), Some(DigestAlgorithm::Md5));
+        assert_eq!(ChecksumAlgorithm::from_name("MD5"), None);
+        assert_eq!(DigestAlgorithm::from_name("crc32"), None);
     }
 
     #[test]
@@ -274,22 +274,22 @@ mod tests {
                 let value = |bytes: &[u8]| base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), bytes));
                 let values: Vec<(String, u64)> = parts.iter().map(|part| (value(part), part.len() as u64)).collect();
 
-                let joined = algorithm.joined(values.iter().map(|(value, len)| (value.as_str(), *len)));
+                let joined = algorithm.combine(values.iter().map(|(value, len)| (value.as_str(), *len)));
 
-                assert_eq!(joined, algorithm.spans_parts().then(|| value(&parts.concat())));
+                assert_eq!(joined, algorithm.supports_full_object().then(|| value(&parts.concat())));
             }
         }
     }
 
     #[test]
     fn values_that_are_none_are_not_joined() {
-        assert_eq!(ChecksumAlgorithm::Crc32.joined([("AAAA", 3)]), None);
+        assert_eq!(ChecksumAlgorithm::Crc32.combine([("AAAA", 3)]), None);
         assert_eq!(ChecksumAlgorithm::Crc32.composite(["no Base64"]), None);
     }
 
     #[test]
     fn a_marked_value_is_composite_whatever_the_type_header_says() {
-        let read = |value, kind| Checksum::read(ChecksumAlgorithm::Crc32, value, kind).kind;
+        let read = |value, kind| Checksum::from_header(ChecksumAlgorithm::Crc32, value, kind).kind;
 
         assert_eq!(read("AAAAAA==-3", None), ChecksumKind::Composite);
         assert_eq!(read("AAAAAA==-3", Some(false)), ChecksumKind::Composite);
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn only_full_object_values_of_one_algorithm_are_compared() {
-        let full = |algorithm, value: &str| Checksum::read(algorithm, value, Some(false));
+        let full = |algorithm, value: &str| Checksum::from_header(algorithm, value, Some(false));
         let a = full(ChecksumAlgorithm::Crc64Nvme, "x");
 
-        assert_eq!(a.agrees(&full(ChecksumAlgorithm::Crc64Nvme, "x")), Some(true));
-        assert_eq!(a.agrees(&full(ChecksumAlgorithm::Crc64Nvme, "y")), Some(false));
-        assert_eq!(a.agrees(&full(ChecksumAlgorithm::Crc32, "x")), None);
-        assert_eq!(a.agrees(&Checksum::read(ChecksumAlgorithm::Crc64Nvme, "x", Some(true))), None);
+        assert_eq!(a.matches(&full(ChecksumAlgorithm::Crc64Nvme, "x")), Some(true));
+        assert_eq!(a.matches(&full(ChecksumAlgorithm::Crc64Nvme, "y")), Some(false));
+        assert_eq!(a.matches(&full(ChecksumAlgorithm::Crc32, "x")), None);
+        assert_eq!(a.matches(&Checksum::from_header(ChecksumAlgorithm::Crc64Nvme, "x", Some(true))), None);
     }
 }

@@ -1,8 +1,7 @@
-//! Named points at which a process can be ordered to end without a word, as by a kill, so that tests visit each of
-//! them.
+//! Named points at which a process can be made to abort, as by a kill, so that tests cover each of them.
 //!
-//! A point stands before or after a durable effect. Nothing is armed but by [`arm`], which a test asks for through the
-//! process that it starts; a point that is not armed costs one check of a static.
+//! A point is before or after a durable effect. Only [`arm`] arms a point; a test requests it from the process that it
+//! starts. A point that is not armed costs one check of a static.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +19,12 @@ pub const REQUESTS: [&str; 9] = [
     "UploadPartCopy",
 ];
 
-/// Side of an effect on which a point stands.
+/// Position of a point relative to its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Nothing of it has happened.
+    /// The effect has not begun.
     Before,
-    /// The effect is there, and nothing else knows of it.
+    /// The effect is durable, and nothing else records it.
     After,
 }
 
@@ -38,20 +37,20 @@ struct Armed {
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
-/// Has this process end at the `visit`-th time (from 1) that it comes to the point `name`: `before-` or `after-` and
-/// the name of an effect. The first call counts.
+/// Makes this process abort at the `visit`-th time (from 1) that it reaches the point `name`: `before-` or `after-`
+/// and the name of an effect. Later calls have no effect.
 ///
-/// Returns false when no point has this name; effects that are not [`REQUESTS`] are taken as they are named.
+/// Returns false when the name has another form. Effects that are not in [`REQUESTS`] are accepted.
 pub fn arm(name: &str, visit: u64) -> bool {
-    let parted = [(When::Before, "before-"), (When::After, "after-")]
+    let parsed = [(When::Before, "before-"), (When::After, "after-")]
         .into_iter()
         .find_map(|(when, prefix)| Some((when, name.strip_prefix(prefix)?)));
-    let Some((when, effect)) = parted else { return false };
+    let Some((when, effect)) = parsed else { return false };
     let _earlier = ARMED.set(Armed { when, effect: effect.to_owned(), visits_left: AtomicU64::new(visit.max(1)) });
     true
 }
 
-/// Comes to a point. Does not return when it is the armed one, and this the visit that was requested.
+/// Marks a point as reached. Does not return at the requested visit of the armed point.
 pub fn reach(when: When, effect: &str) {
     let Some(armed) = ARMED.get() else { return };
     if armed.when == when && armed.effect == effect && armed.visits_left.fetch_sub(1, Ordering::Relaxed) == 1 {

@@ -25,12 +25,12 @@
 //! A disk has no tags, storage classes, versions, content headers, stored checksums, or copies within itself.
 
 mod content_type;
+mod deferred_sync;
 mod disk_failure;
 mod facts;
 mod folders;
 mod groups;
 mod inline_writes;
-mod late_sync;
 mod names;
 mod o_direct;
 mod positioned;
@@ -61,7 +61,7 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::properties::BucketEncryption;
 use crate::store::BucketService;
-use crate::store::{FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite};
+use crate::store::{DeferredSync, FetchedObject, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite};
 use crate::types::{
     Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta, ObjectRef,
     PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, WrittenObject, WrittenPart,
@@ -92,9 +92,9 @@ pub enum Symlinks {
 pub enum PageCache {
     /// Writes bypass the cache where the file system allows it: this takes less CPU, and leaves the cache to others.
     #[default]
-    Past,
+    Bypass,
     /// Writes go through the cache, for a program that reads the file next.
-    Through,
+    Use,
 }
 
 /// Effect of permissions in objects' metadata. Setuid, setgid and sticky bits are never applied.
@@ -124,7 +124,7 @@ pub struct DiskOptions {
     /// True when a missing target folder is made.
     pub create_root: bool,
     /// Names of one folder that a listing keeps at a time. They bound its memory for folders of any size.
-    pub names_at_a_time: usize,
+    pub names_per_pass: usize,
 }
 
 impl Default for DiskOptions {
@@ -136,7 +136,7 @@ impl Default for DiskOptions {
             cache: PageCache::default(),
             permissions: Permissions::default(),
             create_root: false,
-            names_at_a_time: walk::PASS,
+            names_per_pass: walk::PASS,
         }
     }
 }
@@ -259,7 +259,7 @@ impl ObjectRead for DiskStore {
         Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
-    fn forget(&self, _source: &PinnedObject) {}
+    fn invalidate(&self, _source: &PinnedObject) {}
 
     async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         Ok(Vec::new())
@@ -344,16 +344,16 @@ impl MultipartUpload for DiskStore {
         let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
         let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
         let failed = |fail: disk_failure::DiskFailure| fail.into_error(UPLOAD_PART, bucket, Some(key));
-        while let Some((into, at_most)) = writing.room() {
+        while let Some((into, at_most)) = writing.buffer() {
             let came = body.read(into, at_most.min(READ)).await?;
             if came == 0 {
                 break;
             }
-            crc64.update(writing.took(came));
+            crc64.update(writing.count_received(came));
             if !writing.is_due() {
                 continue;
             }
-            let waits = writing.waits();
+            let waits = writing.is_blocking();
             let write = move || writing.write().map(|()| writing);
             let here = if waits { Err(write) } else { self.disk.inline_writes.here(write) };
             writing = match here {
@@ -362,7 +362,7 @@ impl MultipartUpload for DiskStore {
             };
         }
         if body.next().await.transpose()?.is_some() {
-            return Err(failed(writing.other_length()));
+            return Err(failed(writing.length_error()));
         }
         let finish = move |disk: &Arc<Disk>| writing.finish(&disk.options, disk.boot.as_deref(), crc64.finalize());
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), finish).await
@@ -409,7 +409,7 @@ impl ObjectStore for DiskStore {
         None
     }
 
-    fn encrypts_all(&self) -> bool {
+    fn encrypts_by_default(&self) -> bool {
         false
     }
 
@@ -421,8 +421,8 @@ impl ObjectStore for DiskStore {
         Vec::new()
     }
 
-    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>> {
-        late_sync::FileSystem::of(bucket, &self.disk.options).map(|found| Box::new(found) as Box<dyn LateSync>)
+    fn deferred_sync(&self, bucket: &str) -> Option<Box<dyn DeferredSync>> {
+        deferred_sync::FileSystem::of(bucket, &self.disk.options).map(|found| Box::new(found) as Box<dyn DeferredSync>)
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

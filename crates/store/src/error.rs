@@ -43,7 +43,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Stable lower-case word for rows, JSON and messages.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::Throttle => "throttle",
@@ -190,7 +190,7 @@ impl StoreError {
     }
 
     /// True when the name belongs to something that is no object: a link that is not followed, a device.
-    pub fn is_of_no_object(&self) -> bool {
+    pub fn is_not_an_object(&self) -> bool {
         use classify::code::{SPECIAL_FILE, SYMLINK_DANGLING, SYMLINK_LOOP, SYMLINK_SKIPPED};
         matches!(self.code.as_str(), SPECIAL_FILE | SYMLINK_DANGLING | SYMLINK_LOOP | SYMLINK_SKIPPED)
     }
@@ -213,9 +213,9 @@ fn cut(mut text: String, most: usize) -> String {
 
 /// A bucket, or an object in it, as error texts show it.
 #[derive(Debug, Clone, Copy)]
-pub struct Address<'a>(pub &'a str, pub Option<&'a str>);
+pub struct ObjectUri<'a>(pub &'a str, pub Option<&'a str>);
 
-impl fmt::Display for Address<'_> {
+impl fmt::Display for ObjectUri<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bucket, key) = *self;
         // A bucket's name never begins with a slash: this is a folder on a disk.
@@ -227,7 +227,7 @@ impl fmt::Display for Address<'_> {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.operation, Address(&self.bucket, self.key.as_deref()), self.code)?;
+        write!(f, "{} {}: {}", self.operation, ObjectUri(&self.bucket, self.key.as_deref()), self.code)?;
         if let Some(status) = self.status {
             write!(f, " ({status})")?;
         }

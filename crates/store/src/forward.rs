@@ -72,10 +72,10 @@ macro_rules! forward_object_read {
             $($done)*
         ] $($rest)*);
     };
-    (@ $layer:ty, $store:ident, [$($done:tt)*] forget $($rest:ident)*) => {
+    (@ $layer:ty, $store:ident, [$($done:tt)*] invalidate $($rest:ident)*) => {
         $crate::forward_object_read!(@ $layer, $store, [
-            fn forget(&self, source: &$crate::PinnedObject) {
-                self.$store.forget(source);
+            fn invalidate(&self, source: &$crate::PinnedObject) {
+                self.$store.invalidate(source);
             }
             $($done)*
         ] $($rest)*);
@@ -272,8 +272,8 @@ macro_rules! forward_object_store {
                 $service
             }
 
-            fn encrypts_all(&self) -> bool {
-                self.$store.encrypts_all()
+            fn encrypts_by_default(&self) -> bool {
+                self.$store.encrypts_by_default()
             }
 
             fn max_attempts(&self) -> Option<u32> {
@@ -284,8 +284,8 @@ macro_rules! forward_object_store {
                 self.$store.take_notes(sends_bodies)
             }
 
-            fn late_sync(&self, bucket: &str) -> Option<Box<dyn $crate::LateSync>> {
-                self.$store.late_sync(bucket)
+            fn deferred_sync(&self, bucket: &str) -> Option<Box<dyn $crate::DeferredSync>> {
+                self.$store.deferred_sync(bucket)
             }
 
             async fn refresh_credentials(&self) -> $crate::Result<()> {

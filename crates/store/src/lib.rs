@@ -28,16 +28,16 @@ pub use body::{Body, ByteStream};
 pub use bytes::Bytes;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, PageCache, Permissions, Symlinks, file_error, path_refusal};
-pub use error::{Address, Advice, Cause, ErrorClass, Result, Scope, StoreError};
+pub use error::{Advice, Cause, ErrorClass, ObjectUri, Result, Scope, StoreError};
 pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
-    BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
-    put_whole_part,
+    BucketService, DeferredSync, FetchedObject, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
+    put_buffered_part,
 };
-pub use stored_metadata::{MTIME, StoredMetadata, mtime_text, read_mtime};
+pub use stored_metadata::{MTIME, StoredMetadata, format_mtime, parse_mtime};
 pub use throttle::ByteThrottle;
 pub use types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests,

@@ -30,7 +30,7 @@ impl Encryption {
     /// True when the `ETag` of an object with this encryption is known to be no digest of its bytes: the key is a
     /// customer's, or that of a key management service. An unknown word hides nothing: an `ETag` that contradicts the
     /// bytes must not be skipped for it.
-    pub fn hides_digest(&self) -> bool {
+    pub fn has_opaque_etag(&self) -> bool {
         let word = self.algorithm.to_ascii_lowercase();
         self.is_customer || word.starts_with("aws:") || word.contains("kms") || word == "sm4"
     }

@@ -4,6 +4,7 @@
 //! from the first redirect, and that request is then sent once more. The time limit of a request depends on the bytes
 //! that it moves. Credentials and settings are found by the AWS SDK (`connect`).
 
+mod accept_encoding;
 pub mod address;
 mod client;
 mod connect;
@@ -24,7 +25,6 @@ mod reply;
 mod request;
 mod settings;
 mod sign;
-mod stored_form;
 mod xml;
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use address::without_userinfo;
 use client::Client;
-use connect::Base;
+use connect::EndpointConfig;
 pub use connect::{Credentials, EndpointOptions};
 use reply::WholeReply;
 use request::Request;
@@ -59,16 +59,16 @@ pub struct S3Store {
     notes: Mutex<Vec<String>>,
     /// Attempts for a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
-    /// Form in which objects are requested.
-    form: stored_form::PreferredForm,
+    /// `Accept-Encoding` of requests for objects.
+    preferred_encoding: accept_encoding::PreferredEncoding,
     /// Order of the listings under way.
-    orders: operations::ListingOrders,
+    page_orders: operations::PageOrders,
     /// True while a warning is due that bodies can be changed in transit unnoticed.
-    has_open_bodies: AtomicBool,
+    body_warning_due: AtomicBool,
 }
 
 struct State {
-    base: Arc<Base>,
+    base: Arc<EndpointConfig>,
     /// Clients by region.
     regions: HashMap<String, Arc<Client>>,
     /// Regions of buckets, learned from redirects.
@@ -77,8 +77,8 @@ struct State {
 
 /// Largest number of regions, and of buckets with their region, that are remembered; above it they are learned again.
 /// The bound holds against a service that names a new region each time.
-const REGIONS: usize = 64;
-const BUCKETS: usize = 1000;
+const MAX_REGIONS: usize = 64;
+const MAX_BUCKETS: usize = 1000;
 
 /// Shows endpoint, region and options. The clients are left out: they hold credentials.
 impl fmt::Debug for S3Store {
@@ -98,9 +98,9 @@ const RELOAD_PAUSE: Duration = Duration::from_secs(2);
 impl S3Store {
     /// Resolves the options through the AWS chain; contacts no service yet. Bodies pass at the rate of this throttle.
     pub async fn connect_throttled(options: EndpointOptions, throttle: ByteThrottle) -> Self {
-        let base = Base::load(&options, throttle.clone()).await;
+        let base = EndpointConfig::load(&options, throttle.clone()).await;
         let (notes, max_attempts) = (Mutex::new(base.notes.clone()), base.max_attempts);
-        let has_open_bodies = AtomicBool::new(base.is_open_to_others && !options.anonymous);
+        let body_warning_due = AtomicBool::new(base.bodies_unprotected && !options.anonymous);
         let state = State { base: Arc::new(base), regions: HashMap::new(), bucket_regions: HashMap::new() };
         let (state, reloaded) = (RwLock::new(state), tokio::sync::Mutex::default());
         Self {
@@ -110,9 +110,9 @@ impl S3Store {
             reloaded,
             notes,
             max_attempts,
-            form: stored_form::PreferredForm::default(),
-            orders: operations::ListingOrders::default(),
-            has_open_bodies,
+            preferred_encoding: accept_encoding::PreferredEncoding::default(),
+            page_orders: operations::PageOrders::default(),
+            body_warning_due,
         }
     }
 
@@ -127,7 +127,7 @@ impl S3Store {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region).clone();
         let base = Arc::clone(&state.base);
-        if state.regions.len() >= REGIONS && !state.regions.contains_key(&region) {
+        if state.regions.len() >= MAX_REGIONS && !state.regions.contains_key(&region) {
             state.regions.clear();
         }
         Arc::clone(state.regions.entry(region).or_insert_with_key(|region| Arc::new(base.client(region))))
@@ -140,7 +140,7 @@ impl S3Store {
 
     fn learn_region(&self, bucket: &str, region: &str) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if state.bucket_regions.len() >= BUCKETS && !state.bucket_regions.contains_key(bucket) {
+        if state.bucket_regions.len() >= MAX_BUCKETS && !state.bucket_regions.contains_key(bucket) {
             state.bucket_regions.clear();
         }
         state.bucket_regions.insert(bucket.to_owned(), region.to_owned());
@@ -160,7 +160,7 @@ impl S3Store {
     }
 
     /// Makes a request, and reads the whole reply.
-    async fn call(&self, request: &Request<'_>, limit: impl Into<Patience>) -> Result<WholeReply> {
+    async fn call(&self, request: &Request<'_>, limit: impl Into<ReplyTimeout>) -> Result<WholeReply> {
         self.in_region(request, limit, |client| async move { client.call(request).await }).await
     }
 
@@ -169,20 +169,20 @@ impl S3Store {
     async fn in_region<T, F>(
         &self,
         request: &Request<'_>,
-        limit: impl Into<Patience>,
+        limit: impl Into<ReplyTimeout>,
         make: impl Fn(Arc<Client>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let (patience, bucket) = (limit.into(), request.about.bucket);
+        let (timeout, bucket) = (limit.into(), request.context.bucket);
         let timed = async |client| {
             let late = |after: Duration| {
-                let error = request.about.error(code::TIMED_OUT, None);
+                let error = request.context.error(code::TIMED_OUT, None);
                 Err(error.with_message(format!("no answer within {} s", after.as_secs())))
             };
-            let answer = self.within(patience, make(client)).await.unwrap_or_else(late);
-            answer.map_err(|error| self.explain(error))
+            let answer = self.with_timeout(timeout, make(client)).await.unwrap_or_else(late);
+            answer.map_err(|error| self.add_setting_hint(error))
         };
         let client = self.client(bucket);
         let error = match timed(Arc::clone(&client)).await {
@@ -197,15 +197,15 @@ impl S3Store {
     }
 
     /// Waits for the end of a request; the error is the time spent waiting.
-    async fn within<T>(
+    async fn with_timeout<T>(
         &self,
-        patience: Patience,
+        timeout: ReplyTimeout,
         request: impl Future<Output = T>,
     ) -> std::result::Result<T, Duration> {
         let (mut request, mut spent) = (pin!(request), Duration::ZERO);
         loop {
             // The limit is read again each time, since it may have changed since the request began.
-            let most = patience.limit.saturating_add(self.throttle.patience(patience.sent_bytes));
+            let most = timeout.limit.saturating_add(self.throttle.extra_time(timeout.sent_bytes));
             let Some(left) = most.checked_sub(spent).filter(|left| !left.is_zero()) else { return Err(spent) };
             match tokio::time::timeout(left, &mut request).await {
                 Ok(answer) => return Ok(answer),
@@ -215,7 +215,7 @@ impl S3Store {
     }
 
     /// Adds to an error the setting to check: the profile without credentials, the address without an answer.
-    fn explain(&self, error: StoreError) -> StoreError {
+    fn add_setting_hint(&self, error: StoreError) -> StoreError {
         let message = match (error.code.as_str(), &self.options.profile) {
             (code::NO_CREDENTIALS, Some(profile)) => {
                 let error = StoreError { code: code::NO_PROFILE_CREDENTIALS.to_owned(), ..error };
@@ -245,12 +245,12 @@ impl S3Store {
         error.with_message(message)
     }
 
-    async fn reload(&self) {
+    async fn reload_credentials(&self) {
         let mut reloaded = self.reloaded.lock().await;
         if reloaded.is_some_and(|at| at.elapsed() < RELOAD_PAUSE) {
             return;
         }
-        let base = Arc::new(Base::load(&self.options, self.throttle.clone()).await);
+        let base = Arc::new(EndpointConfig::load(&self.options, self.throttle.clone()).await);
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.base = base;
@@ -262,19 +262,19 @@ impl S3Store {
 
 /// Longest wait for the answer to a request.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct ReplyTimeout {
     limit: Duration,
     /// Bytes to send, for which a limit of bandwidth extends the wait.
     sent_bytes: u64,
 }
 
-impl From<Duration> for Patience {
+impl From<Duration> for ReplyTimeout {
     fn from(limit: Duration) -> Self {
         Self { limit, sent_bytes: 0 }
     }
 }
 
-impl Patience {
+impl ReplyTimeout {
     fn to_send(bytes: u64) -> Self {
         Self { limit: time_limit(bytes), sent_bytes: bytes }
     }
@@ -298,9 +298,9 @@ mod tests {
         let takes = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
 
         // 100 s by itself, and other requests share the limit.
-        assert!(store.within(Patience::to_send(100_000), takes(300)).await.is_ok());
-        assert!(store.within(Patience::to_send(100_000), takes(1000)).await.is_err());
-        assert!(store.within(Duration::from_mins(1).into(), takes(61)).await.is_err());
+        assert!(store.with_timeout(ReplyTimeout::to_send(100_000), takes(300)).await.is_ok());
+        assert!(store.with_timeout(ReplyTimeout::to_send(100_000), takes(1000)).await.is_err());
+        assert!(store.with_timeout(Duration::from_mins(1).into(), takes(61)).await.is_err());
     }
 
     #[tokio::test]
@@ -308,12 +308,12 @@ mod tests {
         let options = EndpointOptions { anonymous: true, ..EndpointOptions::default() };
         let store = S3Store::connect_throttled(options, ByteThrottle::default()).await;
 
-        for number in 0..2 * BUCKETS {
+        for number in 0..2 * MAX_BUCKETS {
             let (bucket, region) = (format!("bucket-{number}"), format!("region-{number}"));
             store.learn_region(&bucket, &region);
             assert_eq!(store.client(&bucket).region, region);
             let state = store.state.read().unwrap();
-            assert!(state.regions.len() <= REGIONS && state.bucket_regions.len() <= BUCKETS);
+            assert!(state.regions.len() <= MAX_REGIONS && state.bucket_regions.len() <= MAX_BUCKETS);
         }
     }
 
@@ -322,10 +322,10 @@ mod tests {
         let throttle = ByteThrottle::default();
         let store = S3Store::connect_throttled(EndpointOptions::default(), throttle.clone()).await;
         let request = async {
-            throttle.limit(Some(1000));
+            throttle.set_rate(Some(1000));
             tokio::time::sleep(Duration::from_mins(5)).await;
         };
 
-        assert!(store.within(Patience::to_send(100_000), request).await.is_ok());
+        assert!(store.with_timeout(ReplyTimeout::to_send(100_000), request).await.is_ok());
     }
 }

@@ -19,7 +19,7 @@ pub struct FetchedObject {
     /// Attributes of the whole object, whatever the range. The checksum is present only when the whole object was
     /// requested.
     pub meta: ObjectMeta,
-    /// Bytes of the object, or of the range asked for.
+    /// Bytes of the object, or of the requested range.
     pub body: Body,
 }
 
@@ -50,7 +50,7 @@ pub trait ObjectRead: Send + Sync {
     async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()>;
 
     /// Drops all cached bytes of this version: they differ from what the service promised for it.
-    fn forget(&self, source: &PinnedObject);
+    fn invalidate(&self, source: &PinnedObject);
 }
 
 /// Writes and removes objects.
@@ -93,7 +93,7 @@ pub trait MultipartUpload: Send + Sync {
 
     /// Sends `size` bytes of a stream as a part, like [`put_part`](MultipartUpload::put_part). An error in the stream
     /// is the result. A store that can write them as they arrive holds few of them at a time; others hold the whole
-    /// part ([`put_whole_part`]).
+    /// part ([`put_buffered_part`]).
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart>;
 
     /// The parts that an upload holds, after part number `after`.
@@ -150,7 +150,7 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     fn bucket_service(&self) -> Option<&dyn BucketService>;
 
     /// True when the service encrypts every object by default, as AWS does: `AES256` is then no property of an object.
-    fn encrypts_all(&self) -> bool;
+    fn encrypts_by_default(&self) -> bool;
 
     /// Returns the number of attempts for a request, including the first, that the user's settings of this service
     /// name. None: the engine's default.
@@ -160,20 +160,20 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     /// returned only to a caller that sends some.
     fn take_notes(&self, sends_bodies: bool) -> Vec<String>;
 
-    /// Makes ready to write many objects to a bucket and to make sure of them together. None: each is sure when its
-    /// write has ended. Blocks its thread for a moment.
-    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>>;
+    /// Prepares to write many objects to a bucket and to sync them together. None: each object is durable when its
+    /// write has ended. Blocks its thread briefly.
+    fn deferred_sync(&self, bucket: &str) -> Option<Box<dyn DeferredSync>>;
 
     /// Reloads the credentials, after the service has reported that the present ones have expired.
     async fn refresh_credentials(&self) -> Result<()>;
 }
 
-/// Makes sure of all that was written to one place of a store with [`PutObject::synced_later`].
-pub trait LateSync: Send + Sync + Debug {
-    /// Returns once all objects that were written before the call outlive the machine. Blocks its thread.
+/// Syncs the objects that were written to one bucket with [`PutObject::defer_sync`].
+pub trait DeferredSync: Send + Sync + Debug {
+    /// Returns once all objects that were written before the call are durable. Blocks its thread.
     ///
     /// # Errors
-    /// Some of them may not.
+    /// When some objects may not be durable.
     fn sync(&self) -> Result<()>;
 }
 
@@ -181,7 +181,7 @@ pub trait LateSync: Send + Sync + Debug {
 ///
 /// # Errors
 /// Those of the stream and of [`MultipartUpload::put_part`]; `IncompleteBody` when it has not exactly `size` bytes.
-pub async fn put_whole_part<S: MultipartUpload + ?Sized>(
+pub async fn put_buffered_part<S: MultipartUpload + ?Sized>(
     store: &S,
     upload: UploadRef<'_>,
     part: u32,

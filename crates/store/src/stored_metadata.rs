@@ -43,7 +43,7 @@ impl StoredMetadata {
         let text = |name: &str| metadata.get(name).map(|text| text.trim());
         let number = |names: [&str; 2]| names.iter().find_map(|name| text(name)?.parse().ok());
         Self {
-            modified: text(MTIME).and_then(read_mtime).or_else(|| text(FILE_MTIME).and_then(read_file_mtime)),
+            modified: text(MTIME).and_then(parse_mtime).or_else(|| text(FILE_MTIME).and_then(read_file_mtime)),
             mode: text(MODE).and_then(read_mode).or_else(|| text(FILE_PERMISSIONS).and_then(read_octal)),
             uid: number([UID, FILE_OWNER]),
             gid: number([GID, FILE_GROUP]),
@@ -54,7 +54,7 @@ impl StoredMetadata {
     pub fn write(&self, metadata: &mut BTreeMap<String, String>) {
         let mut set = |name: &str, value: String| drop(metadata.insert(name.to_owned(), value));
         if let Some((seconds, nanoseconds)) = self.modified {
-            set(MTIME, mtime_text(seconds, nanoseconds));
+            set(MTIME, format_mtime(seconds, nanoseconds));
             set(FILE_MTIME, file_mtime_text(seconds, nanoseconds));
         }
         if let Some(mode) = self.mode {
@@ -91,15 +91,10 @@ impl StoredMetadata {
     pub fn is_link(&self) -> bool {
         self.file_type() == Some(LINK)
     }
-
-    /// Seconds since the epoch, as exact as a floating point number can be.
-    pub fn modified_seconds(&self) -> Option<f64> {
-        self.modified.map(|(seconds, nanoseconds)| seconds as f64 + f64::from(nanoseconds) / 1e9)
-    }
 }
 
 /// Formats a time as `seconds.nanoseconds` without trailing zeros, as rclone does.
-pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
+pub fn format_mtime(seconds: i64, nanoseconds: u32) -> String {
     // A time before 1970 has its fraction counted upwards from the second before.
     let (sign, whole, fraction) = match (seconds, nanoseconds) {
         (0.., _) => ("", seconds.unsigned_abs(), nanoseconds),
@@ -111,7 +106,7 @@ pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
 }
 
 /// Reads a time exactly to the nanosecond, which a floating point number could not hold.
-pub fn read_mtime(text: &str) -> Option<(i64, u32)> {
+pub fn parse_mtime(text: &str) -> Option<(i64, u32)> {
     let (negative, digits) = text.trim().strip_prefix('-').map_or((false, text.trim()), |rest| (true, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -180,7 +175,6 @@ mod tests {
     fn the_dialects_of_known_tools_are_read() {
         let rclone = read(&[("mtime", "1600000000.5")]);
         assert_eq!(rclone, StoredMetadata { modified: Some((1_600_000_000, 500_000_000)), ..Default::default() });
-        assert_eq!(rclone.modified_seconds(), Some(1_600_000_000.5));
 
         let s3fs = read(&[("mtime", "1600000000"), ("mode", "33188"), ("uid", "1000"), ("gid", "100")]);
         assert_eq!(s3fs, WHOLE);
@@ -250,19 +244,19 @@ mod tests {
 
     #[test]
     fn times_are_written_as_rclone_does() {
-        assert_eq!(mtime_text(1_600_000_000, 123_456_789), "1600000000.123456789");
-        assert_eq!(mtime_text(1_600_000_000, 500_000_000), "1600000000.5");
-        assert_eq!(mtime_text(1_600_000_000, 0), "1600000000");
-        assert_eq!(mtime_text(0, 0), "0");
-        assert_eq!(mtime_text(-1, 750_000_000), "-0.25");
+        assert_eq!(format_mtime(1_600_000_000, 123_456_789), "1600000000.123456789");
+        assert_eq!(format_mtime(1_600_000_000, 500_000_000), "1600000000.5");
+        assert_eq!(format_mtime(1_600_000_000, 0), "1600000000");
+        assert_eq!(format_mtime(0, 0), "0");
+        assert_eq!(format_mtime(-1, 750_000_000), "-0.25");
     }
 
     #[test]
     fn times_that_are_none_are_ignored() {
         for text in ["", "-", ".", ".5", "yesterday", "1e9", "1.2.3", "99999999999999999999", "+5"] {
-            assert_eq!(read_mtime(text), None, "{text}");
+            assert_eq!(parse_mtime(text), None, "{text}");
         }
-        assert_eq!(read_mtime("1600000000.1234567891"), Some((1_600_000_000, 123_456_789)));
+        assert_eq!(parse_mtime("1600000000.1234567891"), Some((1_600_000_000, 123_456_789)));
     }
 
     #[test]

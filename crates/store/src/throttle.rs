@@ -20,25 +20,25 @@ use tokio::time::Instant;
 use crate::priority::{BULK_SHARE, Priority, PriorityMap};
 
 /// Shortest wait in seconds: a shorter one, rounded to the clock's ticks, would never end.
-const INSTANT: f64 = 1e-6;
+const MIN_WAIT: f64 = 1e-6;
 /// Largest delay in seconds of a timer that is made up for immediately: otherwise many small requests, each of which
 /// waits for less than a tick, would be slower than the limit.
-const LATE: f64 = 0.05;
+const MAX_CATCH_UP: f64 = 0.05;
 /// Longest single wait in seconds: longer times, which may exceed the clock's range, are reached in steps.
-const LOOK: f64 = 3600.0;
+const MAX_SLEEP: f64 = 3600.0;
 /// Pieces into which the bytes of one second are divided, within the bounds below in bytes.
 const PIECES: u64 = 50;
 const SMALLEST_PIECE: u64 = 4 << 10;
 const LARGEST_PIECE: u64 = 1 << 20;
 /// Factor of time that is allowed for bytes under a limit, since other requests share it.
-const BESIDE_OTHERS: f64 = 4.0;
+const SHARING_FACTOR: f64 = 4.0;
 
 /// Bytes that pass one after another at a rate.
 #[derive(Debug)]
 struct ByteQueue {
     state: Mutex<State>,
     /// Lock held by the next waiter of each priority: waiters of one priority enter in their order.
-    turns: PriorityMap<tokio::sync::Mutex<()>>,
+    queue_locks: PriorityMap<tokio::sync::Mutex<()>>,
     /// Notifies waiters that the rate has changed.
     changed: Notify,
 }
@@ -47,10 +47,10 @@ struct ByteQueue {
 struct State {
     /// Bytes per second; None without a limit.
     rate: Option<u64>,
-    /// Bytes that had not passed at `seen` and that this priority waits for: interactive bytes count for both. A
+    /// Bytes that had not passed at `updated_at` and that this priority waits for: interactive bytes count for both. A
     /// negative value may pass now, since earlier waiters were woken late.
     backlog: PriorityMap<f64>,
-    seen: Instant,
+    updated_at: Instant,
     waiting: PriorityMap<usize>,
 }
 
@@ -67,12 +67,12 @@ impl State {
 
     /// Subtracts the bytes that have passed since the last update.
     fn advance(&mut self, now: Instant) {
-        let seconds = (now - self.seen).as_secs_f64();
-        self.seen = now;
+        let seconds = (now - self.updated_at).as_secs_f64();
+        self.updated_at = now;
         for priority in Priority::ALL {
             let backlog = self.backlog[priority];
             self.backlog[priority] = self.rate.map_or(0.0, |rate| {
-                let late = -LATE * rate as f64;
+                let late = -MAX_CATCH_UP * rate as f64;
                 let least = if self.waiting[priority] > 0 { late } else { backlog.min(0.0) };
                 (backlog - seconds * self.drain(priority, rate)).max(least)
             });
@@ -112,19 +112,19 @@ impl Drop for CountedWaiter<'_> {
 }
 
 /// Converts a limit from the settings, in which 0 means no limit.
-fn limit(per_second: Option<u64>) -> Option<u64> {
+fn parse_rate(per_second: Option<u64>) -> Option<u64> {
     per_second.filter(|rate| *rate > 0)
 }
 
 impl ByteQueue {
     fn new(per_second: Option<u64>, now: Instant) -> Self {
         let state = State {
-            rate: limit(per_second),
+            rate: parse_rate(per_second),
             backlog: PriorityMap::default(),
-            seen: now,
+            updated_at: now,
             waiting: PriorityMap::default(),
         };
-        Self { state: Mutex::new(state), turns: PriorityMap::default(), changed: Notify::new() }
+        Self { state: Mutex::new(state), queue_locks: PriorityMap::default(), changed: Notify::new() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -135,22 +135,22 @@ impl ByteQueue {
         self.state().rate
     }
 
-    /// Change the limit; waiters follow the new one.
-    fn limit(&self, per_second: Option<u64>) {
+    /// Sets the limit; waiters follow the new one.
+    fn set_rate(&self, per_second: Option<u64>) {
         {
             let mut state = self.state();
             state.advance(Instant::now());
-            state.rate = limit(per_second);
+            state.rate = parse_rate(per_second);
         }
         self.changed.notify_waiters();
     }
 
-    /// Wait until `bytes` may pass.
-    async fn pass(&self, priority: Priority, bytes: u64) {
+    /// Waits until `bytes` may pass.
+    async fn wait_for(&self, priority: Priority, bytes: u64) {
         if self.rate().is_none() {
             return;
         }
-        let _turn = self.turns[priority].lock().await;
+        let _next = self.queue_locks[priority].lock().await;
         let mut waits = None;
         loop {
             // The notification is registered before the check, so that no change is missed between both.
@@ -160,7 +160,7 @@ impl ByteQueue {
                 state.advance(Instant::now());
                 let Some(rate) = state.rate else { return };
                 let wait = state.backlog[priority] / state.drain(priority, rate);
-                if wait < INSTANT {
+                if wait < MIN_WAIT {
                     state.enter(priority, bytes);
                     return;
                 }
@@ -168,7 +168,7 @@ impl ByteQueue {
             };
             waits.get_or_insert_with(|| CountedWaiter::new(self, priority));
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs_f64(wait.min(LOOK))) => {}
+                () = tokio::time::sleep(Duration::from_secs_f64(wait.min(MAX_SLEEP))) => {}
                 () = changed => {}
             }
         }
@@ -217,9 +217,9 @@ impl ByteThrottle {
         Self { queues: Arc::clone(&self.queues), priority }
     }
 
-    /// Change the limit, also for those that wait.
-    pub fn limit(&self, per_second: Option<u64>) {
-        self.queues.all().into_iter().for_each(|queue| queue.limit(per_second));
+    /// Sets the limit, also for present waiters.
+    pub fn set_rate(&self, per_second: Option<u64>) {
+        self.queues.all().into_iter().for_each(|queue| queue.set_rate(per_second));
     }
 
     /// Bytes per second; None without a limit.
@@ -227,30 +227,30 @@ impl ByteThrottle {
         self.queues.admission.rate()
     }
 
-    /// Wait until a request that moves `bytes` may begin.
+    /// Waits until a request that moves `bytes` may begin.
     pub async fn admit(&self, bytes: u64) {
-        self.queues.admission.pass(self.priority, bytes).await;
+        self.queues.admission.wait_for(self.priority, bytes).await;
     }
 
     /// Number of bytes that may pass now; None without a limit.
-    pub(crate) fn piece(&self) -> Option<usize> {
+    pub(crate) fn max_piece(&self) -> Option<usize> {
         let piece = (self.rate()? / PIECES).clamp(SMALLEST_PIECE, LARGEST_PIECE);
         Some(usize::try_from(piece).unwrap_or(usize::MAX))
     }
 
-    /// Wait until `bytes` may be sent.
+    /// Waits until `bytes` may be sent.
     pub(crate) async fn send(&self, bytes: usize) {
-        self.queues.sent.pass(self.priority, bytes as u64).await;
+        self.queues.sent.wait_for(self.priority, bytes as u64).await;
     }
 
-    /// Wait until earlier received bytes have passed, then count `bytes` more.
-    pub(crate) async fn received(&self, bytes: usize) {
-        self.queues.received.pass(self.priority, bytes as u64).await;
+    /// Waits until earlier received bytes have passed, then count `bytes` more.
+    pub(crate) async fn receive(&self, bytes: usize) {
+        self.queues.received.wait_for(self.priority, bytes as u64).await;
     }
 
     /// Time that the present limit may add to the sending of `bytes`; zero without a limit.
-    pub(crate) fn patience(&self, bytes: u64) -> Duration {
-        let seconds = self.rate().map_or(0.0, |rate| BESIDE_OTHERS * bytes as f64 / rate as f64);
+    pub(crate) fn extra_time(&self, bytes: u64) -> Duration {
+        let seconds = self.rate().map_or(0.0, |rate| SHARING_FACTOR * bytes as f64 / rate as f64);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 }
@@ -269,7 +269,7 @@ mod tests {
     fn pass(queue: &Arc<ByteQueue>, bytes: u64) -> JoinHandle<u128> {
         let (queue, start) = (Arc::clone(queue), Instant::now());
         tokio::spawn(async move {
-            queue.pass(Priority::Bulk, bytes).await;
+            queue.wait_for(Priority::Bulk, bytes).await;
             start.elapsed().as_millis()
         })
     }
@@ -305,7 +305,7 @@ mod tests {
         // 0.1 ms each; a clock with a resolution of a millisecond wakes them ten times too late.
         let start = Instant::now();
         for _ in 0..10_000 {
-            queue.pass(Priority::Bulk, 100).await;
+            queue.wait_for(Priority::Bulk, 100).await;
         }
 
         let took = start.elapsed().as_secs_f64();
@@ -331,7 +331,7 @@ mod tests {
             let waiting = [pass(&queue, 1_000_000), pass(&queue, 1_000_000), pass(&queue, 1)];
             after(3.0).await;
 
-            queue.limit(lifted);
+            queue.set_rate(lifted);
 
             let waited = futures::future::join_all(waiting).await;
             assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 3000, 3000]);
@@ -346,7 +346,7 @@ mod tests {
         after(4.0).await;
 
         // 6,000 bytes are left of the first, and take 0.6 s now.
-        queue.limit(Some(10_000));
+        queue.set_rate(Some(10_000));
 
         let waited = futures::future::join_all(waiting).await;
         assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 4600, 5600]);
@@ -358,7 +358,7 @@ mod tests {
         let waiting = [pass(&queue, 1000), pass(&queue, 1000), pass(&queue, 1)];
         after(0.5).await;
 
-        queue.limit(Some(100));
+        queue.set_rate(Some(100));
 
         let waited = futures::future::join_all(waiting).await;
         assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 5500, 15_500]);
@@ -369,10 +369,10 @@ mod tests {
         let queue = limited(1);
         let waiting = [pass(&queue, 1_000_000), pass(&queue, 1)];
         after(1.0).await;
-        queue.limit(None);
+        queue.set_rate(None);
         assert_eq!(pass(&queue, 1 << 40).await.unwrap(), 0);
 
-        queue.limit(Some(1000));
+        queue.set_rate(Some(1000));
 
         assert_eq!(pass(&queue, 1000).await.unwrap(), 0);
         for waiting in waiting {
@@ -388,7 +388,7 @@ mod tests {
         after(20_000.0).await;
         assert!(!waiting.is_finished());
 
-        queue.limit(None);
+        queue.set_rate(None);
 
         assert_eq!(waiting.await.unwrap(), 20_000_000);
     }
@@ -401,7 +401,7 @@ mod tests {
 
         let read = async |bytes| {
             let start = Instant::now();
-            queue.pass(Priority::Interactive, bytes).await;
+            queue.wait_for(Priority::Interactive, bytes).await;
             start.elapsed().as_millis()
         };
         assert_eq!(read(750).await, 0);
@@ -427,7 +427,7 @@ mod tests {
                 let (queue, passed) = (Arc::clone(&queue), Arc::clone(&passed));
                 tokio::spawn(async move {
                     while start.elapsed() < Duration::from_secs(20) {
-                        queue.pass(priority, 10_000).await;
+                        queue.wait_for(priority, 10_000).await;
                         passed.lock().unwrap()[priority] += 10_000;
                     }
                 })

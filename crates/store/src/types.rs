@@ -24,8 +24,9 @@ pub struct Capabilities {
     pub conditions: bool,
     /// True when objects have tags.
     pub tags: bool,
-    /// True when ranged reads are always honoured. A service, or a proxy before it, has to prove that first.
-    pub sure_ranges: bool,
+    /// True when ranged reads are always honoured. False for services: only their answers show whether the service, or
+    /// a proxy before it, honours them.
+    pub reliable_ranges: bool,
     /// True when parts are written as their bytes arrive. False: a part is held whole, since it may have to be sent
     /// again.
     pub streamed_parts: bool,
@@ -58,7 +59,7 @@ impl Capabilities {
         digests: true,
         conditions: true,
         tags: true,
-        sure_ranges: false,
+        reliable_ranges: false,
         streamed_parts: false,
         server_copies: true,
         protection: true,
@@ -76,7 +77,7 @@ impl Capabilities {
         digests: false,
         conditions: false,
         tags: false,
-        sure_ranges: true,
+        reliable_ranges: true,
         streamed_parts: true,
         server_copies: false,
         protection: false,
@@ -273,7 +274,7 @@ pub struct ObjectMeta {
     pub storage_class: Option<String>,
     /// The strongest checksum that the service keeps for the object.
     pub checksum: Option<Checksum>,
-    /// Algorithms of all checksums that a service shows, also of those whose value proves nothing.
+    /// Algorithms of all checksums that a service shows, also of those whose value cannot be compared.
     pub shown_checksums: Vec<ChecksumAlgorithm>,
     /// Number of parts; known only when the request named a part number.
     pub parts_count: Option<u32>,
@@ -387,9 +388,9 @@ pub struct PutObject {
     /// `ETag` that the object at this key must have: else the write fails with `PreconditionFailed`, or with
     /// `NoSuchKey` if there is no object. Some services ignore this; a disk does not check it.
     pub if_match: Option<String>,
-    /// The object counts as written only after a [`LateSync`](crate::LateSync) that the writer holds: a disk need not
-    /// sync it alone.
-    pub synced_later: bool,
+    /// True when the writer syncs this object later, with others, by a [`DeferredSync`](crate::DeferredSync): a disk
+    /// does not sync it alone.
+    pub defer_sync: bool,
 }
 
 /// A bucket of the account.

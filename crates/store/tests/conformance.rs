@@ -36,14 +36,14 @@ fn quirks(kind: Option<ServerKind>) -> ServiceQuirks {
             listed_parts_have_checksums: false,
             keeps_website_redirect: false,
             keeps_empty_metadata: false,
-            class_travels: true,
+            copies_storage_class: true,
             encodes_listed_uploads: false,
             starts_after_parents: false,
             forgets_replaced_parts: false,
-            abort_tells_absence: false,
+            abort_reports_absence: false,
             checks_size: false,
-            copy_tells_absent_bucket: false,
-            without: &["buckets::a_bucket_is_made_and_removed"], // of its identities only `ADMIN` may make buckets
+            copy_reports_absent_bucket: false,
+            skipped_checks: &["buckets::a_bucket_is_made_and_removed"], // of its identities only `ADMIN` may make buckets
             ..common
         },
     }
@@ -75,7 +75,7 @@ async fn memory() {
 
 #[tokio::test]
 async fn memory_with_small_pages_and_parts() {
-    let store = MemoryStore::new(1000).with_page(2);
+    let store = MemoryStore::new(1000).with_page_size(2);
     store.create_bucket("bucket");
 
     conformance(&store, "bucket", &ServiceQuirks { minimum_part: 1000, ..quirks(None) }).await;

@@ -16,7 +16,7 @@ pub mod signed;
 pub mod sim;
 
 /// The settings of the tests themselves; nothing else here reads the environment.
-#[expect(clippy::disallowed_methods, reason = "tests have no entry point that could be told")]
+#[expect(clippy::disallowed_methods, reason = "tests have no entry point that could pass the settings on")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

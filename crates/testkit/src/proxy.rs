@@ -34,7 +34,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-pub use self::journal::{Condition, OperationStats, RequestRecord, RuleStats, Stats};
+pub use self::journal::{Condition, OperationStats, ProxyStats, RequestRecord, RuleStats};
 pub use self::rules::{Action, ProxyRule, RequestSide};
 
 use self::body::RelayError;
@@ -134,13 +134,8 @@ impl Proxy {
     }
 
     /// Counters.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ProxyStats {
         self.journal.stats()
-    }
-
-    /// Forgets what ended and starts all counters again.
-    pub fn clear_log(&self) {
-        self.journal.clear_log();
     }
 
     /// Waits for a condition without blocking the runtime; false when the deadline passed first.

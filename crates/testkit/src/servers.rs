@@ -109,17 +109,9 @@ impl S3Server {
     /// When it is not installed or does not start.
     pub fn start(kind: ServerKind) -> Result<Self, StartError> {
         match kind {
-            ServerKind::Versitygw => versitygw::start(&[]),
+            ServerKind::Versitygw => versitygw::start(),
             ServerKind::Seaweedfs => seaweedfs::start(),
         }
-    }
-
-    /// Starts a versitygw with options such as `--copy-object-threshold N` or `--mp-max-parts N`.
-    ///
-    /// # Errors
-    /// As [`S3Server::start`].
-    pub fn start_versitygw(options: &[&str]) -> Result<Self, StartError> {
-        versitygw::start(options)
     }
 
     /// Implementation of this server.

@@ -36,14 +36,14 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use self::context::ServerContext;
-pub use self::counters::{Count, Second, WastedWork};
+pub use self::counters::{RequestCounts, SecondCounts, WastedWork};
 use self::faults::FaultRule;
-use self::scenario::{BucketSpec, Scenario};
+use self::scenario::Scenario;
 use self::state::SimState;
 
 /// Counters since the start or the last reset, unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Stats {
+pub struct SimStats {
     /// Seconds of the model's time since the start.
     pub seconds: f64,
     /// All requests.
@@ -51,7 +51,7 @@ pub struct Stats {
     /// Requests refused by the model's rates.
     pub throttled: u64,
     /// Counts by operation.
-    pub operations: BTreeMap<String, Count>,
+    pub operations: BTreeMap<String, RequestCounts>,
     /// Requests under way now.
     pub in_flight: u64,
     /// Most requests that were in flight concurrently.
@@ -75,12 +75,12 @@ pub struct Stats {
     /// Number of partitions by bucket.
     pub partitions: BTreeMap<String, usize>,
     /// Counts of each of the last 3,600 seconds, at most, in which there were requests.
-    pub timeline: Vec<Second>,
+    pub timeline: Vec<SecondCounts>,
 }
 
 /// Result of comparing all objects below one prefix with those below another, byte for byte.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct PrefixComparison {
     /// Objects below the source.
     pub objects: u64,
     /// Bytes of those objects.
@@ -168,14 +168,9 @@ impl Simulator {
         format!("http://{}", self.address)
     }
 
-    /// Counters of the simulation, as [`Stats`] describes them.
-    pub fn stats(&self) -> Stats {
+    /// Counters of the simulation, as [`SimStats`] describes them.
+    pub fn stats(&self) -> SimStats {
         admin::stats(&self.shared.state())
-    }
-
-    /// Resets the counters; objects stay.
-    pub fn reset_counters(&self) {
-        self.shared.state().counters.reset();
     }
 
     /// Replaces the fault rules.
@@ -191,19 +186,11 @@ impl Simulator {
         self.shared.state().faults.rules = rules;
     }
 
-    /// Adds a bucket.
-    ///
-    /// # Errors
-    /// The text names the error in the bucket.
-    pub fn add_bucket(&self, spec: &BucketSpec) -> Result<(), String> {
-        self.shared.state().add_bucket(spec)
-    }
-
     /// Compares all objects below `source` (`bucket/prefix`) with those below `target`, byte for byte by construction.
     ///
     /// # Errors
     /// When a bucket is not there.
-    pub fn check(&self, source: &str, target: &str) -> Result<Check, String> {
+    pub fn check(&self, source: &str, target: &str) -> Result<PrefixComparison, String> {
         admin::check(&self.shared, source, target)
     }
 }

@@ -9,7 +9,7 @@ use seqferry_testkit::signed::{Credentials, Reply, request};
 use seqferry_testkit::sim::Simulator;
 use seqferry_testkit::sim::faults::{Fault, FaultRule};
 use seqferry_testkit::sim::model::{ModelOptions, Timing};
-use seqferry_testkit::sim::scenario::{Bytes, Scenario, parse_bucket};
+use seqferry_testkit::sim::scenario::{ByteSize, Scenario, parse_bucket};
 
 const ANYBODY: Credentials = Credentials { access_key: "anybody", secret_key: "anything" };
 const MIB: u64 = 1 << 20;
@@ -265,7 +265,7 @@ fn impossible_scenarios_and_taken_ports_are_named() {
     let first = start(&[]);
     let second = Simulator::listen(first.address(), Scenario::default(), 1);
     assert!(second.err().unwrap().contains(&first.address().to_string()));
-    assert_eq!("5 GB".parse(), Ok(Bytes(5_000_000_000)));
+    assert_eq!("5 GB".parse(), Ok(ByteSize(5_000_000_000)));
 }
 
 #[test]

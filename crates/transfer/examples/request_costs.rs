@@ -1,9 +1,9 @@
 //! Cost of one request in this process, layer by layer: CPU time and memory.
 //!
 //! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N] [--seconds
-//! S] [--layers store,requests,...] [--operations copy,part,head,list]`. Each measurement is a separate process, started again for
-//! each round in turn. It works against one simulator that answers immediately (or after `--seconds`, for the memory of
-//! requests in flight). Layers:
+//! S] [--layers store,requests,...] [--operations copy,part,head,list]`. Each measurement is a separate process,
+//! started again for each round in turn. It works against one simulator that answers immediately (or after `--seconds`,
+//! for the memory of requests in flight). Layers:
 //!
 //! - `store`: [`S3Store`], one request; for `head` and `list` (a page of 1,000 keys) the only layer;
 //! - `requests`: the same within a budget, with retries, cancelling and hedged requests;
@@ -235,7 +235,7 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
             let spec = JobSpec { source, target, policy, retry, items: batch, lease: None };
             let job = Job::start(&Handle::current(), scheduler, spec);
             tokio::task::spawn_blocking(move || {
-                while !job.finished() {
+                while !job.is_finished() {
                     for event in job.wait(Duration::from_millis(500)) {
                         match event {
                             JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),

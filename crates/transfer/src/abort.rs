@@ -15,7 +15,7 @@ use crate::object_outcome::CopyMethod;
 use crate::schedule::Scheduler;
 
 /// Uploads of one job that are aborted at a time.
-const MAX_AT_ONCE: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 impl Job {
     /// Start aborting uploads at the target of `spec`: the version of each item is the id of its upload. An upload that
@@ -32,7 +32,7 @@ async fn abort_items(mut job: LocationJob) {
     let _grace = job.grant_grace();
     if !job.is_stopped() {
         let all = (0..job.items.len()).collect();
-        job.each(all, MAX_AT_ONCE, abort_single).await;
+        job.each(all, MAX_CONCURRENT, abort_single).await;
     }
     job.finish();
 }

@@ -33,7 +33,7 @@ const RANGE: u64 = 8 << 20;
 /// Ranges of one object that are under way or wait to be hashed.
 const PARALLEL_RANGES: usize = 4;
 /// Objects that are read at a time. The budget decides how many requests and bytes are under way.
-pub(crate) const AT_ONCE: usize = 32;
+pub(crate) const MAX_CONCURRENT_OBJECTS: usize = 32;
 /// Bytes of a stream that are hashed at a time: about 2 ms of a thread of the engine.
 const PIECE: u64 = 1 << 20;
 /// Results of one page at most.
@@ -84,7 +84,7 @@ pub struct ContentDigests {
 impl ContentDigests {
     /// Begins to read these objects. The token of `client` is cancelled in the end.
     pub fn start(runtime: &Handle, client: RetryingClient, requests: Vec<DigestRequest>) -> Self {
-        let (sender, found) = mpsc::channel(AT_ONCE);
+        let (sender, found) = mpsc::channel(MAX_CONCURRENT_OBJECTS);
         let cancel = client.cancel().clone();
         runtime.spawn(run(client, requests, sender));
         Self {
@@ -120,7 +120,7 @@ async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc:
             let reading = DigestTask { client: client.clone().within(&request.object.key), request, active: None };
             reading.start()
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_OBJECTS);
     let mut digests = pin!(digests);
     while let Some(digest) = digests.next().await {
         let found = match digest {

@@ -1,7 +1,7 @@
 //! The engine of a process: threads, budget, connections and lease, behind calls that block.
 //!
 //! A process has one engine. Callers are threads that the engine does not own, such as those of Python. The engine
-//! remembers nothing of an object between calls.
+//! keeps no state of an object between calls.
 
 mod buckets;
 
@@ -53,7 +53,7 @@ pub struct Engine {
     windows: Arc<WindowPool>,
 }
 
-/// The place that a job acts on which copies nothing.
+/// Location of a job that copies nothing.
 #[derive(Debug)]
 pub struct JobLocation<'a> {
     /// Its service, or the disk.
@@ -64,12 +64,12 @@ pub struct JobLocation<'a> {
     pub prefix: String,
     /// Flow for fair queueing, see [`Policy::transfer`].
     pub transfer: String,
-    /// Act on nothing: every object ends as cancelled.
+    /// True to process nothing: every object ends as cancelled.
     pub only_clean: bool,
 }
 
 impl<'a> JobLocation<'a> {
-    /// A job at this place. See [`JobRequest::epoch`].
+    /// Creates the request for a job at this location. See [`JobRequest::epoch`].
     pub fn request(self, items: Vec<JobItem>, epoch: Option<u64>) -> JobRequest<'a> {
         let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
         let policy = Policy {
@@ -85,7 +85,7 @@ impl<'a> JobLocation<'a> {
     }
 }
 
-/// A job that is to begin: all that those of each kind need.
+/// Parameters of a job of any kind.
 #[derive(Debug)]
 pub struct JobRequest<'a> {
     /// Service of the source, or the disk.
@@ -113,7 +113,7 @@ impl Drop for Engine {
     /// Shuts the runtime down in the background: waiting for each thread would take a tenth of a second at the end of a
     /// command.
     fn drop(&mut self) {
-        self.windows.forget();
+        self.windows.clear();
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
@@ -139,7 +139,7 @@ impl Engine {
     /// Checks that a bucket is there and may be used.
     ///
     /// # Errors
-    /// When it is not, or the service cannot be reached. The user waits for the answer, so that few retries are made.
+    /// When it is not, or the service cannot be reached. Few retries are made, since the user waits for the answer.
     pub fn check_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> Result<(), RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
@@ -163,11 +163,11 @@ impl Engine {
         })
     }
 
-    /// Looks up each of these keys as [`Self::look_up`] does, with an outcome for each; with the patience of a
-    /// transfer.
+    /// Looks up each of these keys as [`Self::look_up`] does, with a result for each; with as many
+    /// retries as a transfer makes.
     ///
     /// # Errors
-    /// A failure with which no key can fare better.
+    /// A failure that applies to every key.
     pub fn look_up_each(
         &self,
         endpoint: &EndpointSpec,
@@ -180,8 +180,8 @@ impl Engine {
         })
     }
 
-    /// Removes these keys, those with an `ETag` only while they have it; returns those that hold something else
-    /// meanwhile. With an epoch only within that epoch of the lease: else removals fail immediately.
+    /// Removes these keys, those with an `ETag` only while they have it; returns the keys that have another `ETag` now.
+    /// With an epoch, removals outside that epoch of the lease fail immediately.
     ///
     /// # Errors
     /// The first failure; removals under way come to their end.
@@ -213,7 +213,7 @@ impl Engine {
     /// One page of a listing, in the service's order.
     ///
     /// # Errors
-    /// When it cannot be had. A person may wait for a first page, so that few retries are made for it.
+    /// When the request fails. A first page has few retries, since a user may wait for it.
     pub fn list_page(&self, endpoint: &EndpointSpec, request: &ListRequest) -> Result<ListPage, RequestError> {
         self.runtime.block_on(async {
             let first = request.continuation.is_none();
@@ -223,7 +223,7 @@ impl Engine {
         })
     }
 
-    /// Begins to copy. `layer` is put over the store of the source, such as a cache of bytes read before.
+    /// Begins to copy. `layer` wraps the store of the source, for example with a cache.
     pub fn start(
         &self,
         request: JobRequest<'_>,
@@ -239,7 +239,7 @@ impl Engine {
         Job::start_pack(&self.runtime, &self.scheduler, self.job_spec(request), options)
     }
 
-    /// Begins to copy members of an archive at the source: the versions of items are their places.
+    /// Begins to copy members of an archive at the source: the version of an item is its location in the archive.
     pub fn start_members(&self, request: JobRequest<'_>, archive: &ArchiveRef) -> Job {
         let mut spec = self.job_spec(request);
         let endpoints = (spec.source, spec.target);
@@ -313,7 +313,7 @@ impl Engine {
         })
     }
 
-    /// Aborts an upload; one that is gone counts as aborted.
+    /// Aborts an upload. An upload that does not exist counts as aborted.
     ///
     /// # Errors
     /// When the service refuses.
@@ -325,7 +325,7 @@ impl Engine {
     }
 
     /// Begins to read these objects and to compute a digest over each.
-    pub fn digests(&self, endpoint: &EndpointSpec, requests: Vec<DigestRequest>) -> ContentDigests {
+    pub fn read_digests(&self, endpoint: &EndpointSpec, requests: Vec<DigestRequest>) -> ContentDigests {
         let (client, _cancel) = self.cancellable(endpoint);
         ContentDigests::start(&self.runtime, client, requests)
     }
@@ -361,24 +361,24 @@ impl Engine {
         })
     }
 
-    /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all
-    /// jobs that are not admitted to it.
+    /// Sets the end of the lease to `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch
+    /// stops the writes of all jobs that are not admitted to it.
     pub fn set_lease(&self, until: i64, epoch: u64) {
         self.pool.lease().set(until, epoch);
     }
 
-    /// Other limits from now on; None leaves one as it is. Bandwidth in bytes a second.
-    pub fn retune(&self, max_requests: Option<usize>, max_bandwidth: Option<u64>) {
+    /// Sets the limits. None leaves a limit unchanged. Bandwidth is in bytes per second.
+    pub fn set_limits(&self, max_requests: Option<usize>, max_bandwidth: Option<u64>) {
         self.pool.budget().retune(max_requests, max_bandwidth.map(Some));
     }
 
-    /// Requests started per second at most from now on; None lifts the limit.
-    pub fn limit_starts(&self, per_second: Option<u32>) {
+    /// Sets the largest number of requests started per second; None removes the limit.
+    pub fn set_request_rate(&self, per_second: Option<u32>) {
         self.pool.budget().limit_starts(per_second);
     }
 
     /// Reports whether a new task runs within some time: see [`RuntimeProbe::answers`].
-    pub fn answers(&self, within: Duration) -> bool {
+    pub fn is_responsive(&self, within: Duration) -> bool {
         RuntimeProbe::new(&self.runtime).answers(within)
     }
 
@@ -428,7 +428,7 @@ impl Listing {
 /// memory. In pages of 2 MiB the freed ones leave holes that stay resident (364 instead of 285 MiB with 3,000 small
 /// copies in flight).
 fn disable_huge_pages() {
-    // Where it cannot be said, more memory is used and nothing else changes.
+    // Best effort: a failure only costs memory.
     #[cfg(target_os = "linux")]
     let _best_effort = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -1,18 +1,18 @@
-//! A contradicted `ETag` or checksum: a difference, unless it is known for another reason that the `ETag` says nothing
-//! of the bytes.
+//! A contradicted `ETag` or checksum: a difference, unless the `ETag` is known for another reason to be no digest of
+//! the bytes.
 //!
-//! An `ETag` in the form of an MD5 that is not the MD5 of the bytes indicates that the bytes are wrong. Reading them
-//! again settles nothing: what spoils bytes on the way may spoil them each time. The contradiction is dismissed only
+//! An `ETag` in the form of an MD5 that is not the MD5 of the bytes indicates that the bytes are wrong. Another read
+//! decides nothing: whatever corrupts bytes in transit may corrupt them each time. The contradiction is dismissed only
 //! for a reason that does not rest on the bytes in question:
 //!
 //! 1. the service names an encryption that makes the `ETag` opaque (the caller has asked), or the bucket is a directory
 //!    bucket, whose `ETag`s are random;
 //! 2. the digest was computed over parts as the first one suggests them, and the service states other sizes: then the
 //!    digest over parts of those sizes counts;
-//! 3. a probe shows that the service's `ETag`s are no digests. A probe passes no bytes that could be spoiled: it looks
-//!    for the `ETag` of an empty object, sends an empty part, or has the service copy one byte twice.
+//! 3. a probe shows that the service's `ETag`s are no digests. A probe transfers no bytes that could be corrupted:
+//!    it reads the `ETag` of an empty object, sends an empty part, or has the service copy one byte twice.
 //!
-//! A probe that fails, or finds nothing to look at, leaves the contradiction standing.
+//! After a probe that fails, or finds no empty object, the contradiction counts as a difference.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use crate::verification::{Verdict, is_digest};
 const MD5_OF_NOTHING: &str = "d41d8cd98f00b204e9800998ecf8427e";
 /// Suffix of the names of directory buckets of S3 Express One Zone. AWS: their `ETag`s are no MD5.
 const DIRECTORY_BUCKET: &str = "--x-s3";
-/// Parts of one object that are looked up at a time.
-const PARTS_AT_ONCE: usize = 8;
-/// Parts that an object can have.
-const MOST_PARTS: u32 = 10_000;
-/// Empty objects of a listing that a probe looks at.
+/// Largest number of concurrent HEAD requests for the parts of one object.
+const CONCURRENT_PARTS: usize = 8;
+/// Largest number of parts of an object.
+const MAX_PARTS: u32 = 10_000;
+/// Largest number of empty objects of a listing that a probe checks with HEAD.
 const EMPTY_OBJECTS: usize = 3;
 
 /// Origin of an object, which decides how its service can be probed.
@@ -78,14 +78,14 @@ enum Probe {
 }
 
 impl Probe {
-    /// The result of a look at the `ETag` of no bytes.
+    /// Result for the `ETag` of an empty object or part.
     fn of_nothing(etag: &str) -> Self {
         if etag.eq_ignore_ascii_case(MD5_OF_NOTHING) { Self::Digests } else { Self::NoDigests }
     }
 }
 
 /// Decides on a contradiction between the bytes and the `ETag` or checksum of `stated`: it becomes a difference, or
-/// stays a doubt where the `ETag` of one of them says nothing of the bytes. Other verdicts are returned as they are.
+/// stays doubtful where the `ETag` of one of them is no digest of the bytes. Other verdicts are returned as they are.
 ///
 /// # Errors
 /// When the client was cancelled.
@@ -97,7 +97,7 @@ pub(crate) async fn resolve_contradiction(
     let Verdict::Doubtful(how) = verdict else { return Ok(verdict) };
     for one in stated {
         // Rare: boxed, so that each object under way does not reserve space for it.
-        if Box::pin(one.says_nothing(retry_context)).await? {
+        if Box::pin(one.has_no_digest(retry_context)).await? {
             return Ok(Verdict::Doubtful(how));
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn resolve_contradiction(
 }
 
 impl StatedEtag<'_> {
-    async fn says_nothing(&self, retry_context: &RetryContext) -> Result<bool, RequestError> {
+    async fn has_no_digest(&self, retry_context: &RetryContext) -> Result<bool, RequestError> {
         if !self.client.capabilities().digests || self.object.bucket.ends_with(DIRECTORY_BUCKET) {
             return Ok(true);
         }
@@ -151,9 +151,9 @@ impl StatedEtag<'_> {
 
     /// Sizes of all parts, as the service states them. None: it states no such sizes.
     pub(crate) async fn part_sizes(&self, retry_context: &RetryContext) -> Result<Option<Arc<[u64]>>, RequestError> {
-        let Some(parts) = etag_parts(self.etag).filter(|parts| *parts <= MOST_PARTS) else { return Ok(None) };
+        let Some(parts) = etag_parts(self.etag).filter(|parts| *parts <= MAX_PARTS) else { return Ok(None) };
         let mut all =
-            stream::iter(1..=parts).map(|number| self.part_size(number, retry_context)).buffered(PARTS_AT_ONCE);
+            stream::iter(1..=parts).map(|number| self.part_size(number, retry_context)).buffered(CONCURRENT_PARTS);
         let mut sizes = Vec::new();
         while let Some(part) = all.next().await {
             let Some((_, size)) = part? else { return Ok(None) };
@@ -219,7 +219,7 @@ impl StatedEtag<'_> {
         }
     }
 
-    /// Has the service copy one byte of the source twice: digests are equal. Equal `ETag`s prove nothing more.
+    /// Has the service copy one byte of the source twice: digests are equal. Equal `ETag`s leave it undecided.
     async fn copy_byte_twice(
         &self,
         source: &PinnedObject,

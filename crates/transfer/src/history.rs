@@ -1,7 +1,7 @@
 //! The versions of one object in a job, which are copied in their order.
 //!
-//! Invariant: a version begins when the one before it has ended well, so that the target has the same history.
-//! None follows one that has failed, or that the target does not keep as a version.
+//! Invariant: a version begins after the one before it has succeeded, so that the target gets the same history. After
+//! a version that failed, or that the target does not keep as a version, the later ones are not copied.
 
 use std::collections::HashMap;
 use std::vec;
@@ -34,7 +34,7 @@ impl VersionHistory {
         found.into_iter().map(|versions| Self(versions.into_iter())).collect()
     }
 
-    /// Take note of the end of a version. Returns the ends of those that cannot follow it.
+    /// Records the outcome of a version. Returns the outcomes of the later versions that cannot be copied after it.
     pub(crate) fn note_outcome(&mut self, outcome: &ObjectOutcome) -> Vec<ObjectOutcome> {
         let (code, why) = match outcome.state {
             ObjectState::Failed => ("EarlierVersionFailed", "an earlier version of it has failed; retry that one"),

@@ -14,7 +14,7 @@ use seqferry_client::{
     Endpoint, LeaseHolder, RecordedUpload, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient,
     UploadJournal,
 };
-use seqferry_store::{LateSync, Scope};
+use seqferry_store::{DeferredSync, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -52,9 +52,6 @@ pub enum JobEvent {
     Ended(Box<ObjectOutcome>),
 }
 
-/// Failure that stopped a job as a whole.
-pub type Failure = ObjectFailure;
-
 /// Treatment of open uploads and unfinished items when a job is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
@@ -79,13 +76,13 @@ pub(crate) struct JobState {
     pub(crate) slots: JobSlots,
     pub(crate) cancel: CancellationToken,
     abort: AtomicBool,
-    failure: Mutex<Option<Failure>>,
+    failure: Mutex<Option<ObjectFailure>>,
     pub(crate) counters: Counters,
     metrics: Arc<RequestMetrics>,
     /// Lease that the job needs to write. None: this process is the only one that could write.
     lease: Option<Arc<LeaseHolder>>,
     /// Sync of what the job writes, which comes before an end is reported. None: each write is synced by itself.
-    late_sync: Option<Box<dyn LateSync>>,
+    deferred_sync: Option<Box<dyn DeferredSync>>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +104,7 @@ impl JobState {
     }
 
     /// Stop the job for the first such reason.
-    pub(crate) fn fail(&self, failure: Option<Failure>) {
+    pub(crate) fn fail(&self, failure: Option<ObjectFailure>) {
         let mut first = lock(&self.failure);
         *first = first.take().or(failure);
         self.cancel.cancel();
@@ -146,8 +143,8 @@ impl JobState {
 
 impl JobState {
     /// Sync the files that are about to be reported as done. Those that cannot be made sure of have failed.
-    fn make_sure(&self, events: &mut [JobEvent]) {
-        let Some(late_sync) = &self.late_sync else { return };
+    fn sync_written(&self, events: &mut [JobEvent]) {
+        let Some(deferred_sync) = &self.deferred_sync else { return };
         let written = events.iter_mut().filter_map(|event| match event {
             JobEvent::Ended(outcome) if outcome.state == ObjectState::Done => Some(outcome),
             _ => None,
@@ -156,7 +153,7 @@ impl JobState {
         if written.peek().is_none() {
             return;
         }
-        if let Err(error) = late_sync.sync() {
+        if let Err(error) = deferred_sync.sync() {
             for outcome in written {
                 outcome.state = ObjectState::Failed;
                 outcome.failure = Some(error.clone().into());
@@ -218,9 +215,9 @@ impl JobSpec {
     /// The clients of both sides and the state shared with the caller.
     pub(crate) fn prepare(self, scheduler: &Arc<Scheduler>) -> PreparedJob {
         let Self { source, target, mut policy, retry, items, lease } = self;
-        let together = policy.synced_later && !policy.no_sync;
-        let late_sync = if together { target.store.late_sync(&policy.target_bucket) } else { None };
-        policy.synced_later = policy.no_sync || late_sync.is_some();
+        let together = policy.defer_sync && !policy.no_sync;
+        let deferred_sync = if together { target.store.deferred_sync(&policy.target_bucket) } else { None };
+        policy.defer_sync = policy.no_sync || deferred_sync.is_some();
         let budget = scheduler.budget();
         let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
@@ -248,7 +245,7 @@ impl JobSpec {
             counters: Counters::default(),
             metrics,
             lease,
-            late_sync,
+            deferred_sync,
         });
         let span = debug_span!("job", transfer = policy.transfer, objects = items.len());
         PreparedJob { shared, source, target, policy, items, span }
@@ -275,7 +272,7 @@ impl Job {
     /// An object is handed out as done only once it is on the disk.
     pub fn wait(&self, timeout: Duration) -> Vec<JobEvent> {
         let mut events = self.next_events(timeout);
-        self.shared.make_sure(&mut events);
+        self.shared.sync_written(&mut events);
         events
     }
 
@@ -293,13 +290,13 @@ impl Job {
     }
 
     /// True when all work has ended and all events were handed out.
-    pub fn finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         let queue = lock(&self.shared.events);
         queue.ended && queue.events.is_empty()
     }
 
     /// Failure that stopped the job as a whole, if any.
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<ObjectFailure> {
         lock(&self.shared.failure).clone()
     }
 
@@ -444,7 +441,7 @@ fn object_span(item: &JobItem) -> Span {
 /// Note in the span of the object how it has ended.
 fn trace_outcome(outcome: &ObjectOutcome) {
     let span = Span::current();
-    span.record("state", outcome.state.word()).record("method", outcome.method.word());
+    span.record("state", outcome.state.as_str()).record("method", outcome.method.as_str());
     span.record("attempts", outcome.attempts);
     if let Some(failure) = &outcome.failure {
         span.record("code", failure.code.as_str());
@@ -479,7 +476,7 @@ async fn run_one(
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {
         Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {
-            // No other object can fare better, and it was not this object's fault: it has no outcome.
+            // The failure applies to all objects, and is not this object's own: it has no outcome.
             shared.fail(outcome.failure);
             object.upload.abort(true).await;
             None

@@ -1,10 +1,10 @@
 //! The data plane of Seqferry: list, plan parts, copy, verify, report.
 //!
-//! A [`Job`] copies many objects within one service. Each object takes the same steps ([`object`]): look at the target,
+//! A [`Job`] copies many objects within one service. Each object takes the same steps ([`object`]): check the target,
 //! choose the method and the verification, copy (in one request, or in parts that survive a crash), verify, report one
-//! [`ObjectOutcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that
-//! waits for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are
-//! handed to the caller as an [`JobEvent`] before they matter.
+//! [`ObjectOutcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the only place
+//! that waits for the budget and retries by error class. No state is kept between calls: facts that must be remembered
+//! are passed to the caller as a [`JobEvent`] first.
 
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ pub mod unpack;
 pub mod verification;
 mod verify_job;
 
-/// Longest wait of a call that blocks its caller, so that a caller that must stop is heard.
+/// Longest wait of a call that blocks its caller, so that the caller can react to a request to stop.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, JobLocation, JobRequest, Listing};
-pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
+pub use job::{Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
 pub use location_job::LocationOptions;
 pub use object::{

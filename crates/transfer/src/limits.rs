@@ -1,4 +1,4 @@
-//! The numbers that decide how an object is copied, in one place, each with its reason.
+//! Limits and defaults of copies, each with its reason.
 
 /// Limits and defaults. [`CopyLimits::default`] is AWS; tests and other services may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct CopyLimits {
     pub maximum_parts: u64,
     /// Largest source of one `CopyObject`. S3: 5 GiB.
     pub maximum_copy: u64,
-    /// Largest object: 10,000 parts of 5 GiB, what AWS calls 50 TB. Older services stop at 5 TiB and say so themselves.
+    /// Largest object: 10,000 parts of 5 GiB, what AWS calls 50 TB. Services with a limit of 5 TiB return an error.
     pub maximum_object: u64,
     /// Largest object copied by one `CopyObject`: below, parts bring little, and a second request costs more than it
     /// saves.
@@ -22,8 +22,8 @@ pub struct CopyLimits {
     /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are
     /// limited per second and prefix, so that big parts are both faster and cheaper.
     pub part_size: u64,
-    /// Largest object that is streamed in one request: below 16 MiB the requests around an upload in parts cost more
-    /// than parts concurrently save.
+    /// Largest object that is streamed in one request: below 16 MiB the requests of a multipart upload cost more
+    /// than concurrent parts save.
     pub stream_threshold: u64,
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
     /// reads of 8-16 MB, each concurrently with others, and a part is held in memory from its first byte read to its
@@ -32,7 +32,7 @@ pub struct CopyLimits {
     /// Largest part size that a growing stream reaches, except for objects that would need too many parts.
     pub stream_part_grown: u64,
     /// Largest part of a source whose boundaries a stream keeps. They make an `ETag` or a composite checksum comparable
-    /// part by part; larger parts would leave room in memory for too few.
+    /// part by part; memory would hold too few larger parts.
     pub stream_boundaries: u64,
 }
 

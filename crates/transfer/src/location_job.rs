@@ -1,10 +1,10 @@
-//! Jobs that act on the objects of one place and copy nothing: removals, aborts of open uploads, and comparisons with
-//! a record.
+//! Jobs on the objects of one location that copy nothing: removals, aborts of open uploads, and comparisons with a
+//! record.
 //!
 //! Their requests draw from the budget of the process as those of copies do. A stop begins no other object. Removals
 //! and aborts under way have [`STOP_GRACE`] to be answered, so that an object that was removed is not reported as
-//! cancelled. An object without an answer has no outcome, and is acted on again by a later job: the work may be
-//! repeated.
+//! cancelled. An object without an answer has no outcome, and a later job processes it again: the work may
+//! be repeated.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,34 +23,35 @@ use crate::object::JobItem;
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectOutcome, ObjectState};
 use crate::schedule::Scheduler;
 
-/// Time that requests under way have after a stop. A choice: longer than most answers take, and short for a person who
-/// waits for the end.
+/// Time that requests under way have after a stop. A choice: longer than most answers take, and short for a waiting
+/// user.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Settings of a job at one place.
+/// Settings of a job at one location.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocationOptions {
-    /// Each object is checked first, as some services ignore `ETag`s: for a run that follows another.
-    pub careful: bool,
-    /// The first failure stops the job, but not that of an object which was written to since and stays. Removals under
-    /// way come to their end.
+    /// True to check each object with HEAD before its removal, since some services ignore `ETag`s: for a run that
+    /// follows another one.
+    pub check_first: bool,
+    /// True when the first failure stops the job, except for an object that was overwritten since and stays. Removals
+    /// under way are completed.
     pub stop_at_failure: bool,
-    /// The job fails when its lease has lapsed, and does not wait to be admitted again.
+    /// True when the job fails once its lease has lapsed, and does not wait to be admitted again.
     pub fail_at_lapse: bool,
 }
 
-/// The end of one object, as the work has it.
+/// Result for one object.
 #[derive(Debug)]
 pub(crate) enum LocationResult {
-    /// It was done; with the version that hides it now.
+    /// Success, with the version of the delete marker if there is one.
     Done(Option<String>),
-    /// It was not done.
+    /// Failure.
     Failed(ObjectFailure),
 }
 
 /// The work of a job in one location, and the reports of its objects. When it is dropped, the job has ended.
 pub(crate) struct LocationJob {
-    /// Requests to the place.
+    /// Client of the location.
     pub(crate) client: RetryingClient,
     pub(crate) bucket: String,
     pub(crate) items: Arc<[JobItem]>,
@@ -86,7 +87,7 @@ impl LocationJob {
         (location_job, job, span)
     }
 
-    /// Objects under way continue for a while after a stop. Called within the runtime.
+    /// Gives the objects under way [`STOP_GRACE`] after a stop. Must be called within the runtime.
     pub(crate) fn grant_grace(&mut self) -> AbortOnDropHandle<()> {
         let (stop, grace) = (self.shared.cancel.clone(), CancellationToken::new());
         self.client = self.client.clone().until(grace.clone());
@@ -107,11 +108,11 @@ impl LocationJob {
         self.ended[n]
     }
 
-    /// Act on these objects, `at_once` at a time, until a stop.
+    /// Processes these objects, `concurrency` at a time, until a stop.
     pub(crate) async fn each<F>(
         &mut self,
         wanted: Vec<usize>,
-        at_once: usize,
+        concurrency: usize,
         act: impl Fn(RetryingClient, Arc<str>, JobItem) -> F,
     ) where
         F: Future<Output = Result<LocationResult, RequestError>>,
@@ -120,15 +121,15 @@ impl LocationJob {
             job.end(n, end);
             ControlFlow::Continue(())
         };
-        self.each_settled(wanted, at_once, act, settle).await;
+        self.each_settled(wanted, concurrency, act, settle).await;
     }
 
-    /// Act on these objects, `at_once` at a time, until a stop or a break of `settle`, which gets what `act` has found.
-    /// After a break those under way come to their end.
+    /// Processes these objects, `concurrency` at a time, until a stop or a break of `settle`, which gets the results of
+    /// `act`. After a break the objects under way are completed.
     pub(crate) async fn each_settled<F, T>(
         &mut self,
         wanted: Vec<usize>,
-        at_once: usize,
+        concurrency: usize,
         act: impl Fn(RetryingClient, Arc<str>, JobItem) -> F,
         mut settle: impl FnMut(&mut Self, usize, T) -> ControlFlow<()>,
     ) where
@@ -139,7 +140,7 @@ impl LocationJob {
         let mut wanted = wanted.into_iter();
         let mut flow = ControlFlow::Continue(());
         loop {
-            while under_way.len() < at_once && flow.is_continue() && !stop.is_cancelled() {
+            while under_way.len() < concurrency && flow.is_continue() && !stop.is_cancelled() {
                 let Some(n) = wanted.next() else { break };
                 let end = act(self.client.clone(), Arc::clone(&bucket), self.items[n].clone());
                 under_way.push(async move { (n, end.await) });
@@ -157,17 +158,17 @@ impl LocationJob {
         }
     }
 
-    /// The object failed by an error of the store.
+    /// Reports an object that failed with an error of the store.
     pub(crate) fn fail(&mut self, n: usize, error: StoreError) {
         if error.cause() != Cause::LeaseLapsed {
             self.end(n, LocationResult::Failed(error.into()));
         } else if !self.is_stopped() {
-            // It says nothing about the object, and no other may be written either.
+            // The lease is lost for all objects of the job.
             self.shared.fail(Some(error.into()));
         }
     }
 
-    /// Report the end of an object.
+    /// Reports the result of an object.
     pub(crate) fn end(&mut self, n: usize, end: LocationResult) {
         let item = &self.items[n];
         let mut outcome = self.outcome(item, ObjectState::Done);
@@ -186,7 +187,7 @@ impl LocationJob {
         self.report(n, outcome);
         match failure {
             Some(failure) if failure.scope == Scope::Job => self.shared.fail(Some(failure)),
-            // An object that was written to since stays, and says nothing about the others.
+            // An object that was overwritten since stays; the others can still be processed.
             Some(failure) if self.options.stop_at_failure && failure.class != FailureClass::SourceChanged => {
                 self.shared.cancel.cancel();
             }
@@ -194,13 +195,13 @@ impl LocationJob {
         }
     }
 
-    /// Report this outcome of an object, which is counted already.
+    /// Reports this outcome of an object, which is counted already.
     pub(crate) fn report(&mut self, n: usize, outcome: ObjectOutcome) {
         self.shared.report(JobEvent::Ended(Box::new(outcome)));
         self.ended[n] = true;
     }
 
-    /// All work has ended: after a cancel what is left ends as cancelled.
+    /// Ends the job: after a cancel the remaining objects end as cancelled.
     pub(crate) fn finish(self) {
         if self.only_clean || self.shared.aborts() {
             for (item, _) in self.items.iter().zip(&self.ended).filter(|(_, ended)| !**ended) {

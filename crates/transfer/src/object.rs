@@ -1,13 +1,13 @@
 //! The steps of one object: inspect, choose a route, copy, verify.
 //!
-//! 1. **Look** at the target when the policy or an earlier, interrupted run makes it matter ([`target`]). A target that
-//!    is proven equal is not copied again.
-//! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no look at
-//!    its source: one request copies it, pinned, and the reply proves it.
+//! 1. **Check** the target with HEAD when the policy or an earlier, interrupted run requires it ([`target`]). A target
+//!    that is verified as equal is not copied again.
+//! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no HEAD of
+//!    its source: one request copies it, pinned, and the reply verifies it.
 //! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): in one request, in parts in [`parts`], or through
 //!    this process in [`stream`]. The copy of a source that changes meanwhile starts over once, from its new state.
-//! 4. **Verify** ([`verify`]). Proven different means failed, and the target is removed: it must not look whole.
-//! 5. **Look again** ([`rest`]) at a file that was changed a moment before it was opened.
+//! 4. **Verify** ([`verify`]). A target with other bytes is a failure, and is removed: it must not look whole.
+//! 5. **Recheck** ([`recheck`]) a file that was changed a moment before it was opened.
 //!
 //! Uploads of copies and streams alike are begun, resumed and completed in [`upload`].
 
@@ -55,13 +55,13 @@ pub(crate) enum AttemptError {
     StreamInstead,
     /// Ranges are answered with something else, which is known meanwhile. The upload is in order.
     RangesIgnored,
-    /// The source comes in no form as it is stored: worth a look whether the service decompresses it.
+    /// The source comes in no form as it is stored: worth a check whether the service decompresses it.
     Transformed(ObjectFailure),
     /// The target's service does not know this checksum.
     UnknownChecksum(ChecksumAlgorithm),
     /// The target holds something that these credentials may not read, and the write that was to replace nothing was
     /// refused.
-    ExistsUnseen(ObjectFailure),
+    ExistsUnreadable(ObjectFailure),
     /// The target's service does not know the condition of a write, which is remembered.
     UnknownCondition,
     /// Final failure: no further attempt is made.
@@ -87,7 +87,7 @@ impl From<RequestError> for AttemptError {
     }
 }
 
-/// Reason why an object is not tried again after its source was checked again.
+/// Reason why an object is not copied again after a recheck of its source.
 enum RecheckError {
     Cancelled,
     Failed(ObjectFailure),
@@ -133,19 +133,19 @@ pub(crate) struct Object<'a, J> {
     pub(crate) item: JobItem,
     pub(crate) retry_context: Arc<RetryContext>,
     pub(crate) not_carried: Vec<String>,
-    /// The first try at it has failed.
+    /// True when the first attempt has failed.
     pub(crate) again: bool,
     /// The upload of an object in parts.
     pub(crate) upload: UploadSession,
-    /// Writes are made on condition that this is so still, where the service knows conditions.
-    pub(crate) there: TargetState,
+    /// State of the target that writes require, where the service supports conditional writes.
+    pub(crate) target_state: TargetState,
     /// CRC64NVME of the file when it was read for its MD5, before its parts were.
     pub(crate) read_before: Option<String>,
-    /// The credentials may not read the target, so that it is unknown whether anything is there.
+    /// True when the credentials may not read the target: it is unknown whether an object exists.
     pub(crate) unreadable_target: bool,
     /// True when the object is streamed although the service could copy it: a copy in one request has no condition to
     /// replace nothing.
-    pub(crate) streams_unseen: bool,
+    pub(crate) streams_unreadable: bool,
     /// Copies of a file that were made.
     pub(crate) copies: u32,
     /// Start of the present attempt: its file is opened later.
@@ -186,10 +186,10 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             not_carried: Vec::new(),
             again: false,
             upload: upload.recorded(recorded),
-            there: TargetState::Unknown,
+            target_state: TargetState::Unknown,
             read_before: None,
             unreadable_target: false,
-            streams_unseen: false,
+            streams_unreadable: false,
             copies: 0,
             opening: FileOpening::now(policy.settle),
             modified: None,
@@ -203,21 +203,21 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         let started_at = now();
         let mut attempts = 1;
         let end = loop {
-            match self.attempt_at_rest().await {
+            match self.attempt_settled().await {
                 Err(AttemptError::Cancelled) => return None,
-                // Not the object's fault, and cannot come twice: uploads go without from now on.
+                // Not the object's fault, and occurs once: later uploads have no part checksums.
                 Err(AttemptError::UselessPartChecksums) => {
                     self.target.quirks().learn_useless_part_checksums();
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                // The second comes at most twice: from then on no condition is sent.
+                // The second occurs at most twice: from then on no condition is sent.
                 Err(AttemptError::StreamInstead | AttemptError::UnknownCondition) => {
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
                 Err(AttemptError::RangesIgnored) => self.active.reset(),
-                // Comes at most twice: from then on no checksum is sent.
+                // Occurs at most twice: from then on no checksum is sent.
                 Err(AttemptError::UnknownChecksum(refused)) => {
                     self.target.quirks().learn_refused_sum(refused);
                     self.active.reset();
@@ -229,14 +229,14 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                     self.again = true;
                     self.active.reset();
                     self.upload.abort(false).await;
-                    match self.look_again(failure).await {
+                    match self.recheck_source(failure).await {
                         Ok(()) => {}
                         Err(RecheckError::Cancelled) => return None,
                         Err(RecheckError::Failed(failure)) => break Err(failure),
                     }
                 }
-                // Refused because it is there: that much is known.
-                Err(AttemptError::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
+                // The refused write shows that the target exists.
+                Err(AttemptError::ExistsUnreadable(_)) if self.policy.if_exists == IfExists::Skip => {
                     self.upload.abort(false).await;
                     break Ok(CopyResult::found(
                         ObjectState::Skipped,
@@ -248,7 +248,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 Err(
                     AttemptError::Again(failure)
                     | AttemptError::Failed(failure)
-                    | AttemptError::ExistsUnseen(failure)
+                    | AttemptError::ExistsUnreadable(failure)
                     | AttemptError::Transformed(failure),
                 ) => {
                     // A failure that stops the whole job is reported immediately, so that no other object runs into it
@@ -294,7 +294,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
 
     async fn attempt(&mut self) -> Result<CopyResult, AttemptError> {
         self.not_carried.clear();
-        let mut looked: Option<ObjectMeta> = None;
+        let mut source_meta: Option<ObjectMeta> = None;
         if self.upload.open().is_some_and(|upload| upload.part_size == 0) {
             // It holds parts of a decompressed body, which cannot be read from the middle.
             self.upload.abort(false).await;
@@ -310,50 +310,50 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         if self.policy.compare_only {
             return self.compare_with_target().await;
         }
-        self.there =
+        self.target_state =
             if self.item.target_absent && !self.may_be_ours() { TargetState::Nothing } else { TargetState::Unknown };
         if self.upload.open().is_none() {
-            if self.must_look()
-                && let Some(done) = self.look_at_target(&mut looked).await?
+            if self.must_check_target()
+                && let Some(done) = self.check_target(&mut source_meta).await?
             {
                 return Ok(done);
             }
             if self.policy.resumed {
                 self.sweep_uploads().await?;
             }
-            let at_once = verification::needs_no_look(
+            let needs_no_head = verification::needs_no_head(
                 self.item.size,
                 &self.item.etag,
                 self.policy.part_options,
                 &self.policy.limits,
             );
-            self.streams_unseen = at_once && self.is_unseen();
+            self.streams_unreadable = needs_no_head && self.is_target_unreadable();
             if self.streams() {
-                if self.streams_at_once() {
-                    return self.stream_at_once().await;
+                if self.streams_in_one_request() {
+                    return self.stream_in_one_request().await;
                 }
-            } else if at_once {
-                if looked.is_none() && self.policy.properties.needs_source() {
-                    looked = Some(self.head_source().await?);
+            } else if needs_no_head {
+                if source_meta.is_none() && self.policy.properties.needs_source() {
+                    source_meta = Some(self.head_source().await?);
                 }
-                return self.copy_at_once(None, looked).await;
+                return self.copy_in_one_request(None, source_meta).await;
             }
         } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Size | IfExists::Overwrite)
             && self.target.capabilities().conditions
         {
-            // The run that began the upload has checked the target; what it saw is not on record.
-            match self.look_back().await {
-                Ok(TargetAfterWrite::Found(target)) => self.there = TargetState::Object(target.etag),
-                Ok(TargetAfterWrite::Gone) => self.there = TargetState::Nothing,
+            // The run that began the upload has checked the target, but that state is not recorded.
+            match self.head_written_target().await {
+                Ok(TargetAfterWrite::Found(target)) => self.target_state = TargetState::Object(target.etag),
+                Ok(TargetAfterWrite::Gone) => self.target_state = TargetState::Nothing,
                 Ok(TargetAfterWrite::Denied) => self.unreadable_target = true,
                 Err(AttemptError::Cancelled) => return Err(AttemptError::Cancelled),
                 Err(_) => {} // the write shows what is wrong; it is made without a condition
             }
-            if self.is_unseen() && self.target.quirks().refuses_conditions() {
-                return Err(self.cannot_be_seen("HeadObject"));
+            if self.is_target_unreadable() && self.target.quirks().refuses_conditions() {
+                return Err(self.unreadable_target_error("HeadObject"));
             }
         }
-        let source = match looked {
+        let source = match source_meta {
             Some(source) => source,
             None => self.head_source().await?,
         };
@@ -364,13 +364,13 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             return self.stream_in_parts(&source).await;
         }
         match self.route(&source).await? {
-            Route::Copy(_) if self.is_unseen() => {
-                self.streams_unseen = true;
+            Route::Copy(_) if self.is_target_unreadable() => {
+                self.streams_unreadable = true;
                 self.stream_in_parts(&source).await
             }
             Route::Copy(checksum) => {
                 self.upload.abort(false).await;
-                self.copy_at_once(checksum, Some(source)).await
+                self.copy_in_one_request(checksum, Some(source)).await
             }
             Route::Parts(route) => self.copy_in_parts(route, &source).await,
         }

@@ -9,17 +9,17 @@ use seqferry_store::{Cause, Checksum, ErrorClass, Scope, StoreError};
 pub enum ObjectState {
     /// Copied and verified.
     Done,
-    /// The target was there already, as the policy wants it.
+    /// The policy accepts the existing target.
     Skipped,
-    /// The object was not copied, or not as it should be.
+    /// The object was not copied, or the copy is not valid.
     Failed,
-    /// The job was cancelled first.
+    /// The job was cancelled before the object.
     Cancelled,
 }
 
 impl ObjectState {
-    /// Stable word.
-    pub fn word(self) -> &'static str {
+    /// Stable lower-case word for records and JSON.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Skipped => "skipped",
@@ -29,7 +29,7 @@ impl ObjectState {
     }
 }
 
-/// Method by which the bytes got from source to target.
+/// Method of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyMethod {
     /// No bytes were copied.
@@ -44,15 +44,15 @@ pub enum CopyMethod {
     Remove,
     /// Nothing was copied: the open upload was aborted.
     Abort,
-    /// Nothing was copied: the object was looked up, and compared with its record.
+    /// Nothing was copied: the object was checked with HEAD, and compared with its record.
     Head,
     /// Nothing was copied: the bytes of the object were read, and compared with its record.
     Read,
 }
 
 impl CopyMethod {
-    /// Stable word.
-    pub fn word(self) -> &'static str {
+    /// Stable lower-case word for records and JSON.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Copy => "copy",
@@ -84,8 +84,8 @@ pub enum VerificationLevel {
 }
 
 impl VerificationLevel {
-    /// Stable word.
-    pub fn word(self) -> &'static str {
+    /// Stable lower-case word for records and JSON.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "none",
             Self::Size => "size",
@@ -96,7 +96,7 @@ impl VerificationLevel {
         }
     }
 
-    /// Returns the weaker one, as that of reading and writing.
+    /// Returns the weaker of two levels.
     #[must_use]
     pub fn weaker(self, other: Self) -> Self {
         let strength = |level| match level {
@@ -119,17 +119,17 @@ pub enum FailureClass {
     SourceChanged,
     /// The target holds other bytes than the source.
     Mismatch,
-    /// The target is there, and must not be.
+    /// The target exists, and the policy forbids that.
     Exists,
 }
 
 impl FailureClass {
-    /// Stable word.
-    pub fn word(self) -> &'static str {
+    /// Stable lower-case word for records and JSON.
+    pub fn as_str(self) -> &'static str {
         match self {
-            // A vanished object, and a condition that fails, are what a changed source looks like.
+            // A changed source shows as a missing object, or as a failed precondition.
             Self::Store(ErrorClass::NotFound | ErrorClass::Precondition) | Self::SourceChanged => "source_changed",
-            Self::Store(class) => class.word(),
+            Self::Store(class) => class.as_str(),
             Self::Mismatch => "mismatch",
             Self::Exists => "exists",
         }
@@ -182,7 +182,7 @@ impl fmt::Display for ObjectFailure {
 
 impl std::error::Error for ObjectFailure {}
 
-/// The end of one object in a job.
+/// Outcome of one object in a job.
 #[derive(Debug, Clone)]
 pub struct ObjectOutcome {
     /// The item's id.
@@ -193,7 +193,7 @@ pub struct ObjectOutcome {
     pub source_etag: String,
     /// Final state.
     pub state: ObjectState,
-    /// Method by which the bytes got from source to target.
+    /// Method of the copy.
     pub method: CopyMethod,
     /// Seconds since the epoch.
     pub started_at: f64,
@@ -201,7 +201,7 @@ pub struct ObjectOutcome {
     pub ended_at: f64,
     /// Number of attempts in this job.
     pub attempts: u32,
-    /// Requests sent again.
+    /// Number of retries.
     pub retries: u32,
     /// `ETag` of the target.
     pub target_etag: Option<String>,
@@ -218,7 +218,7 @@ pub struct ObjectOutcome {
 }
 
 impl ObjectOutcome {
-    /// The end of an object of which nothing was done, at this time: it was cancelled.
+    /// The outcome of an object that was cancelled before it began, at this time.
     pub(crate) fn of(id: u64, at: f64) -> Self {
         Self {
             id,

@@ -1,7 +1,7 @@
 //! Packing: many objects or files into one tar, as one upload.
 //!
 //! 1. **Plan** ([`plan`]) from names, sizes and pins alone: the place of every byte, and the parts of the upload. An
-//!    archive that the service cannot take is refused here, before a byte is sent.
+//!    archive that exceeds a limit of the service is refused here, before a byte is sent.
 //! 2. **Send** ([`parts`]) all parts in any order, concurrently within the budget. Big members are copied inside the
 //!    storage where it can; headers and small members pass through this process. Every read and copy is pinned.
 //! 3. **Complete and verify** ([`complete`]), then write the sidecar index ([`sidecar`]), last: its presence means that
@@ -11,10 +11,10 @@
 //!
 //! - The bytes of an archive depend on the names and contents of its members only.
 //! - The upload is recorded before its first part, together with a fingerprint of the plan. So parts of another plan
-//!   are never taken for those of this one.
+//!   are never used for this one.
 //! - An archive holds all of its members or is not made.
 //! - A member that changes meanwhile is named, and the archive starts over once, from the new state of the members.
-//! - Files that were changed a moment before they were read are checked again before Complete ([`rest`]).
+//! - Files that were changed a moment before they were read are checked again before Complete ([`recheck`]).
 
 mod complete;
 mod copied;
@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 use crate::job::{Job, JobSpec, PreparedJob};
 use crate::schedule::Scheduler;
 
-pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
+pub use plan::{MAX_MEMBER_SIZE, MAX_MEMBERS, shards};
 
 /// Options of an archive besides its members and its target.
 #[derive(Debug, Clone, Default)]

@@ -25,14 +25,14 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::object_outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
-pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
+pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, ReplaceCondition, ResumableInput, store_resumable};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 
 /// Report of a pipe that succeeded.
 #[derive(Debug, Clone)]
 pub struct PipeReport {
-    /// Bytes that went through.
+    /// Number of bytes transferred.
     pub bytes: u64,
     /// `ETag` of the object.
     pub etag: String,
@@ -71,7 +71,7 @@ impl From<ObjectFailure> for PipeError {
 }
 
 /// Result of a pipe.
-pub type PipeEnd = Result<PipeReport, PipeError>;
+pub type PipeResult = Result<PipeReport, PipeError>;
 
 /// A pipe under way. Dropped, it is cancelled.
 #[derive(Debug)]
@@ -82,18 +82,18 @@ pub struct Pipe {
 
 #[derive(Debug, Default)]
 struct PipeState {
-    end: Mutex<Option<PipeEnd>>,
+    end: Mutex<Option<PipeResult>>,
     ended: Condvar,
     bytes: AtomicU64,
 }
 
 impl PipeState {
-    fn end(&self) -> MutexGuard<'_, Option<PipeEnd>> {
+    fn end(&self) -> MutexGuard<'_, Option<PipeResult>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes that have gone through, for a display of progress.
+/// Counter of the bytes transferred, for a display of progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ByteCounter(Arc<PipeState>);
 
@@ -108,10 +108,10 @@ impl ByteCounter {
 }
 
 impl Pipe {
-    /// Starts `work`, which is handed the counter of its bytes and ends at `cancel`.
+    /// Starts `work` with the counter of its bytes; `cancel` ends it.
     pub(crate) fn start<F>(runtime: &Handle, cancel: CancellationToken, work: impl FnOnce(ByteCounter) -> F) -> Self
     where
-        F: Future<Output = PipeEnd> + Send + 'static,
+        F: Future<Output = PipeResult> + Send + 'static,
     {
         let shared = Arc::<PipeState>::default();
         let work = work(ByteCounter(Arc::clone(&shared)));
@@ -124,25 +124,25 @@ impl Pipe {
         Self { shared, cancel }
     }
 
-    /// Wait until the pipe has ended, at most `timeout` and a minute; true when it has ended.
+    /// Waits until the pipe has ended, at most `timeout` and a minute. Returns true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let timeout = timeout.min(LONGEST_WAIT);
         let waited = self.shared.ended.wait_timeout_while(self.shared.end(), timeout, |end| end.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
     }
 
-    /// Bytes that have gone through.
+    /// Number of bytes transferred so far.
     pub fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
-    /// Stop it: an open upload is aborted, then it ends.
+    /// Cancels the pipe: it aborts an open upload, then ends.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// Take the result of the pipe; None while it runs, and after the result was taken.
-    pub fn take_end(&self) -> Option<PipeEnd> {
+    /// Takes the result of the pipe; None while it runs, and after the result was taken.
+    pub fn take_result(&self) -> Option<PipeResult> {
         self.shared.end().take()
     }
 }

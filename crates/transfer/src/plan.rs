@@ -1,4 +1,4 @@
-//! The plan of an object: how it is cut into parts.
+//! Division of an object into parts.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub struct PartPlan {
     pub part_size: u64,
 }
 
-/// The object cannot be cut so that the service takes it.
+/// Error for an object that cannot be divided into parts that the service accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanError {
     /// Bytes of the object.
     pub size: u64,
-    /// Most that the service takes.
+    /// Largest size that the service accepts.
     pub maximum: u64,
 }
 
@@ -45,13 +45,13 @@ impl PartPlan {
     }
 }
 
-/// Cut an object of `size` bytes.
+/// Divides an object of `size` bytes into parts.
 ///
 /// The part size is the requested one (or the default), grown in steps of 1 MiB where the object would need too many
 /// parts.
 ///
 /// # Errors
-/// When even the largest parts do not reach.
+/// When even the largest parts are too small.
 pub fn plan_parts(size: u64, requested: Option<u64>, limits: &CopyLimits) -> Result<PartPlan, PlanError> {
     const STEP: u64 = 1 << 20;
     let maximum = limits.maximum_object.min(limits.maximum_part.saturating_mul(limits.maximum_parts));

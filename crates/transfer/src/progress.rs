@@ -19,23 +19,23 @@ pub struct Progress {
     pub objects_done: u64,
     /// Objects that failed.
     pub objects_failed: u64,
-    /// Objects that were there already.
+    /// Objects that were skipped.
     pub objects_skipped: u64,
-    /// Objects begun and not ended.
+    /// Objects in progress.
     pub objects_active: u64,
     /// Requests made.
     pub requests: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Requests sent again.
+    /// Retries.
     pub retries: u64,
-    /// Requests that the service turned down for want of capacity.
+    /// Requests that the service has throttled.
     pub throttled: u64,
     /// The longest-running objects, at most 5.
     pub slowest: Vec<ActiveObject>,
 }
 
-/// An object under way.
+/// An object in progress.
 #[derive(Debug, Clone)]
 pub struct ActiveObject {
     /// Item id.
@@ -76,14 +76,14 @@ impl ObjectTracker {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The object starts over.
+    /// Resets the progress of an object that starts over.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
 }
 
 impl Counters {
-    /// An object is begun.
+    /// Counts an object that begins.
     pub fn begin(&self, id: u64, key: &str, size: u64) -> Arc<ObjectTracker> {
         let active =
             Arc::new(ObjectTracker { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
@@ -91,7 +91,7 @@ impl Counters {
         active
     }
 
-    /// An object has ended (None: it was interrupted and has no outcome).
+    /// Counts an object that has ended (None: it was interrupted and has no outcome).
     pub fn end(&self, active: &ObjectTracker, state: Option<ObjectState>) {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&active.id);
         if let Some(state) = state {
@@ -99,7 +99,7 @@ impl Counters {
         }
     }
 
-    /// An object of this many bytes has ended that was not begun by itself.
+    /// Counts an object of this size that ended without a call of [`Self::begin`].
     pub fn count(&self, state: ObjectState, size: u64) {
         match state {
             ObjectState::Done => {

@@ -31,7 +31,7 @@ impl FileOpening {
     }
 
     /// True when a file with this modification time (seconds since the epoch) had been changed within the settling time
-    /// before it was opened. A time in the future says nothing of the age, and counts as young.
+    /// before it was opened. A time in the future counts as recent.
     pub(crate) fn is_young(&self, modified: f64) -> bool {
         !self.settle.is_zero() && modified + tick(modified) > self.at - self.settle.as_secs_f64()
     }

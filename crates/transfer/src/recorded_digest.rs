@@ -8,7 +8,7 @@ use seqferry_store::{Checksum, DigestAlgorithm};
 const MIB: u64 = 1 << 20;
 /// Sizes of parts that clients use in MiB, those that are likely first.
 const PART_SIZES: [u64; 14] = [5, 8, 16, 32, 64, 128, 256, 512, 1024, 10, 15, 25, 50, 100];
-/// Part sizes that are tried at most where none that fits is on record.
+/// Largest number of part sizes that are tested where no fitting one is recorded.
 const GUESSES: usize = 3;
 /// Most digits of the number of parts in an `ETag`: S3 has 10,000 parts at most.
 const COUNT_DIGITS: usize = 5;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::{Address, Advice, ErrorClass, ObjectRef, ObjectStore, Removal, Scope, StoreError};
+use seqferry_store::{Advice, ErrorClass, ObjectRef, ObjectStore, ObjectUri, Removal, Scope, StoreError};
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
@@ -15,8 +15,8 @@ use crate::object::JobItem;
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::schedule::Scheduler;
 
-/// Objects of one call that may wait at a time.
-const MAX_AT_ONCE: usize = 64;
+/// Largest number of concurrent removals of one call.
+const MAX_CONCURRENT: usize = 64;
 /// Objects of one request: S3 takes no more.
 const MAX_BATCH: usize = 1000;
 
@@ -33,7 +33,7 @@ impl Job {
 async fn remove_items(mut job: LocationJob) {
     let _grace = job.grant_grace();
     let items = Arc::clone(&job.items);
-    if !job.options.careful && job.client.connection().store.bucket_service().is_some() {
+    if !job.options.check_first && job.client.connection().store.bucket_service().is_some() {
         let plain: Vec<usize> = (0..items.len()).filter(|n| is_plain(&items[*n].source_key)).collect();
         for chunk in plain.chunks(MAX_BATCH) {
             if chunk.len() > 1 && !job.is_stopped() && !job.client.quirks().refuses_delete_many() {
@@ -43,7 +43,7 @@ async fn remove_items(mut job: LocationJob) {
     }
     if !job.is_stopped() {
         let left = (0..items.len()).filter(|n| !job.has_ended(*n)).collect();
-        job.each(left, MAX_AT_ONCE, remove_single).await;
+        job.each(left, MAX_CONCURRENT, remove_single).await;
     }
     job.finish();
 }
@@ -79,7 +79,7 @@ async fn remove_many(job: &mut LocationJob, chunk: &[usize]) {
                 }
             }
         }
-        // Nothing of these objects can be removed, whatever the request.
+        // The failure applies to all objects.
         Err(RequestError::Failed(error)) if error.scope == Scope::Job => {
             for n in chunk {
                 job.fail(*n, error.clone());
@@ -106,12 +106,12 @@ async fn remove_single(
 ) -> Result<LocationResult, RequestError> {
     let (requests, bucket) = (&client, &*bucket);
     let (key, etag) = (item.source_key.as_str(), Some(item.etag.as_str()).filter(|etag| !etag.is_empty()));
-    // Where a removal can have no condition, the look before is all there is.
+    // Without conditional removals, only this HEAD protects a newer object.
     if let Some(etag) = etag.filter(|_| item.version_id.is_none() && !requests.capabilities().conditions) {
         match requests.head(ObjectRef::new(bucket, key)).await {
             Ok(now) if now.etag != etag => return Ok(left(bucket, key)),
             Ok(_) => {}
-            Err(RequestError::Failed(error)) if error.is_of_no_object() => return Ok(left(bucket, key)),
+            Err(RequestError::Failed(error)) if error.is_not_an_object() => return Ok(left(bucket, key)),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 return Ok(LocationResult::Done(None));
             }
@@ -135,11 +135,11 @@ async fn remove_single(
     }
 }
 
-/// Something else is there meanwhile, and stays.
+/// Result for a key with another object now, which stays.
 fn left(bucket: &str, key: &str) -> LocationResult {
     let message = format!(
         "DeleteObject {}: it was written to after it was listed, and was left. {}",
-        Address(bucket, Some(key)),
+        ObjectUri(bucket, Some(key)),
         Advice::Repeat
     );
     LocationResult::Failed(ObjectFailure::new(FailureClass::SourceChanged, "SourceChanged", "DeleteObject", message))
@@ -170,11 +170,11 @@ pub async fn remove(
             removed.map(|removed| (!removed).then_some(key))
         }
     });
-    let ended: Vec<_> = futures::stream::iter(removals).buffer_unordered(MAX_AT_ONCE).collect().await;
+    let ended: Vec<_> = futures::stream::iter(removals).buffer_unordered(MAX_CONCURRENT).collect().await;
     Ok(ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// False when something else is there.
+/// Returns false when another object is at the key.
 async fn remove_one(
     requests: &RetryingClient,
     object: ObjectRef<'_>,

@@ -1,4 +1,4 @@
-//! Readable copies of archived objects: asked for once, and polled until they are there.
+//! Readable copies of archived objects: requested once, and polled until they are there.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, Scope};
 
-/// Objects that are asked about concurrently.
-const AT_ONCE: usize = 16;
+/// Objects that are checked concurrently.
+const MAX_CONCURRENT: usize = 16;
 
 /// Returns for each key whether it can be read now. Requests a readable copy, for `days` days, of each archived object
 /// that is not being restored.
 ///
-/// A key that is refused by itself counts as readable: its copy fails then, and tells why; the others are waited for.
+/// A key that is refused by itself counts as readable: its copy then fails with the reason; the others are waited for.
 pub(crate) async fn restore(
     client: &RetryingClient,
     bucket: &str,
@@ -39,5 +39,5 @@ pub(crate) async fn restore(
         }
         found => found,
     };
-    stream::iter(keys).map(one_or_passed).buffered(AT_ONCE).try_collect().await
+    stream::iter(keys).map(one_or_passed).buffered(MAX_CONCURRENT).try_collect().await
 }

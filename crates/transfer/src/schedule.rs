@@ -1,7 +1,7 @@
 //! Scheduling of transfers: how many objects are under way, which of them come first, and which are streamed in parts.
 //!
 //! One [`Scheduler`] for each process. The budget of `crates/store` serves requests, memory and bandwidth for every
-//! transfer alike. This module decides which objects ask the budget at a time, and in which order.
+//! transfer alike. This module decides how many objects make requests at a time, and in which order.
 
 mod multipart_slots;
 
@@ -32,7 +32,7 @@ pub struct Scheduler {
     slots: Arc<MultipartSlots>,
 }
 
-/// The right to have one object under way; given back on drop.
+/// Permit for one object in progress; released on drop.
 #[derive(Debug)]
 pub struct ObjectPermit {
     _permit: OwnedSemaphorePermit,
@@ -50,19 +50,18 @@ impl Scheduler {
         &self.budget
     }
 
-    /// Wait until one more object may be under way. Waiters are served in the order in which they came.
+    /// Waits for the permit of one more object. Waiters are served in their order.
     pub async fn object(&self) -> Option<ObjectPermit> {
         Arc::clone(&self.objects).acquire_owned().await.ok().map(|permit| ObjectPermit { _permit: permit })
     }
 
-    /// The rank of an object that begins now: of the requests of a flow the lowest goes first.
+    /// Rank of an object that begins now. Requests of a flow with the lowest rank are sent first.
     pub fn rank(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-/// The right of one object to be under way, within its job and within the process. Waits for what takes no resources
-/// are made without it.
+/// Permit of one object, within its job and within the process. It is released while the object only waits.
 #[derive(Debug)]
 pub(crate) struct ObjectTurn {
     room: Arc<Semaphore>,
@@ -71,7 +70,7 @@ pub(crate) struct ObjectTurn {
 }
 
 impl ObjectTurn {
-    /// The right that these permits give. `room` is the semaphore of the job.
+    /// Combines these permits. `room` is the semaphore of the job.
     pub(crate) fn new(
         room: Arc<Semaphore>,
         scheduler: Arc<Scheduler>,
@@ -81,12 +80,12 @@ impl ObjectTurn {
         Self { room, scheduler, held: Some((of_job, of_process)) }
     }
 
-    /// Gives the right up until [`Self::take`].
+    /// Releases the permit until [`Self::take`].
     pub(crate) fn give_up(&mut self) {
         self.held = None;
     }
 
-    /// Waits until the object may be under way again.
+    /// Waits for the permit again.
     pub(crate) async fn take(&mut self, cancel: &CancellationToken) -> Result<(), RequestError> {
         if self.held.is_some() {
             return Ok(());
@@ -119,7 +118,7 @@ impl JobSlots {
         Self { scheduler, flow, cancel }
     }
 
-    /// Wait until one more object may be streamed in parts.
+    /// Waits until one more object may be streamed in parts.
     pub(crate) async fn multipart(&self) -> Result<MultipartPermit, RequestError> {
         tokio::select! {
             biased;

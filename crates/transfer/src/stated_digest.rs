@@ -1,8 +1,8 @@
-//! The digest that a storage states of a whole object, held against bytes that were read of it in order.
+//! The digest that a storage states of a whole object, compared with the bytes that were read of it in order.
 //!
 //! It verifies what has no checksum of its own: members of an archive, and members that are packed in several parts. A
-//! digest that contradicts the bytes is a difference ([`crate::etags`] names the exceptions). Two reads that agree
-//! verify nothing here, since what spoils bytes on the way may spoil them alike.
+//! digest that contradicts the bytes is a difference ([`crate::etags`] names the exceptions). Two equal
+//! reads verify nothing, since both may be corrupted in the same way.
 
 use bytes::Bytes;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
@@ -126,7 +126,7 @@ impl StatedDigest {
             }
         }
         Ok(match verdict {
-            Verdict::Proven(level) => DigestComparison::Equal(level),
+            Verdict::Verified(level) => DigestComparison::Equal(level),
             Verdict::Differs(how) => DigestComparison::Differs(how),
             Verdict::Doubtful(_) | Verdict::Unknown => DigestComparison::Nothing,
         })

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `location` | [`MemberLocation`]: where a member lies in its archive, as one text that a control plane records |
+//! | `member_location` | [`MemberLocation`]: where a member lies in its archive, as one text that a control plane records |
 //! | `scan` | [`ArchiveScan`]: the members of an archive by its index or its headers, each accepted or refused |
 //! | `bytes` | reading the archive: windows that neighbours share, long ranges, plain bytes of a compressed tar |
 //! | `retained` | what a scan has read, kept for the members that come next |
@@ -52,10 +52,10 @@ pub struct ArchiveRef {
 /// that write, a streamed member one, and neighbours share one read.
 const STREAMED: u64 = 8 << 20;
 
-/// Largest member of a compressed tar that is unpacked concurrently with others, `SHORT_AT_ONCE` at a time. The last
-/// bytes of the decoder are kept for members that come a little late.
+/// Largest member of a compressed tar that is unpacked concurrently with others, `CONCURRENT_SHORT_MEMBERS` at a time.
+/// The last bytes of the decoder are kept for members that come a little late.
 const SHORT: u64 = 1 << 20;
-const SHORT_AT_ONCE: usize = 8;
+const CONCURRENT_SHORT_MEMBERS: usize = 8;
 
 /// Members from which on one sync of the file system for many is worth what else it may have to write.
 const SYNCED_TOGETHER: usize = 64;
@@ -76,18 +76,18 @@ pub(crate) fn endpoints(
         let location = location_of(item);
         let whole = location.is_some_and(|location| location.kind == LocationKind::File);
         let sum = location.is_some_and(|location| location.crc32c.is_some());
-        // A copy that nothing proves is good enough for `auto` only.
+        // A copy that cannot be verified is allowed for `auto` only.
         item.streamed = !whole
             || format != Format::Plain
             || item.size <= threshold
             || (!sum && policy.verify != VerificationRule::Auto);
     }
-    policy.synced_later = items.len() >= SYNCED_TOGETHER;
+    policy.defer_sync = items.len() >= SYNCED_TOGETHER;
     if format.is_stream() {
         // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.
         let short = items.iter().all(|item| item.size <= SHORT);
         let in_memory = pool.retained(&source, archive, format).is_some_and(|retained| retained.is_complete());
-        policy.max_objects = (!in_memory).then_some(if short { SHORT_AT_ONCE } else { 1 });
+        policy.max_objects = (!in_memory).then_some(if short { CONCURRENT_SHORT_MEMBERS } else { 1 });
     }
     let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items);
     let members = Endpoint::new(Arc::new(members));

@@ -1,8 +1,8 @@
-//! Verification of a copy: the choice of the strongest proof, and what two sides prove about each other.
+//! Verification of a copy: the choice of the strongest verification, and the comparison of two sides.
 //!
-//! Proofs, the best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies
-//! with the same part boundaries; equal plain `ETag`s of copies made in one request; equal sizes. No choice here costs
-//! another read of the bytes.
+//! Verifications, the strongest first: equal checksums over the full object; equal composite checksums or equal `ETag`s
+//! of copies with the same part boundaries; equal plain `ETag`s of copies made in one request; equal sizes. No choice
+//! here costs another read of the bytes.
 
 use seqferry_store::checksum::hex;
 use seqferry_store::{
@@ -39,7 +39,7 @@ pub struct PartsRoute {
     pub same_boundaries: bool,
 }
 
-/// Part size and copy threshold that the caller asked for.
+/// Part size and copy threshold that the caller requested.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PartOptions {
     /// Part size. None: chosen for the strongest verification.
@@ -62,8 +62,8 @@ fn threshold(part_options: PartOptions, limits: &CopyLimits) -> u64 {
     part_options.copy_threshold.unwrap_or(limits.copy_threshold).min(limits.maximum_copy)
 }
 
-/// True when the listing suffices to copy an object in one request and to prove the copy by its plain `ETag`.
-pub fn needs_no_look(size: u64, etag: &str, part_options: PartOptions, limits: &CopyLimits) -> bool {
+/// True when the listing is enough to copy an object in one request and to verify the copy by its plain `ETag`.
+pub fn needs_no_head(size: u64, etag: &str, part_options: PartOptions, limits: &CopyLimits) -> bool {
     size <= threshold(part_options, limits) && is_digest(etag)
 }
 
@@ -78,7 +78,7 @@ impl PartsRoute {
         if self.checksum.is_some_and(|(algorithm, _)| algorithm == requested) {
             return;
         }
-        let kind = if requested.spans_parts() { ChecksumKind::FullObject } else { ChecksumKind::Composite };
+        let kind = if requested.supports_full_object() { ChecksumKind::FullObject } else { ChecksumKind::Composite };
         self.checksum = Some((requested, kind));
         self.whole = None;
     }
@@ -89,15 +89,17 @@ impl PartsRoute {
 ///
 /// # Errors
 /// When the object is too large to be cut.
-pub fn choose(
+pub fn choose_route(
     source: &ObjectMeta,
     first_part: Option<u64>,
     part_options: PartOptions,
     limits: &CopyLimits,
 ) -> Result<Route, PlanError> {
     let size = source.size;
-    let whole =
-        source.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject && sum.algorithm.spans_parts());
+    let whole = source
+        .checksum
+        .clone()
+        .filter(|sum| sum.kind == ChecksumKind::FullObject && sum.algorithm.supports_full_object());
     let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
     let boundaries = (!source.opaque_etag && part_options.part_size.is_none())
         .then(|| uniform_part_size(size, etag_parts(&source.etag)?, first_part?, limits))
@@ -145,7 +147,7 @@ impl StreamRoute {
     pub fn by_parts(&self) -> Option<&ExpectedDigest> {
         self.reference.as_ref().filter(|reference| match (&reference.cut, reference.algorithm) {
             (Some(SegmentLengths::Even(cut)), _) => *cut == self.parts.plan.part_size,
-            (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
+            (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.supports_full_object(),
             (Some(SegmentLengths::Stated(_)), _) | (None, DigestAlgorithm::Md5) => false,
         })
     }
@@ -156,8 +158,8 @@ impl StreamRoute {
     }
 }
 
-/// Up to which size an object is streamed in one request, when `memory` bytes of buffers are there for all.
-pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &CopyLimits, memory: u64) -> bool {
+/// True when an object of this size is streamed in one request; `memory` is the size of all buffers in bytes.
+pub fn streams_in_one_request(size: u64, part_options: PartOptions, limits: &CopyLimits, memory: u64) -> bool {
     let threshold = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
     size <= threshold.min(limits.maximum_copy).min(memory / 4)
 }
@@ -170,7 +172,7 @@ pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &CopyLimits
 ///
 /// # Errors
 /// When the object is too large to be cut.
-pub fn choose_stream(
+pub fn choose_stream_route(
     size: u64,
     reference: Option<ExpectedDigest>,
     part_options: PartOptions,
@@ -200,7 +202,7 @@ pub fn choose_stream(
             .clamp(limits.stream_part, limits.stream_part_grown.max(limits.stream_part));
         let plan = plan_parts(size, Some(part_options.part_size.unwrap_or(grown)), limits)?;
         let checksum = match reference.as_ref().map(|reference| (reference.algorithm, &reference.cut)) {
-            Some((DigestAlgorithm::Checksum(algorithm), None)) if algorithm.spans_parts() => full(algorithm),
+            Some((DigestAlgorithm::Checksum(algorithm), None)) if algorithm.supports_full_object() => full(algorithm),
             _ => full(ChecksumAlgorithm::Crc64Nvme),
         };
         PartsRoute { plan, checksum, whole: None, same_boundaries: false }
@@ -208,8 +210,8 @@ pub fn choose_stream(
     Ok(StreamRoute { parts, reference })
 }
 
-/// The weaker of two verdicts: what a copy rests on that was proven in two steps.
-pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
+/// The weaker of two verdicts: that of a copy verified in two steps.
+pub fn weaker_verdict(first: Verdict, second: Verdict) -> Verdict {
     let rank = |verified: VerificationLevel| match verified {
         VerificationLevel::No => 0,
         VerificationLevel::Size => 1,
@@ -221,7 +223,7 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
     match (first, second) {
         (Verdict::Differs(how), _) | (_, Verdict::Differs(how)) => Verdict::Differs(how),
         (Verdict::Doubtful(how), _) | (_, Verdict::Doubtful(how)) => Verdict::Doubtful(how),
-        (Verdict::Proven(a), Verdict::Proven(b)) => Verdict::Proven(if rank(a) < rank(b) { a } else { b }),
+        (Verdict::Verified(a), Verdict::Verified(b)) => Verdict::Verified(if rank(a) < rank(b) { a } else { b }),
         (Verdict::Unknown, _) | (_, Verdict::Unknown) => Verdict::Unknown,
     }
 }
@@ -255,7 +257,7 @@ impl<'a> From<&'a WrittenObject> for CopySide<'a> {
         Self {
             size: None,
             etag: &written.etag,
-            opaque_etag: written.encryption.as_ref().is_some_and(Encryption::hides_digest),
+            opaque_etag: written.encryption.as_ref().is_some_and(Encryption::has_opaque_etag),
             checksum: written.checksum.as_ref(),
         }
     }
@@ -275,8 +277,8 @@ fn of_part(digest: &[u8]) -> String {
 /// Result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Both sides are proven to hold the same bytes.
-    Proven(VerificationLevel),
+    /// Both sides hold the same bytes, by this verification.
+    Verified(VerificationLevel),
     /// The sides differ; the text names both values.
     Differs(String),
     /// The `ETag` or checksum contradicts the bytes: a difference, unless the `ETag` is no digest or the parts have
@@ -294,8 +296,8 @@ pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool
         return Verdict::Differs(format!("the source has {a} bytes, the target {b}"));
     }
     if let (Some(a), Some(b)) = (source.checksum, target.checksum) {
-        match a.agrees(b) {
-            Some(true) => return Verdict::Proven(VerificationLevel::Checksum),
+        match a.matches(b) {
+            Some(true) => return Verdict::Verified(VerificationLevel::Checksum),
             Some(false) => {
                 let name = a.algorithm.name();
                 return Verdict::Differs(format!("the source has {name} {}, the target {}", a.value, b.value));
@@ -305,7 +307,7 @@ pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool
         let composite = a.kind == ChecksumKind::Composite && b.kind == ChecksumKind::Composite;
         // Equal composite values need equal boundaries; unequal ones may come from unequal boundaries.
         if composite && a.algorithm == b.algorithm && a.value == b.value {
-            return Verdict::Proven(VerificationLevel::Checksum);
+            return Verdict::Verified(VerificationLevel::Checksum);
         }
     }
     if source.opaque_etag || target.opaque_etag {
@@ -314,7 +316,7 @@ pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool
     let digests = is_digest(source.etag) && is_digest(target.etag)
         || etag_parts(source.etag).is_some() && etag_parts(source.etag) == etag_parts(target.etag);
     if digests && is_same_digest(source.etag, target.etag) {
-        return Verdict::Proven(VerificationLevel::Etag);
+        return Verdict::Verified(VerificationLevel::Etag);
     }
     // One part has the digest of a whole object's digest.
     let of_one_part = |whole: &str, parts: &str| {
@@ -323,7 +325,7 @@ pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool
             && unhex(whole).is_some_and(|digest| parts.to_ascii_lowercase().starts_with(&of_part(&digest)))
     };
     if of_one_part(source.etag, target.etag) || of_one_part(target.etag, source.etag) {
-        return Verdict::Proven(VerificationLevel::Etag);
+        return Verdict::Verified(VerificationLevel::Etag);
     }
     let comparable = is_digest(source.etag) && is_digest(target.etag) || same_boundaries && digests;
     if comparable {
@@ -336,7 +338,7 @@ pub fn compare(source: CopySide<'_>, target: CopySide<'_>, same_boundaries: bool
 pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<VerificationLevel> {
     let side = |(size, etag)| CopySide { size: Some(size), etag, opaque_etag: false, checksum: None };
     match compare(side(source), side(target), false) {
-        Verdict::Proven(verified) => Some(verified),
+        Verdict::Verified(verified) => Some(verified),
         _ => None,
     }
 }

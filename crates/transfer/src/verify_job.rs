@@ -1,17 +1,17 @@
-//! Jobs that compare the objects of a place with a record of them, and write nothing.
+//! Jobs that compare the objects of a location with their records, and write nothing.
 //!
-//! An object is looked up first. One that has the recorded size and `ETag` is the same, unless the job reads contents
-//! and a digest of its bytes is on record: then all of its bytes are read. All others fail, each with what was recorded
-//! and what was found.
+//! An object is checked with HEAD first. One that has the recorded size and `ETag` is the same, unless the job reads
+//! contents and a digest of its bytes is on record: then all of its bytes are read. All others fail, each with what was
+//! recorded and what was found.
 //!
 //! An object that got no answer fails as well, but only if the storage answers otherwise. Else it has no outcome, and
-//! neither have those that follow: an outage says nothing of them.
+//! neither have those that follow: an outage is no result of a comparison.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use seqferry_client::{KeyLookup, RequestError, RetryingClient};
-use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Scope, StoreError};
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PinnedObject, Scope, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
@@ -26,10 +26,10 @@ use crate::progress::ObjectTracker;
 use crate::recorded_digest::{RecordedContent, RecordedDigest};
 use crate::schedule::Scheduler;
 
-/// Objects of one job that are looked up or read at a time.
-const MAX_AT_ONCE: usize = 256;
-/// Operation of a look-up.
-const LOOK_UP: &str = "HeadObject";
+/// Largest number of objects of one job that are checked or read concurrently.
+const MAX_CONCURRENT: usize = 256;
+/// Operation of a check.
+const HEAD: &str = "HeadObject";
 /// Operation of a read.
 const READ: &str = "GetObject";
 /// Code of an object that is not there.
@@ -60,7 +60,7 @@ async fn verify_items(mut job: LocationJob, options: VerifyOptions) {
     let comparison = Arc::new(RecordComparison {
         options,
         opaque_etags: job.client.capabilities().opaque_etags,
-        reads: Semaphore::new(content_digest::AT_ONCE),
+        reads: Semaphore::new(content_digest::MAX_CONCURRENT_OBJECTS),
         shared: Arc::clone(&job.shared),
     });
     while !job.is_stopped() {
@@ -71,8 +71,8 @@ async fn verify_items(mut job: LocationJob, options: VerifyOptions) {
         let mut unanswered = Vec::new();
         let compare = |client, bucket, item| Arc::clone(&comparison).compare(client, bucket, item);
         let report_reachable = |job: &mut LocationJob, n, end| report_reachable(job, n, end, &mut unanswered);
-        job.each_settled(left, MAX_AT_ONCE, compare, report_reachable).await;
-        if !unanswered.is_empty() && is_reached(&job).await {
+        job.each_settled(left, MAX_CONCURRENT, compare, report_reachable).await;
+        if !unanswered.is_empty() && is_reachable(&job).await {
             report_all(&mut job, &mut unanswered);
         }
     }
@@ -85,7 +85,7 @@ enum RecordCheck {
     Same(u64, VerificationLevel),
     /// It is not, or cannot be checked.
     Different(ObjectFailure),
-    /// It was not looked up for a reason that may pass.
+    /// It was not checked because of an error that may be temporary.
     Unanswered(ObjectFailure),
     /// No other object can be checked either.
     Fatal(StoreError),
@@ -100,7 +100,7 @@ struct ComparedObject {
     active: Option<Arc<ObjectTracker>>,
 }
 
-/// Report what was found. An answer proves that the storage is reached: objects without an answer fail.
+/// Reports a result. Any answer shows that the storage is reachable: objects without an answer then fail.
 fn report_reachable(
     job: &mut LocationJob,
     n: usize,
@@ -108,7 +108,7 @@ fn report_reachable(
     unanswered: &mut Vec<(usize, ComparedObject)>,
 ) -> ControlFlow<()> {
     match compared.result {
-        // The object has no outcome: the failure is not its own.
+        // The object has no outcome: the failure applies to all objects.
         RecordCheck::Fatal(error) => {
             if let Some(active) = compared.active {
                 job.shared.counters.end(&active, None);
@@ -117,7 +117,7 @@ fn report_reachable(
         }
         RecordCheck::Unanswered(_) => {
             unanswered.push((n, compared));
-            if unanswered.len() == MAX_AT_ONCE {
+            if unanswered.len() == MAX_CONCURRENT {
                 return ControlFlow::Break(());
             }
         }
@@ -166,8 +166,8 @@ fn report(job: &mut LocationJob, n: usize, compared: ComparedObject) {
     job.report(n, outcome);
 }
 
-/// True when the place can be used. Else the job ends: what it has not reported has no outcome.
-async fn is_reached(job: &LocationJob) -> bool {
+/// True when the location can be used. Else the job ends, and unreported objects have no outcome.
+async fn is_reachable(job: &LocationJob) -> bool {
     let stop = &job.shared.cancel;
     match job.client.uncancelled().until(stop.clone()).check_bucket(&job.bucket).await {
         Ok(()) => true,
@@ -183,10 +183,10 @@ async fn is_reached(job: &LocationJob) -> bool {
     }
 }
 
-/// The comparison of objects of one place with their records.
+/// The comparison of the objects of one location with their records.
 struct RecordComparison {
     options: VerifyOptions,
-    /// `ETag`s of the place have no meaning outside it, as those of files: they are not compared.
+    /// True when `ETag`s have no meaning outside the location, like those of files: they are not compared.
     opaque_etags: bool,
     /// Objects that may be read at a time.
     reads: Semaphore,
@@ -215,15 +215,15 @@ impl RecordComparison {
         let found = match client.look_up_one(&bucket, &item.source_key).await {
             Ok(KeyLookup::Object(found)) => found,
             Ok(KeyLookup::NoObject(error)) => {
-                let result = record.differs(&record.known(), &error.message, CHANGED, LOOK_UP);
+                let result = record.differs(&record.known(), &error.message, CHANGED, HEAD);
                 return Ok(ComparedObject { result, started_at, active: None });
             }
             Ok(KeyLookup::Absent) => {
-                let result = record.differs(&record.known(), "nothing", MISSING, LOOK_UP);
+                let result = record.differs(&record.known(), "nothing", MISSING, HEAD);
                 return Ok(ComparedObject { result, started_at, active: None });
             }
             Err(RequestError::Failed(error)) => {
-                return Ok(ComparedObject { result: record.not_looked_up(error), started_at, active: None });
+                return Ok(ComparedObject { result: record.lookup_failure(error), started_at, active: None });
             }
             Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
         };
@@ -284,7 +284,7 @@ impl ObjectRecord<'_> {
         let etag = self.etag.filter(|_| !found.etag.is_empty());
         if self.size.is_some_and(|size| size != found.size) || etag.is_some_and(|etag| etag != found.etag) {
             let now = describe(Some(found.size), etag.map(|_| found.etag.as_str()));
-            return self.differs(&self.known(), &now, CHANGED, LOOK_UP);
+            return self.differs(&self.known(), &now, CHANGED, HEAD);
         }
         RecordCheck::Same(found.size, if etag.is_some() { VerificationLevel::Etag } else { VerificationLevel::Size })
     }
@@ -319,7 +319,7 @@ impl ObjectRecord<'_> {
         RecordCheck::Different(ObjectFailure::new(FailureClass::Mismatch, code, operation, message))
     }
 
-    fn not_looked_up(&self, error: StoreError) -> RecordCheck {
+    fn lookup_failure(&self, error: StoreError) -> RecordCheck {
         if error.scope == Scope::Job {
             return RecordCheck::Fatal(error);
         }
@@ -339,7 +339,7 @@ impl ObjectRecord<'_> {
 
     /// The text that interfaces take apart again (`parse` in `python/seqferry/spec/verification.py`).
     fn message(&self, recorded: &str, found: &str) -> String {
-        format!("{}: was {recorded}; now: {found}", Address(self.bucket, Some(self.key)))
+        format!("{}: was {recorded}; now: {found}", ObjectUri(self.bucket, Some(self.key)))
     }
 }
 

@@ -58,7 +58,7 @@ async fn a_source_that_keeps_changing_fails_as_changed() {
     let outcomes = fixture.run(policy(), items).await;
 
     let failure = outcomes[&1].failure.as_ref().unwrap();
-    assert_eq!(failure.class.word(), "source_changed");
+    assert_eq!(failure.class.as_str(), "source_changed");
     assert!(failure.message.contains("s3://source/large"), "{failure}");
     assert_eq!(fixture.read(TARGET, "copy/large").await, None);
     assert_eq!(fixture.open_uploads().await, 0);
@@ -76,7 +76,7 @@ async fn a_source_deleted_meanwhile_is_told_from_others() {
 
     for outcome in outcomes.values() {
         let failure = outcome.failure.as_ref().unwrap();
-        assert_eq!(failure.class.word(), "source_changed");
+        assert_eq!(failure.class.as_str(), "source_changed");
         assert!(failure.message.contains("gone"), "{failure}");
     }
 }

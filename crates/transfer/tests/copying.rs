@@ -100,7 +100,7 @@ async fn a_checksum_that_was_asked_for_and_is_not_kept_is_named() {
     for (memory, shown) in [
         (memory(), None),
         (memory().with_whole_checksums_of_parts(), Some("CRC64NVME")),
-        (memory().demanding_part_checksums(), Some("none")),
+        (memory().requiring_part_checksums(), Some("none")),
     ] {
         let fixture = TransferFixture::of(memory);
         let items = vec![fixture.object(1, "small", b"x").await, fixture.object(2, "large", &bytes(2, 300)).await];
@@ -242,7 +242,7 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
 
     for id in [1, 2] {
         let failure = outcomes[&id].failure.as_ref().unwrap();
-        assert_eq!((failure.class.word(), failure.code.as_str()), ("person", "InvalidObjectState"));
+        assert_eq!((failure.class.as_str(), failure.code.as_str()), ("person", "InvalidObjectState"));
         assert!(failure.message.contains("restore"), "{failure}");
     }
     assert_eq!(outcomes[&3].state, ObjectState::Done);

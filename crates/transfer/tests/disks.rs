@@ -121,7 +121,7 @@ async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skippe
         let mut items = Vec::new();
         for (id, size) in (0..).zip(SIZES) {
             let item = fixture.object(id, &format!("f{size}"), &bytes(id, size)).await;
-            fixture.memory.age(SOURCE, &item.source_key, age);
+            fixture.memory.backdate(SOURCE, &item.source_key, age);
             items.push(JobItem { target_key: item.source_key.clone(), ..item });
         }
         let run = |policy| start(&fixture, &fixture.connection, &folder.connection, download(&folder, policy), &items);
@@ -175,7 +175,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
             let job = Arc::clone(&job);
             tokio::task::spawn_blocking(move || {
                 let mut upload = None;
-                while !job.finished() {
+                while !job.is_finished() {
                     for event in job.wait(Duration::from_millis(10)) {
                         if let JobEvent::RecordUpload { id, upload: recorded } = event {
                             upload = Some(recorded);
@@ -196,7 +196,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         let recorded = events.await.unwrap();
         let (read, sent) = (source.count("GetObject"), target.count("UploadPart"));
         latch.open();
-        target.heal();
+        target.clear_rules();
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
         let item = JobItem { upload: recorded, ..item };
         let resumed = Policy { resumed: true, ..policy };

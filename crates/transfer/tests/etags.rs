@@ -187,7 +187,7 @@ async fn etags_in_upper_case_are_the_same_digests() {
         seqferry_transfer::verification::compare(side(etag), side(&item.etag), false)
     };
 
-    let expected = seqferry_transfer::verification::Verdict::Proven(VerificationLevel::Etag);
+    let expected = seqferry_transfer::verification::Verdict::Verified(VerificationLevel::Etag);
 
     assert_eq!(verdict(&item.etag.to_uppercase()), expected);
 }

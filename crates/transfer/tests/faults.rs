@@ -62,7 +62,7 @@ async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
 
         let failed: Vec<_> = outcomes.values().filter_map(|o| o.failure.as_ref()).collect();
         assert_eq!(failed.len(), 1, "{operation} {code}: {outcomes:?}");
-        assert_eq!((failed[0].class.word(), failed[0].code.as_str()), (class, code));
+        assert_eq!((failed[0].class.as_str(), failed[0].code.as_str()), (class, code));
         assert!(
             failed[0].message.contains(operation) && failed[0].message.contains("s3://target/copy/"),
             "{}",
@@ -148,7 +148,7 @@ async fn random_faults_end_every_object_verified_or_failed() {
         Fault::LoseReply,
         Fault::Delay(Duration::from_millis(1)),
     ];
-    fixture.store.at_random(seed, 0.2, faults);
+    fixture.store.inject_randomly(seed, 0.2, faults);
 
     let outcomes = fixture.run(policy(), items.clone()).await;
 
@@ -159,7 +159,10 @@ async fn random_faults_end_every_object_verified_or_failed() {
         match outcome.state {
             ObjectState::Done => assert_eq!(copied, fixture.read(SOURCE, &item.source_key).await),
             ObjectState::Failed => {
-                assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}");
+                assert!(
+                    matches!(outcome.failure.as_ref().unwrap().class.as_str(), "retry" | "throttle"),
+                    "{outcome:?}"
+                );
             }
             other => panic!("seed {seed}: {other:?}"),
         }

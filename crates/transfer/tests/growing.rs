@@ -189,7 +189,7 @@ async fn a_file_that_keeps_changing_fails_with_advice_and_leaves_no_half() {
         let outcomes = setting.copy(SETTLE, vec![item]).await;
 
         let failure = outcomes[&1].failure.as_ref().unwrap();
-        assert_eq!((failure.class.word(), outcomes[&1].attempts), ("source_changed", 2), "{name}");
+        assert_eq!((failure.class.as_str(), outcomes[&1].attempts), ("source_changed", 2), "{name}");
         assert!(failure.message.contains("wait_for_files"), "{name}: {failure}");
         assert_eq!(setting.at_target("log").await, None, "{name}");
     }
@@ -299,7 +299,7 @@ async fn an_archive_starts_over_once_when_a_young_member_has_changed_and_then_na
             assert!(archive.unwrap().windows(4).any(|bytes| bytes == b"more"), "{size}");
         } else {
             let failure = outcomes[&2].failure.as_ref().unwrap();
-            assert_eq!(failure.class.word(), "source_changed", "{failure}");
+            assert_eq!(failure.class.as_str(), "source_changed", "{failure}");
             assert!(failure.message.contains("log") && failure.message.contains("wait_for_files"), "{failure}");
             assert_eq!(archive, None, "{size}");
         }

@@ -95,7 +95,7 @@ async fn the_versions_of_an_object_end_in_their_order() {
     }
     let job = fixture.start(in_order(), items);
     let mut ended = Vec::new();
-    while !job.finished() {
+    while !job.is_finished() {
         let events = tokio::task::block_in_place(|| job.wait(Duration::from_secs(1)));
         ended.extend(events.into_iter().filter_map(|event| match event {
             JobEvent::Ended(outcome) => Some((outcome.id, outcome.state)),

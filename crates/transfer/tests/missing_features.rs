@@ -54,7 +54,7 @@ async fn one_part_finds_out_that_part_checksums_are_useless() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_refuses_part_copies_for_their_missing_checksums_is_asked_once() {
-    let memory = MemoryStore::new(small_limits().minimum_part).demanding_part_checksums();
+    let memory = MemoryStore::new(small_limits().minimum_part).requiring_part_checksums();
 
     assert_eq!(cost_of_thirty(memory).await, [31, 181, 1]);
 }
@@ -82,7 +82,7 @@ async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_prove_them() {
-    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).requiring_part_checksums());
     let items = [
         made_of_parts(&fixture, 1, ChecksumKind::FullObject).await,
         made_of_parts(&fixture, 2, ChecksumKind::Composite).await,
@@ -99,7 +99,7 @@ async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_pro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_nothing_of_the_service() {
-    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).requiring_part_checksums());
     let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
     let recorded = fixture.memory.create_upload(&upload).await.unwrap();

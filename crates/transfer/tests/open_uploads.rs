@@ -186,7 +186,7 @@ async fn suspend_leaves_uploads_for_a_later_job() {
 
     assert!(outcomes.is_empty(), "{outcomes:?}");
     assert_eq!(fixture.open_uploads().await, 1);
-    fixture.store.heal();
+    fixture.store.clear_rules();
     let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![JobItem { upload, ..item }]).await;
     assert_eq!(outcomes[&1].state, ObjectState::Done);
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
@@ -231,7 +231,7 @@ async fn an_object_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
     let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).without_checksums());
     let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let job = Arc::new(fixture.start(policy(), vec![item.clone()]));
-    let recorded = acknowledge_until(&job, || job.finished()).await.0.unwrap();
+    let recorded = acknowledge_until(&job, || job.is_finished()).await.0.unwrap();
     let parts = fixture.store.count("UploadPartCopy");
     let resume = async |etag: Option<&String>| {
         let upload = RecordedUpload { etag: etag.cloned(), ..recorded.clone() };

@@ -15,7 +15,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ObjectMeta, PutObject};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
-use seqferry_transfer::pack::LARGEST_MEMBER;
+use seqferry_transfer::pack::MAX_MEMBER_SIZE;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
     CopyLimits, DataPath, IfExists, Job, JobEvent, JobItem, ObjectOutcome, ObjectState, PackOptions, Policy,
@@ -271,7 +271,7 @@ async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
 
     assert_eq!(states(&outcomes), [ObjectState::Failed; 3]);
     let culprit = outcomes[&2].failure.as_ref().unwrap();
-    assert_eq!(culprit.class.word(), "source_changed");
+    assert_eq!(culprit.class.as_str(), "source_changed");
     assert!(culprit.message.contains("run/002.bin") && culprit.message.contains("while it was packed"), "{culprit}");
     let other = outcomes[&0].failure.as_ref().unwrap();
     assert!(other.message.contains("run/002.bin could not be packed"), "{other}");
@@ -304,7 +304,7 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
     let wide = CopyLimits { maximum_object: u64::MAX, ..limits() };
 
     for (items, policy, code, text) in [
-        (vec![huge(0, "a", LARGEST_MEMBER + 1)], packing(), "MemberRefused", "a member has at most 5 TiB"),
+        (vec![huge(0, "a", MAX_MEMBER_SIZE + 1)], packing(), "MemberRefused", "a member has at most 5 TiB"),
         (vec![huge(0, "a", 1), huge(1, "a/b", 1)], packing(), "MemberRefused", "is a member that is not a directory"),
         (vec![huge(0, "../a", 1)], packing(), "MemberRefused", ".."),
         (vec![huge(0, "a", 2 << 30)], packing(), "ArchiveTooLarge", "split it into shards"),
@@ -399,7 +399,7 @@ fn live(
     let killed = runtime.spawn(async move { latch.reached().await });
     let mut outcomes = Vec::new();
     let survived = loop {
-        if job.finished() {
+        if job.is_finished() {
             break true;
         }
         for event in job.wait(Duration::from_millis(5)) {

@@ -117,7 +117,7 @@ async fn no_member_counts_by_size_whatever_the_service_states_of_copied_parts() 
         ("without checksums", store().without_checksums(), Etag, false),
         ("checksums refused", store().with_checksums(None), Etag, false),
         ("checksums of whole sources", store().with_whole_checksums_of_parts(), Checksum, false),
-        ("copies into checksums refused", store().demanding_part_checksums(), Checksum, false),
+        ("copies into checksums refused", store().requiring_part_checksums(), Checksum, false),
     ] {
         let fixture = TransferFixture::of(memory);
         let mut items = Vec::new();
@@ -212,7 +212,7 @@ async fn a_member_whose_copy_has_other_bytes_is_named_and_no_archive_is_made() {
         let culprits: Vec<_> = failures.values().filter(|failure| failure.code == "ContentMismatch").collect();
         let [culprit] = culprits[..] else { panic!("{failures:?}") };
         assert!(culprit.message.contains("run/0") && culprit.message.contains("the parts of its copy"), "{culprit}");
-        assert_eq!((culprit.operation, culprit.class.word()), ("UploadPartCopy", "mismatch"));
+        assert_eq!((culprit.operation, culprit.class.as_str()), ("UploadPartCopy", "mismatch"));
         assert!(fixture.read(TARGET, ARCHIVE).await.is_none());
     }
 }
@@ -274,7 +274,7 @@ async fn begun_by_earlier_version(
         parts.into_iter().filter(|part| u64::from(part.number) < limits().maximum_parts).collect();
     job.stop(StopMode::Cancel);
     drain(job).await;
-    fixture.store.heal();
+    fixture.store.clear_rules();
 
     let upload = CreateUpload { bucket: TARGET.into(), key: ARCHIVE.into(), ..CreateUpload::default() };
     let upload_id = fixture.memory.create_upload(&upload).await.unwrap();

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 const MINUTE: i64 = 60_000_000_000;
 
 fn options() -> LocationOptions {
-    LocationOptions { careful: true, ..LocationOptions::default() }
+    LocationOptions { check_first: true, ..LocationOptions::default() }
 }
 
 /// Objects with these keys at the target, as items of a removal; their ids count from 0.
@@ -70,7 +70,7 @@ async fn objects_are_removed_and_those_that_are_gone_or_new_are_told_apart() {
         );
         assert_eq!((outcomes[&0].method, outcomes[&1].method), (CopyMethod::Remove, CopyMethod::None));
         let failure = outcomes[&1].failure.as_ref().expect("left");
-        assert_eq!((failure.class.word(), failure.code.as_str()), ("source_changed", "SourceChanged"));
+        assert_eq!((failure.class.as_str(), failure.code.as_str()), ("source_changed", "SourceChanged"));
         assert_eq!(
             failure.message,
             "DeleteObject s3://target/changed: it was written to after it was listed, and was left. repeat"

@@ -101,7 +101,7 @@ fn live(
     let killed = runtime.spawn(async move { latch.reached().await });
     let mut left = kill.map_or(usize::MAX, |kill| kill.recorded);
     let survived = loop {
-        if job.finished() {
+        if job.is_finished() {
             break true;
         }
         let events = job.wait(Duration::from_millis(5));

@@ -229,8 +229,8 @@ async fn random_faults(services: ServicePair) {
         Fault::Corrupt,
         Fault::Delay(Duration::from_millis(1)),
     ];
-    services.from.store.at_random(seed, 0.1, faults.clone());
-    services.to.store.at_random(seed ^ 1, 0.1, faults);
+    services.from.store.inject_randomly(seed, 0.1, faults.clone());
+    services.to.store.inject_randomly(seed ^ 1, 0.1, faults);
 
     let outcomes = services.run(streaming(), items.clone()).await;
 
@@ -240,7 +240,7 @@ async fn random_faults(services: ServicePair) {
         match outcome.state {
             ObjectState::Done => assert!(services.is_copied(item).await, "seed {seed}: {outcome:?}"),
             ObjectState::Failed => {
-                let class = outcome.failure.as_ref().unwrap().class.word();
+                let class = outcome.failure.as_ref().unwrap().class.as_str();
                 assert!(matches!(class, "retry" | "throttle" | "mismatch"), "seed {seed}: {outcome:?}");
                 assert_ne!(services.to.read(TARGET, &item.target_key).await.map(|b| b.len() as u64), Some(item.size));
             }

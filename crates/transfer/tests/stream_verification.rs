@@ -40,14 +40,14 @@ async fn every_kind_of_evidence_is_used_and_named() {
         assert_done(&services, item, outcome, VerificationLevel::Checksum).await;
         let kept = services.to.head(&item.target_key).await.checksum.unwrap();
         // The same algorithm on both sides, where it can be had: so that they can be compared later.
-        if *kind == FullObject && (algorithm.spans_parts() || item.size <= 100) {
+        if *kind == FullObject && (algorithm.supports_full_object() || item.size <= 100) {
             assert_eq!(kept.algorithm, *algorithm, "{outcome:?}");
         }
     }
     // Once everything is there it is known to be the same, by headers alone.
     let again = services.run(streaming(), items.iter().map(|(item, ..)| item.clone()).collect()).await;
     for (item, algorithm, kind) in items {
-        if kind == FullObject && (algorithm.spans_parts() || item.size <= 100) {
+        if kind == FullObject && (algorithm.supports_full_object() || item.size <= 100) {
             assert_eq!(again[&item.id].state, ObjectState::Skipped, "{:?}", again[&item.id]);
         }
     }
@@ -143,7 +143,7 @@ async fn a_file_of_the_same_size_and_time_is_the_same_and_is_not_read() {
             vec![services.from.object(1, "small", b"x").await, services.from.object(2, "large", &bytes(2, 300)).await];
         for item in &items {
             // Not of the second in which it is downloaded.
-            services.from.memory.age(SOURCE, &item.source_key, 10.0);
+            services.from.memory.backdate(SOURCE, &item.source_key, 10.0);
         }
         services.run(streaming(), items.clone()).await;
         let reads = services.from.store.count("GetObject") + services.to.store.count("GetObject");

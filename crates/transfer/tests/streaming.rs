@@ -238,7 +238,7 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
     let acknowledging = {
         let job = Arc::clone(&job);
         tokio::task::spawn_blocking(move || {
-            while !job.finished() {
+            while !job.is_finished() {
                 for event in job.wait(Duration::from_millis(10)) {
                     if let seqferry_transfer::JobEvent::RecordUpload { id, .. } = event {
                         job.acknowledge(&[id]);

@@ -162,7 +162,7 @@ impl Setting {
         let request = JobRequest { source, target, policy, items, epoch: None };
         let job = self.engine.start_members(request, &archive);
         let mut outcomes = Vec::new();
-        while !job.finished() {
+        while !job.is_finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
                     JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),

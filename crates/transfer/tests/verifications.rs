@@ -26,7 +26,7 @@ const BY_CONTENT: VerifyOptions = VerifyOptions { content: true, archives: false
 
 fn crc64(content: &[u8]) -> Checksum {
     let algorithm = ChecksumAlgorithm::Crc64Nvme;
-    Checksum::read(algorithm, &base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), content)), None)
+    Checksum::from_header(algorithm, &base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), content)), None)
 }
 
 /// Puts an object at the target, and records it as it is.
@@ -110,7 +110,7 @@ async fn objects_that_are_gone_or_others_are_told_with_what_was_recorded() {
     );
     assert_eq!(found[&0].target_etag.as_deref(), Some(etag.as_str()), "what it was compared with");
     assert_eq!((found[&0].source_etag.as_str(), found[&2].size), ("source", 1), "of the record");
-    assert_eq!(found[&1].failure.as_ref().unwrap().class.word(), "mismatch");
+    assert_eq!(found[&1].failure.as_ref().unwrap().class.as_str(), "mismatch");
     let was = format!("was 1 bytes, ETag {etag}");
     let gone = format!("s3://target/k001: {was}; now: nothing");
     let changed = format!("s3://target/k002: {was}; now: 2 bytes, ETag {}", other.etag);
@@ -228,7 +228,7 @@ async fn an_object_that_cannot_be_looked_up_or_read_keeps_no_other_from_it() {
         codes,
         [("AccessDenied", "HeadObject"), ("InternalError", "HeadObject"), ("InternalError", "GetObject")]
     );
-    let classes: Vec<_> = (1..4).map(|id| found[&id].failure.as_ref().unwrap().class.word()).collect();
+    let classes: Vec<_> = (1..4).map(|id| found[&id].failure.as_ref().unwrap().class.as_str()).collect();
     assert_eq!(classes, ["person", "retry", "retry"]);
     assert!(failure(&found[&2]).2.starts_with("s3://target/k002: was 1 bytes, ETag "), "{found:?}");
     assert!(failure(&found[&2]).2.contains("; now: HeadObject s3://target/k002: InternalError (500)"), "{found:?}");

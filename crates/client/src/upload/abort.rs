@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use seqferry_store::{Address, Cause, ErrorClass, PartInfo, UploadRef};
+use seqferry_store::{Cause, ErrorClass, ObjectUri, PartInfo, UploadRef};
 
 use super::UploadSession;
 use crate::client::RetryingClient;
@@ -206,7 +206,7 @@ impl UploadSession {
                     if client.capabilities().paid_uploads {
                         client.note(format!(
                             "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
-                            Address(bucket, Some(key))
+                            ObjectUri(bucket, Some(key))
                         ));
                     }
                     return;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::budget::{MemoryPermit, RequestPermit};
 use bytes::Bytes;
-use seqferry_store::checksum::{hex, unbase64};
+use seqferry_store::checksum::{decode_base64, hex};
 use seqferry_store::prelude::*;
 use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
@@ -126,7 +126,7 @@ impl UploadSession {
             _ => true,
         };
         let is_plain = |etag: &str| {
-            let is_md5 = || sent.md5.as_deref().and_then(unbase64).is_some_and(|md5| hex(&md5) == etag);
+            let is_md5 = || sent.md5.as_deref().and_then(decode_base64).is_some_and(|md5| hex(&md5) == etag);
             self.plain_etags.load(Ordering::Relaxed) || is_md5()
         };
         Ok(part.filter(is_sent).map(|part| WrittenPart {

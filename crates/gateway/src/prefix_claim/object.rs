@@ -6,7 +6,7 @@ use bytes::Bytes;
 use chrono::{SecondsFormat, Utc};
 use seqferry_client::reading::{PinnedReader, fetch_pinned};
 use seqferry_client::{RequestError, RequestSpec, RetryContext};
-use seqferry_store::{Address, Attributes, Digests, ErrorClass, ObjectStore, PinnedObject, PutObject};
+use seqferry_store::{Attributes, Digests, ErrorClass, ObjectStore, ObjectUri, PinnedObject, PutObject};
 use serde::{Deserialize, Serialize};
 
 use super::PrefixClaim;
@@ -77,7 +77,7 @@ impl PrefixClaim {
             cache: self.spec.cache.clone(),
             host: self.host.clone(),
             share: self.spec.share.clone(),
-            source: Address(&self.spec.bucket, Some(&self.spec.prefix)).to_string(),
+            source: ObjectUri(&self.spec.bucket, Some(&self.spec.prefix)).to_string(),
             since: Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true),
         };
         let body = Bytes::from(serde_json::to_vec(&record).unwrap_or_default());

@@ -159,7 +159,7 @@ async fn claims_above_hold_for_a_prefix_and_those_below_and_beside_do_not() {
     bucket.claim("4", "runs/d/").acquire().await.unwrap();
     let refused = bucket.claim("4", "runs/").check().await.unwrap_err();
     assert!(matches!(&refused, ClaimError::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
-    bucket.asked.heal();
+    bucket.asked.clear_rules();
     let taking = bucket.taking("4", "runs/d/");
     taking.acquire().await.unwrap();
     later().await;
@@ -178,7 +178,7 @@ async fn an_endpoint_that_does_not_answer_is_waited_for() {
     claim.acquire().await.unwrap();
 
     assert!(claim.confirm().await.unwrap_err().contains("ServiceUnavailable"));
-    bucket.asked.heal();
+    bucket.asked.clear_rules();
     tokio::time::advance(RETRY_PAUSE).await;
     claim.confirm().await.unwrap();
     bucket.asked.rule(Rule::always("GetObject", Fault::Fail("ServiceUnavailable", 503)));
@@ -196,7 +196,7 @@ async fn a_refused_write_and_a_lost_answer_leave_one_claim_or_none() {
     bucket.asked.rule(Rule::always("PutObject", Fault::Fail("AccessDenied", 403)));
     let refused = bucket.claim("1", "").acquire().await.unwrap_err();
     assert!(matches!(&refused, ClaimError::Failed(text) if text.contains("AccessDenied")), "{refused:?}");
-    bucket.asked.heal();
+    bucket.asked.clear_rules();
     bucket.asked.rule(Rule::once("PutObject", Fault::LoseReply));
     let claim = bucket.claim("1", "");
     claim.acquire().await.unwrap();

@@ -150,7 +150,7 @@ async fn clients_wait_for_an_outage_and_are_told_what_is_denied() {
     ] {
         store.rule(Rule::always("GetObject", fault));
         assert_eq!(share.read(&user(), file, 0, 10).await.unwrap_err(), expected);
-        store.heal();
+        store.clear_rules();
     }
     assert_eq!(share.read(&user(), file, 0, 10).await.unwrap().slices.concat(), b"bytes");
 }

@@ -60,7 +60,7 @@ impl Setting {
         };
         store.create_bucket("b");
         let setting = Self::of(SimulatedDisk::timed(), Arc::new(store), objects).await;
-        setting.asked.at_random(seed, 1.0, late_answers(6));
+        setting.asked.inject_randomly(seed, 1.0, late_answers(6));
         setting
     }
 

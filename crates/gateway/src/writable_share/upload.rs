@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::RetryingClient;
-use seqferry_store::{Address, ErrorClass};
+use seqferry_store::{ErrorClass, ObjectUri};
 use seqferry_transfer::{FailureClass, ObjectFailure};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -265,7 +265,7 @@ impl<D: Disk> Uploader<D> {
 
     /// The object of a path, as texts name it.
     fn address(&self, path: &str) -> String {
-        Address(&self.spec.bucket, Some(&self.key(path))).to_string()
+        ObjectUri(&self.spec.bucket, Some(&self.key(path))).to_string()
     }
 }
 

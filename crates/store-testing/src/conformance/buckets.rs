@@ -6,7 +6,7 @@ use super::{Bench, refused_job_wide, sorted};
 
 /// A page of versions below the check's own prefix.
 fn below(bench: &Bench<'_>) -> VersionsRequest {
-    VersionsRequest { bucket: bench.bucket.to_owned(), prefix: bench.place.clone(), after: None }
+    VersionsRequest { bucket: bench.bucket.to_owned(), prefix: bench.prefix.clone(), after: None }
 }
 
 async fn names(service: &dyn BucketService) -> Vec<String> {
@@ -53,7 +53,7 @@ pub(super) async fn versions_are_those_of_the_objects(bench: &Bench<'_>) {
     assert_eq!(sorted(page.versions.into_iter().map(|version| version.object.key).collect()), sorted(keys));
 }
 
-pub(super) async fn many_objects_are_removed_at_once(bench: &Bench<'_>) {
+pub(super) async fn many_objects_are_removed_by_one_request(bench: &Bench<'_>) {
     let Some(service) = bench.store.bucket_service() else { return };
     let [kept, first, second] = ["kept", "b c+d", "a/\u{e9}&<1>"].map(|name| bench.key(name));
     for key in [&kept, &first, &second] {

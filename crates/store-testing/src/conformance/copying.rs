@@ -82,7 +82,7 @@ pub(super) async fn storage_classes_are_set(bench: &Bench<'_>) {
     let listed = bench.list_all(seqferry_store::ListRequest { prefix: target.clone(), ..Default::default() }).await.0;
     assert_eq!(listed[0].storage_class.as_deref(), Some(class));
 
-    if bench.quirks.class_travels {
+    if bench.quirks.copies_storage_class {
         return;
     }
     // The storage class is not copied: a copy gets the default class unless another is requested.
@@ -121,7 +121,7 @@ pub(super) async fn a_copy_of_parts_has_their_bytes(bench: &Bench<'_>) {
     assert_eq!(bench.get(&target).await, body);
 }
 
-pub(super) async fn a_checksum_can_be_asked_for(bench: &Bench<'_>) {
+pub(super) async fn a_checksum_can_be_requested(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let body = bench.put(&source).await;
 

@@ -55,7 +55,7 @@ pub(super) async fn absent_buckets_stop_the_job(bench: &Bench<'_>) {
         refused_job_wide(store.list_uploads(&bucket, "").await, "list uploads"),
     ];
     let to_it = store.copy(&bench.source(&there), CopyTarget::new(&bucket, key)).await.expect_err("a copy to it");
-    for error in errors.into_iter().chain(bench.quirks.copy_tells_absent_bucket.then_some(to_it)) {
+    for error in errors.into_iter().chain(bench.quirks.copy_reports_absent_bucket.then_some(to_it)) {
         assert_eq!(error.scope, Scope::Job, "{error:?}");
         assert_eq!((error.code.as_str(), error.status), ("NoSuchBucket", Some(404)), "{error:?}");
     }

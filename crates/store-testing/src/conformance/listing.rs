@@ -18,7 +18,7 @@ async fn plant(bench: &Bench<'_>) -> Vec<String> {
 }
 
 fn below(bench: &Bench<'_>) -> ListRequest {
-    ListRequest { prefix: bench.place.clone(), ..ListRequest::default() }
+    ListRequest { prefix: bench.prefix.clone(), ..ListRequest::default() }
 }
 
 pub(super) async fn pages_hold_every_key_once(bench: &Bench<'_>) {

@@ -74,7 +74,7 @@ pub(super) async fn a_write_that_is_to_replace_one_object_replaces_no_other(benc
     assert!(matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound), "{error}");
 }
 
-pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {
+pub(super) async fn head_returns_facts_of_the_object(bench: &Bench<'_>) {
     let key = bench.key("object");
     let body = bench.put(&key).await;
 
@@ -94,7 +94,7 @@ pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {
         .store
         .head(ObjectRef::new(bench.bucket, &key), Some(1))
         .await
-        .expect("an object at once is its first part");
+        .expect("an object that was put whole is its own first part");
     assert_eq!(first.size, 100);
 }
 

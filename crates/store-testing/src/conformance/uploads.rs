@@ -179,7 +179,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
     let (key, body) = (bench.key("object"), two_parts(bench));
     let id = create(bench, &key).await;
     let stream = async |number: u32, size: usize, pieces: Vec<Result<Bytes>>| {
-        let pieces = seqferry_store::Body::of_chunks(futures::stream::iter(pieces).boxed());
+        let pieces = seqferry_store::Body::from_stream(futures::stream::iter(pieces).boxed());
         bench.store.stream_part(UploadRef::new(bench.bucket, &key, &id), number, size as u64, pieces).await
     };
     let whole = |part: &Bytes| -> Vec<Result<Bytes>> {
@@ -245,7 +245,7 @@ pub(super) async fn parts_are_copied(bench: &Bench<'_>) {
     check_object(bench, &target, &written, &body).await;
 }
 
-pub(super) async fn what_was_asked_for_at_creation_is_kept(bench: &Bench<'_>) {
+pub(super) async fn what_was_requested_at_creation_is_kept(bench: &Bench<'_>) {
     let (key, body) = (bench.key("object"), vec![bench.bytes("body", 100)]);
     let creation = CreateUpload {
         attributes: attributes(bench.quirks),
@@ -423,10 +423,10 @@ pub(super) async fn uploads_are_listed_until_they_end(bench: &Bench<'_>) {
     let [first, second, third] = ids.clone();
 
     let all = vec![(one.clone(), first.clone()), (one.clone(), second.clone()), (two.clone(), third.clone())];
-    assert_eq!(sorted(open_uploads(bench, &bench.place).await), sorted(all.clone()));
+    assert_eq!(sorted(open_uploads(bench, &bench.prefix).await), sorted(all.clone()));
     assert_eq!(sorted(open_uploads(bench, &one).await), sorted(all[..2].to_vec()));
     assert_eq!(open_uploads(bench, &bench.key("three")).await, []);
-    for upload in bench.store.list_uploads(bench.bucket, &bench.place).await.expect("uploads") {
+    for upload in bench.store.list_uploads(bench.bucket, &bench.prefix).await.expect("uploads") {
         assert!((upload.initiated - began).abs() < 3600.0, "begun at {}, now is {began}", upload.initiated);
     }
 
@@ -434,9 +434,9 @@ pub(super) async fn uploads_are_listed_until_they_end(bench: &Bench<'_>) {
     let body = [bench.bytes("a", 10)];
     let part = send(bench, &one, &first, 1, &body[0]).await;
     bench.store.complete_upload(&completion(bench, &one, &first, vec![part], &body)).await.expect("completed");
-    assert_eq!(open_uploads(bench, &bench.place).await, [(two.clone(), third.clone())]);
+    assert_eq!(open_uploads(bench, &bench.prefix).await, [(two.clone(), third.clone())]);
     abort(bench, &two, &third).await;
-    assert_eq!(open_uploads(bench, &bench.place).await, []);
+    assert_eq!(open_uploads(bench, &bench.prefix).await, []);
 }
 
 pub(super) async fn an_aborted_upload_is_gone(bench: &Bench<'_>) {
@@ -449,7 +449,7 @@ pub(super) async fn an_aborted_upload_is_gone(bench: &Bench<'_>) {
     let (store, bucket, gone) = (bench.store, bench.bucket, ErrorClass::NotFound);
     refused(store.head(ObjectRef::new(bucket, &key), None).await, gone, "an object that was not made");
     let again = store.abort_upload(UploadRef::new(bucket, &key, &id)).await;
-    let again = bench.quirks.abort_tells_absence.then(|| refused(again, gone, "abort"));
+    let again = bench.quirks.abort_reports_absence.then(|| refused(again, gone, "abort"));
     let errors = [
         refused(store.list_parts(UploadRef::new(bucket, &key, &id), None).await, gone, "list parts"),
         refused(

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
-use seqferry_store::{Body, put_whole_part};
+use seqferry_store::{Body, put_buffered_part};
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CreateUpload, Digests, MultipartUpload, PartInfo,
     PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
-use super::{Checksums, CopiedParts, MemoryStore, Object, Request, Upload, full, now, slice, value};
+use super::{Checksums, ConditionalWrite, CopiedParts, MemoryStore, Object, Upload, full, now, slice, value};
 
 #[async_trait]
 impl MultipartUpload for MemoryStore {
@@ -71,7 +71,7 @@ impl MultipartUpload for MemoryStore {
     }
 
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
-        put_whole_part(self, upload, part, size, body).await
+        put_buffered_part(self, upload, part, size, body).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
@@ -137,11 +137,12 @@ impl MultipartUpload for MemoryStore {
             None => full(ChecksumAlgorithm::Crc64Nvme, &body),
         };
         let unkept = self.copied_parts == CopiedParts::Refused && open.request.checksum.is_none();
-        if upload.whole.as_ref().is_some_and(|expected| expected.agrees(&checksum) == Some(false)) {
+        if upload.whole.as_ref().is_some_and(|expected| expected.matches(&checksum) == Some(false)) {
             return bad("BadDigest");
         }
         let request = open.request.clone();
-        let (if_absent, if_match) = self.conditions_of(Request::Complete, upload.if_absent, upload.if_match.as_deref());
+        let (if_absent, if_match) =
+            self.conditions_of(ConditionalWrite::Complete, upload.if_absent, upload.if_match.as_deref());
         state.may_be_written(operation, bucket, key, if_absent, if_match)?;
         state.uploads.remove(&upload.upload_id);
         let object = Object {

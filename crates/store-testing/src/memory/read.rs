@@ -102,7 +102,7 @@ impl ObjectRead for MemoryStore {
             && range.len() < object.body.len() as u64
         {
             let error = StoreError::new("GetObject", &source.bucket, Some(&source.key), code::RANGE_IGNORED, None);
-            return Err(error.with_message(format!("{} was asked for, and the whole object came", range.header())));
+            return Err(error.with_message(format!("{} was requested, and the whole object came", range.header())));
         }
         let body = slice(object, range).ok_or_else(|| {
             StoreError::new("GetObject", &source.bucket, Some(&source.key), "InvalidRange", Some(416))
@@ -111,7 +111,7 @@ impl ObjectRead for MemoryStore {
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
         let checksum = object.checksum.clone().filter(|_| range.is_none());
         let meta = ObjectMeta { checksum, ..self.meta(object) };
-        Ok(FetchedObject { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
+        Ok(FetchedObject { meta, body: Body::from_stream(futures::stream::iter(chunks).boxed()) })
     }
 
     async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
@@ -122,7 +122,7 @@ impl ObjectRead for MemoryStore {
         Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
-    fn forget(&self, _source: &PinnedObject) {}
+    fn invalidate(&self, _source: &PinnedObject) {}
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         let ObjectRef { bucket, key, .. } = object;

@@ -9,7 +9,7 @@ use seqferry_store::{
 };
 use sha2::Sha256;
 
-use super::{Etags, MemoryStore, Object, Request, full, now};
+use super::{ConditionalWrite, Etags, MemoryStore, Object, full, now};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {
@@ -32,7 +32,8 @@ impl ObjectWrite for MemoryStore {
             storage_class: object.storage_class.clone(),
         };
         let mut state = self.state();
-        let (if_absent, if_match) = self.conditions_of(Request::Put, object.if_absent, object.if_match.as_deref());
+        let (if_absent, if_match) =
+            self.conditions_of(ConditionalWrite::Put, object.if_absent, object.if_match.as_deref());
         let is_conditional = if_absent || if_match.is_some();
         if is_conditional && self.implied_folder(&state, &object.bucket, &object.key).is_some() {
             let code = "PreconditionFailed";
@@ -71,7 +72,7 @@ impl ObjectWrite for MemoryStore {
     async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, attributes, tags, .. } = target;
         let mut state = self.state();
-        let (if_absent, if_match) = self.conditions_of(Request::Copy, target.if_absent, target.if_match);
+        let (if_absent, if_match) = self.conditions_of(ConditionalWrite::Copy, target.if_absent, target.if_match);
         state.may_be_written("CopyObject", bucket, key, if_absent, if_match)?;
         let object = state.source("CopyObject", source)?;
         if object.is_archived() {

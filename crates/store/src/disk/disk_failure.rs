@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::error::classify::code;
-use crate::error::{Address, StoreError};
+use crate::error::{ObjectUri, StoreError};
 
 /// Cause of a failure, before it is known which request failed.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl DiskFailure {
 
 /// Error of a file that a request for this object depends on, such as a journal. `what` names the action on the file
 /// that failed.
-pub fn file_error(operation: &'static str, object: Address<'_>, what: &str, cause: &io::Error) -> StoreError {
-    let Address(bucket, key) = object;
+pub fn file_error(operation: &'static str, object: ObjectUri<'_>, what: &str, cause: &io::Error) -> StoreError {
+    let ObjectUri(bucket, key) = object;
     let code = Errno::from_io_error(cause).map_or(code::DISK_ERROR, |errno| DiskFailure::of_root(errno).code);
     StoreError::new(operation, bucket, key, code, None).with_message(format!("{what}: {cause}"))
 }

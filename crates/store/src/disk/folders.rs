@@ -114,7 +114,7 @@ pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<
         folder = match rustix::fs::openat(&folder, *name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
             Ok(below) => below,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => match in_the_way(&folder, name, errno) {
+            Err(errno) => match obstacle_error(&folder, name, errno) {
                 // A file has nothing below it.
                 fail if fail.code == code::FILE_IN_THE_WAY => return Ok(None),
                 fail => return Err(fail),
@@ -125,7 +125,7 @@ pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<
 }
 
 /// Error for a name that cannot be entered as a folder.
-fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> DiskFailure {
+fn obstacle_error(folder: &OwnedFd, name: &str, errno: Errno) -> DiskFailure {
     if !matches!(errno, Errno::NOTDIR | Errno::LOOP) {
         return errno.into();
     }
@@ -159,7 +159,7 @@ impl Folders {
             let mut made = false;
             let below = match rustix::fs::openat(&folder, *name, flags, Mode::empty()) {
                 Ok(below) => {
-                    self.is_itself(&folder, name)?;
+                    self.check_spelling(&folder, name)?;
                     below
                 }
                 Err(Errno::NOENT) => {
@@ -170,14 +170,14 @@ impl Folders {
                         if errno == Errno::NOENT {
                             DiskFailure::of_write(errno)
                         } else {
-                            in_the_way(&folder, name, errno)
+                            obstacle_error(&folder, name, errno)
                         }
                     })?;
                     // Another process may have made it first, in another spelling.
-                    self.is_itself(&folder, name)?;
+                    self.check_spelling(&folder, name)?;
                     below
                 }
-                Err(errno) => return Err(in_the_way(&folder, name, errno)),
+                Err(errno) => return Err(obstacle_error(&folder, name, errno)),
             };
             if durable {
                 self.sync_name(&folder, &below, made).map_err(DiskFailure::of_write)?;
@@ -266,12 +266,12 @@ impl Folders {
     }
 
     /// Checks that a file of this name may be made here, or may replace the one that is there.
-    pub(super) fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
+    pub(super) fn check_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
         match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
             Ok(FileType::Directory) => {
                 Err(DiskFailure::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
             }
-            Ok(FileType::RegularFile | FileType::Symlink) => self.is_itself(folder, name),
+            Ok(FileType::RegularFile | FileType::Symlink) => self.check_spelling(folder, name),
             // A device or pipe is wanted by the process that made it, and no file is a version of it.
             Ok(_) => {
                 Err(DiskFailure::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe")))
@@ -291,19 +291,19 @@ impl Folders {
                     other => DiskFailure::of_write(other),
                 })
         };
-        if !self.folds(folder) {
-            self.is_free(folder, to)?;
+        if !self.folds_names(folder) {
+            self.check_free(folder, to)?;
             return rename();
         }
         // The lock keeps two spellings from finding the place free at the same time.
         let _alone = lock(&self.made);
-        self.is_free(folder, to)?;
+        self.check_free(folder, to)?;
         rename()
     }
 
     /// Checks that an existing name has exactly this spelling, and is not one that the folder treats as equal.
-    pub(super) fn is_itself(&self, folder: &OwnedFd, name: &str) -> Result<()> {
-        if !self.folds(folder) || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+    pub(super) fn check_spelling(&self, folder: &OwnedFd, name: &str) -> Result<()> {
+        if !self.folds_names(folder) || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Ok(());
         }
         let mut other = None;
@@ -323,7 +323,7 @@ impl Folders {
 
     /// True when a folder treats other spellings of a name as equal. The folder itself is probed, with a name that
     /// exists in one spelling only.
-    fn folds(&self, folder: &OwnedFd) -> bool {
+    fn folds_names(&self, folder: &OwnedFd) -> bool {
         let Ok(id) = identity(folder) else { return false };
         if let Some(known) = lock(&self.folding).get(&id) {
             return *known;
@@ -395,7 +395,7 @@ fn remove_if_abandoned(folder: &OwnedFd, name: &std::ffi::CStr, is_of_no_use: im
     }
 }
 
-/// A failure to write right in the folder that the transfer writes to: no other file fares better.
+/// Error for a write directly in the target folder of the transfer: other files fail too.
 pub(super) fn of_target(errno: Errno) -> DiskFailure {
     match errno {
         Errno::ACCESS | Errno::PERM => DiskFailure::of_root(errno),

@@ -16,40 +16,40 @@ const COPYING: Duration = Duration::from_millis(1);
 const SHARE: u32 = 4;
 /// Length of a single block that does not indicate a slow disk: Linux pauses a process that writes faster than the disk
 /// for up to 200 ms.
-const AT_ONCE: Duration = Duration::from_millis(250);
+const TOLERATED_BLOCK: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct InlineWrites {
     begun: Instant,
     /// Time at which all blocking so far amounts to the allowed share, in microseconds after `begun`.
-    even_at: AtomicU64,
+    allowed_from: AtomicU64,
 }
 
 impl InlineWrites {
     pub(super) fn new() -> Self {
-        Self { begun: Instant::now(), even_at: AtomicU64::new(0) }
+        Self { begun: Instant::now(), allowed_from: AtomicU64::new(0) }
     }
 
     /// Run a write on this thread if that is allowed now; else return it.
     pub(super) fn here<T, W: FnOnce() -> T>(&self, write: W) -> Result<T, W> {
         let from = self.begun.elapsed();
-        if !self.may(from) {
+        if !self.is_allowed(from) {
             return Err(write);
         }
         let done = write();
-        self.took(from, self.begun.elapsed());
+        self.count(from, self.begun.elapsed());
         Ok(done)
     }
 
-    fn may(&self, at: Duration) -> bool {
-        self.even_at.load(Ordering::Relaxed) <= micros(at + AT_ONCE * SHARE)
+    fn is_allowed(&self, at: Duration) -> bool {
+        self.allowed_from.load(Ordering::Relaxed) <= micros(at + TOLERATED_BLOCK * SHARE)
     }
 
-    fn took(&self, from: Duration, to: Duration) {
+    fn count(&self, from: Duration, to: Duration) {
         let waited = to.saturating_sub(from).saturating_sub(COPYING);
         if waited > Duration::ZERO {
-            let later = |even_at: u64| Some(even_at.max(micros(from)).saturating_add(micros(waited * SHARE)));
-            let _always_some = self.even_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+            let later = |allowed_from: u64| Some(allowed_from.max(micros(from)).saturating_add(micros(waited * SHARE)));
+            let _always_some = self.allowed_from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         }
     }
 }
@@ -68,8 +68,8 @@ mod tests {
     fn made_here(writes: &InlineWrites, lasting: Duration, from: Duration, until: Duration) -> u32 {
         let (mut at, mut here) = (from, 0);
         while at < until {
-            if writes.may(at) {
-                writes.took(at, at + lasting);
+            if writes.is_allowed(at) {
+                writes.count(at, at + lasting);
                 here += 1;
             }
             at += lasting;
@@ -87,8 +87,8 @@ mod tests {
         let writes = InlineWrites::new();
         for second in 0..60 {
             let at = second * 1000 * MS;
-            assert!(writes.may(at));
-            writes.took(at, at + 100 * MS);
+            assert!(writes.is_allowed(at));
+            writes.count(at, at + 100 * MS);
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let waited = made_here(&writes, one + COPYING, Duration::ZERO, all) * one;
 
         assert!(waited >= all / SHARE, "{waited:?}: what is not tried is not found out");
-        assert!(waited <= all / SHARE + AT_ONCE + one, "{waited:?}");
+        assert!(waited <= all / SHARE + TOLERATED_BLOCK + one, "{waited:?}");
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_may_not_be_written_here_is_given_back_undone() {
         let writes = InlineWrites::new();
-        writes.took(Duration::ZERO, 10_000 * MS);
+        writes.count(Duration::ZERO, 10_000 * MS);
         let mut done = false;
 
         let Err(write) = writes.here(|| done = true) else { panic!("it was done here") };

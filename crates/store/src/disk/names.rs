@@ -43,7 +43,7 @@ pub(super) fn path_of_key(key: &str) -> Result<DiskPath<'_>> {
                 let message = format!("a segment of the key has {} bytes, a name at most {NAME_MAX}", name.len());
                 return Err(DiskFailure::new(code::NAME_TOO_LONG, message));
             }
-            _ if is_ours(name.as_bytes()) => {
+            _ if is_unfinished_file(name.as_bytes()) => {
                 return Err(DiskFailure::new(code::RESERVED_NAME, format!("{name} is the name of an unfinished file")));
             }
             _ => folders.push(name),
@@ -103,7 +103,7 @@ impl FilePurpose {
     }
 }
 
-pub(super) fn is_ours(name: &[u8]) -> bool {
+pub(super) fn is_unfinished_file(name: &[u8]) -> bool {
     FilePurpose::read(name).is_some()
 }
 
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(FilePurpose::read(kind.name(&id).as_bytes()), Some((kind, id.as_str())));
         }
         for name in [".seqferry-.tmp", ".seqferry-0123.tmp", "seqferry", ".seqferry-", &format!(".seqferry-{id}.bam")] {
-            assert!(!is_ours(name.as_bytes()), "{name}");
+            assert!(!is_unfinished_file(name.as_bytes()), "{name}");
         }
         assert_ne!(fresh_id(), fresh_id());
     }

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::positioned::write_at;
-use super::sparse::{left_out, write_with_holes};
+use super::sparse::{punch_zeros, write_with_holes};
 use crate::body::BLOCK;
 
 /// Bytes written past the cache in one step: enough for the full speed of a disk.
@@ -45,7 +45,7 @@ impl ODirectFile {
         same.then_some(Self { file: o_direct, refused: AtomicBool::new(false) })
     }
 
-    /// Records that the file took no blocks, so that it is not tried again.
+    /// Records that the file refuses `O_DIRECT` writes, so that none is attempted again.
     pub(super) fn note_refusal(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
@@ -130,7 +130,7 @@ impl WriteBuffer {
         let (blocks, after) = rest.split_at(rest.len() - rest.len() % BLOCK);
         let blocks_at = self.offset + before.len() as u64;
         write_at(file, before, self.offset)?;
-        let is_hole = left_out(file, blocks, blocks_at)?;
+        let is_hole = punch_zeros(file, blocks, blocks_at)?;
         let taken = if is_hole { Some(blocks.len()) } else { write_blocks(o_direct, blocks, blocks_at)? };
         let done = taken.unwrap_or_default();
         write_at(file, &blocks[done..], blocks_at + done as u64)?;

@@ -104,7 +104,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     let Some(name) = place.name else {
         let stat = rustix::fs::fstat(&folder)?;
         check_pin(&Pin::of(&stat), source)?;
-        return Ok(FetchedObject { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
+        return Ok(FetchedObject { meta: meta(&stat, ""), body: Body::from_stream(whole(Bytes::new(), range)?) });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
         Err(fail) if disk.options.symlinks == Symlinks::Keep => {
@@ -116,7 +116,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
             return Ok(FetchedObject {
                 meta: meta(&stat, name),
-                body: Body::of_chunks(whole(text.into_bytes().into(), range)?),
+                body: Body::from_stream(whole(text.into_bytes().into(), range)?),
             });
         }
         other => other?,
@@ -137,14 +137,14 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     let is_sparse = sparse::is_sparse(&stat);
     let mut body = RangeReader { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk, is_sparse };
     if at == end {
-        return Ok(FetchedObject { meta, body: Body::of_chunks(futures::stream::empty().boxed()) });
+        return Ok(FetchedObject { meta, body: Body::from_stream(futures::stream::empty().boxed()) });
     }
     let first = body.chunk()?;
     let first = futures::stream::once(async move { Ok(first) });
     if body.at == body.end {
-        return Ok(FetchedObject { meta, body: Body::of_chunks(first.boxed()) });
+        return Ok(FetchedObject { meta, body: Body::from_stream(first.boxed()) });
     }
-    Ok(FetchedObject { meta, body: Body::of_chunks(first.chain(remaining_bytes(body)).boxed()) })
+    Ok(FetchedObject { meta, body: Body::from_stream(first.chain(remaining_bytes(body)).boxed()) })
 }
 
 fn check_pin(pin: &Pin, source: &PinnedObject) -> Result<()> {

@@ -45,7 +45,7 @@ pub(super) fn write_with_holes(file: &OwnedFd, bytes: &[u8], offset: u64) -> Res
 }
 
 /// Makes a hole instead of writing zeros. False: the bytes are not all zeros, or the file system has no holes.
-pub(super) fn left_out(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<bool, Errno> {
+pub(super) fn punch_zeros(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<bool, Errno> {
     if bytes.len() < RUN || !is_zero(bytes) {
         return Ok(false);
     }

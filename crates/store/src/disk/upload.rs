@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation};
 use rustix::io::Errno;
 
-use resume::{has_its_room, read_record, reopen};
+use resume::{has_reserved_size, read_record, reopen};
 
 use super::disk_failure::{DiskFailure, Result};
 use super::facts::{FileAttributes, file_type};
@@ -34,7 +34,7 @@ use super::o_direct::ODirectFile;
 use super::record::{DiskUploadRecord, OpenUpload, Part, RecordLine};
 use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
-use crate::checksum::{ChecksumAlgorithm, JoinedCrc};
+use crate::checksum::{ChecksumAlgorithm, CombinedCrc};
 use crate::error::classify::code;
 use crate::types::{CompleteUpload, CreateUpload, PartInfo, UploadInfo, UploadRef, WrittenObject, WrittenPart};
 
@@ -154,7 +154,7 @@ impl Uploads {
         let in_root = place.folders.is_empty();
         let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
         // A conflict is reported before any bytes are sent.
-        folders.is_free(&folder, name)?;
+        folders.check_free(&folder, name)?;
         let wanted = FileAttributes::of(&request.attributes);
         let (id, (temporary, bytes), (begun_record, log)) = with_fresh_id(|id| {
             let create = |kind: FilePurpose, wanted| create(&folder, kind.name(id), wanted, in_root);
@@ -163,7 +163,7 @@ impl Uploads {
             Ok(Some((id.to_owned(), bytes, log)))
         })?;
         if request.size > 0 {
-            make_room(&bytes, request.size)?;
+            reserve_space(&bytes, request.size)?;
         }
         let begun = OpenUpload {
             name: name.to_owned(),
@@ -287,7 +287,7 @@ impl Uploads {
             (None, None) => return Err(gone()),
             (Some(bytes), _) => {
                 // Another process has truncated the file, and the missing bytes would read as zeros.
-                if !has_its_room(&rustix::fs::fstat(bytes)?, &state.record.begun) {
+                if !has_reserved_size(&rustix::fs::fstat(bytes)?, &state.record.begun) {
                     state.give_up();
                     return Err(gone());
                 }
@@ -368,7 +368,7 @@ fn written_part(begun: &OpenUpload, part: Part) -> WrittenPart {
 fn check(record: &DiskUploadRecord, request: &CompleteUpload) -> Result<u64> {
     let wrong = |code, message: String| Err(DiskFailure::new(code, message));
     let mut end = 0;
-    let mut crc = JoinedCrc::crc64nvme();
+    let mut crc = CombinedCrc::crc64nvme();
     for (place, wanted) in (1_u32..).zip(&request.parts) {
         if wanted.number != place {
             return wrong("InvalidPartOrder", format!("part {} stands where part {place} has to", wanted.number));
@@ -390,7 +390,7 @@ fn check(record: &DiskUploadRecord, request: &CompleteUpload) -> Result<u64> {
     }
     let whole = full(crc.crc());
     if let Some(expected) = &request.whole
-        && expected.agrees(&whole) == Some(false)
+        && expected.matches(&whole) == Some(false)
     {
         return wrong("BadDigest", format!("the parts have CRC64NVME {}, expected is {}", whole.value, expected.value));
     }
@@ -398,7 +398,7 @@ fn check(record: &DiskUploadRecord, request: &CompleteUpload) -> Result<u64> {
 }
 
 /// Reserves space for all bytes: a full disk shows before the first byte, and the file is contiguous.
-fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
+fn reserve_space(bytes: &OwnedFd, size: u64) -> Result<()> {
     loop {
         match rustix::fs::fallocate(bytes, FallocateFlags::empty(), 0, size) {
             Ok(()) => return Ok(()),

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::disk_failure::{DiskFailure, Result};
 use super::facts::{Pin, file_type};
 use super::folders::{self, Identity};
-use super::names::{is_ours, path_of_key};
+use super::names::{is_unfinished_file, path_of_key};
 use super::read::stat_at;
 use super::{DiskOptions, Symlinks};
 use crate::error::classify::code;
@@ -244,7 +244,7 @@ impl Walk {
                 }
                 continue;
             };
-            if let Some(found) = self.meet(&name)? {
+            if let Some(found) = self.list_entry(&name)? {
                 return Ok(Some(found));
             }
         }
@@ -309,7 +309,7 @@ impl Walk {
         for entry in Dir::read_from(folder)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_ours(name) {
+            if matches!(name, b"." | b"..") || is_unfinished_file(name) {
                 continue;
             }
             empty = false;
@@ -330,7 +330,7 @@ impl Walk {
             if after.is_some_and(|after| place <= after) || self.after.passes(&whole, is_folder) {
                 continue;
             }
-            if kept.len() >= self.options.names_at_a_time.max(1) {
+            if kept.len() >= self.options.names_per_pass.max(1) {
                 left_out = true;
                 if kept.peek().is_some_and(|greatest| *place >= *greatest.place) {
                     continue;
@@ -350,7 +350,7 @@ impl Walk {
     }
 
     /// Returns the entry of the listing for a name. None: no entry, or a folder that the walk has entered.
-    fn meet(&mut self, name: &Name) -> Result<Option<WalkEntry>> {
+    fn list_entry(&mut self, name: &Name) -> Result<Option<WalkEntry>> {
         let at = self.levels.len() - 1;
         self.open(at)?;
         let level = &self.levels[at];

@@ -20,7 +20,8 @@ use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
 use crate::types::{ObjectRef, PutObject, WrittenObject};
 
-/// Names that are tried for a file. A name is lost only to a cleaner that visits the folder within microseconds.
+/// Attempts to create a file under a new name. A name is lost only to a cleaner that visits the folder within
+/// microseconds.
 const ATTEMPTS: u32 = 16;
 
 /// The longest text of a symbolic link on Linux.
@@ -47,7 +48,7 @@ impl Drop for UnfinishedFile<'_> {
     }
 }
 
-/// Make unfinished files under an id that no other writer has. `make` returns None when a cleaner has removed one of
+/// Makes unfinished files under an id that no other writer has. `make` returns None when a cleaner has removed one of
 /// them as abandoned: then all are made again under another id.
 pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) -> Result<T> {
     for _ in 0..ATTEMPTS {
@@ -58,7 +59,7 @@ pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) 
     Err(DiskFailure::of_write(Errno::AGAIN))
 }
 
-/// Make an unfinished file that is locked by us while it is open. None: a cleaner removed it between its creation and
+/// Makes an unfinished file that is locked by us while it is open. None: a cleaner removed it between its creation and
 /// its lock.
 pub(super) fn create<'a>(
     folder: &'a OwnedFd,
@@ -87,7 +88,7 @@ pub(super) fn create<'a>(
     Ok(is_ours.then_some((temporary, file)))
 }
 
-/// Write a new file. A write past the page cache leaves nothing for the sync to write, and needs no page of it.
+/// Writes a new file. A write past the page cache leaves nothing for the sync to write, and needs no page of it.
 fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::Result<(), Errno> {
     if sparse::has_run(bytes) {
         rustix::fs::ftruncate(file, bytes.len() as u64)?;
@@ -98,36 +99,36 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::R
     write_at(file, &bytes[done..], done as u64)
 }
 
-/// Set times and permissions of a written file, and sync it; returns its pinned facts.
+/// Sets times and permissions of a written file, and sync it; returns its pinned facts.
 pub(super) fn finish(
     file: &OwnedFd,
     wanted: &FileAttributes,
     options: &DiskOptions,
 ) -> std::result::Result<Pin, Errno> {
-    dress(file, wanted, options)?;
-    make_sure(file, options.durable)
+    set_attributes(file, wanted, options)?;
+    sync_file(file, options.durable)
 }
 
 /// Permissions only narrow those that a new file or folder got here from the umask or the folder's default ACL; with
 /// [`Permissions::Preserve`] they are set unchanged.
-fn dress(file: &OwnedFd, wanted: &FileAttributes, options: &DiskOptions) -> std::result::Result<(), Errno> {
+fn set_attributes(file: &OwnedFd, wanted: &FileAttributes, options: &DiskOptions) -> std::result::Result<(), Errno> {
     if let Some(wanted) = wanted.permissions {
         let now = rustix::fs::fstat(file)?.st_mode & 0o7777;
         let allowed = if options.permissions == Permissions::Preserve { 0o777 } else { now };
         // Other bits of a folder (setgid) are inherited from its parent.
         let mode = (wanted & allowed) | (now & 0o7000);
         if mode != now {
-            where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+            ignore_unsupported(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
         }
     }
     if let Some(mtime) = wanted.mtime {
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
-        where_there_are_any(rustix::fs::futimens(file, &times))?;
+        ignore_unsupported(rustix::fs::futimens(file, &times))?;
     }
     Ok(())
 }
 
-fn make_sure(file: &OwnedFd, durable: bool) -> std::result::Result<Pin, Errno> {
+fn sync_file(file: &OwnedFd, durable: bool) -> std::result::Result<Pin, Errno> {
     if durable {
         rustix::fs::fsync(file)?;
     }
@@ -136,7 +137,7 @@ fn make_sure(file: &OwnedFd, durable: bool) -> std::result::Result<Pin, Errno> {
 
 /// Ignores refusals of permissions or times. Some file systems (FAT, SMB) do not keep all of them, and refuse them even
 /// to the file's owner; the bytes are worth keeping without them.
-fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Result<(), Errno> {
+fn ignore_unsupported(set: std::result::Result<(), Errno>) -> std::result::Result<(), Errno> {
     match set {
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         other => other,
@@ -181,13 +182,13 @@ struct SyncedWrite<'a> {
     unnamed: Option<(UnfinishedFile<'a>, Option<OwnedFd>, &'a str)>,
 }
 
-/// Write all objects of a group; returns the result of each.
+/// Writes all objects of a group; returns the result of each.
 ///
 /// All objects finish one step before any begins the next. A sync waits for the file system's journal; the first sync
 /// waits for all files that were changed before it.
 pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequest]) -> Vec<Result<WrittenObject>> {
     let mut reached = Vec::new();
-    let places: Vec<_> = group.iter().map(|whole| reach(folders, options, &mut reached, whole)).collect();
+    let places: Vec<_> = group.iter().map(|whole| open_target(folders, options, &mut reached, whole)).collect();
     let at_work: Vec<Result<_>> = places
         .into_iter()
         .zip(group)
@@ -201,7 +202,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .zip(group)
         .map(|(one, whole)| {
             let (at, begun) = one?;
-            Ok((at, begun.sync(&reached[at].handle, options.durable, reached[at].is_synced_later(whole))?))
+            Ok((at, begun.sync(&reached[at].handle, options.durable, reached[at].defers_sync(whole))?))
         })
         .collect();
     let at_work: Vec<Result<_>> = at_work
@@ -209,7 +210,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .zip(group)
         .map(|(one, whole)| {
             let (at, sure) = one?;
-            Ok((at, sure.give_name(folders, &reached[at].handle, whole.object.if_absent)?))
+            Ok((at, sure.rename_final(folders, &reached[at].handle, whole.object.if_absent)?))
         })
         .collect();
     let mut synced = vec![None; reached.len()];
@@ -219,7 +220,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .map(|(one, whole)| {
             let (at, pin) = one?;
             // A folder itself was synced when it was made.
-            let now = options.durable && !reached[at].is_synced_later(whole);
+            let now = options.durable && !reached[at].defers_sync(whole);
             if now && !whole.object.key.ends_with('/') {
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(DiskFailure::of_write)?;
             }
@@ -230,15 +231,15 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
 }
 
 impl TargetFolder<'_> {
-    /// True when the caller makes sure of an object later, with others.
-    fn is_synced_later(&self, whole: &PutRequest) -> bool {
-        whole.object.synced_later && self.is_of_root
+    /// True when the caller syncs an object later, with others.
+    fn defers_sync(&self, whole: &PutRequest) -> bool {
+        whole.object.defer_sync && self.is_of_root
     }
 }
 
-/// Open the target folder of an object, unless it is open for another one of the group. Returns its index in `reached`,
-/// and the name in it.
-fn reach<'a>(
+/// Opens the target folder of an object, unless it is open for another one of the group. Returns its index in
+/// `reached`, and the name in it.
+fn open_target<'a>(
     folders: &Folders,
     options: &DiskOptions,
     reached: &mut Vec<TargetFolder<'a>>,
@@ -257,13 +258,13 @@ fn reach<'a>(
     let root = folders::root_for_writing(bucket, options)?;
     let device = rustix::fs::fstat(&root)?.st_dev;
     let handle = folders.descend_and_make(root, &place.folders, options.durable)?;
-    let past_cache = options.cache == PageCache::Past && o_direct::takes_blocks(&handle);
+    let past_cache = options.cache == PageCache::Bypass && o_direct::takes_blocks(&handle);
     let is_of_root = rustix::fs::fstat(&handle)?.st_dev == device;
     reached.push(TargetFolder { bucket, names: place.folders, handle, past_cache, is_of_root });
     Ok((reached.len() - 1, place.name))
 }
 
-/// Write one object of a group to an unfinished file or link.
+/// Writes one object of a group to an unfinished file or link.
 fn begin<'a>(
     options: &DiskOptions,
     folder: &'a TargetFolder<'_>,
@@ -276,7 +277,7 @@ fn begin<'a>(
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
             // Other writers may be about to put files into it.
             let wanted = FileAttributes { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
-            dress(&folder.handle, &wanted, options).map_err(DiskFailure::of_write)?;
+            set_attributes(&folder.handle, &wanted, options).map_err(DiskFailure::of_write)?;
             return Ok(OpenWrite::Folder(&folder.handle));
         }
         return Ok(OpenWrite::Other(SyncedWrite { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
@@ -289,7 +290,7 @@ fn begin<'a>(
     let (temporary, file) =
         with_fresh_id(|id| create(&folder.handle, FilePurpose::Whole.name(id), &wanted, folder.names.is_empty()))?;
     write_whole(&file, &whole.body, folder.past_cache).map_err(DiskFailure::of_write)?;
-    dress(&file, &wanted, options).map_err(DiskFailure::of_write)?;
+    set_attributes(&file, &wanted, options).map_err(DiskFailure::of_write)?;
     Ok(OpenWrite::File { temporary, file, name })
 }
 
@@ -299,11 +300,11 @@ impl<'a> OpenWrite<'a> {
             Self::File { temporary, file, name } => {
                 // A file that is replaced must not be lost for one whose bytes are not on the disk.
                 let replaces = || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                let pin = make_sure(&file, durable && (!later || replaces())).map_err(DiskFailure::of_write)?;
+                let pin = sync_file(&file, durable && (!later || replaces())).map_err(DiskFailure::of_write)?;
                 Ok(SyncedWrite { pin, unnamed: Some((temporary, Some(file), name)) })
             }
             Self::Folder(handle) => Ok(SyncedWrite {
-                pin: make_sure(handle, durable && !later).map_err(DiskFailure::of_write)?,
+                pin: sync_file(handle, durable && !later).map_err(DiskFailure::of_write)?,
                 unnamed: None,
             }),
             Self::Other(sure) => Ok(sure),
@@ -312,7 +313,7 @@ impl<'a> OpenWrite<'a> {
 }
 
 impl SyncedWrite<'_> {
-    fn give_name(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
+    fn rename_final(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
         if let Some((temporary, _locked, name)) = self.unnamed {
             folders.rename(folder, &temporary.name, name, if_absent)?;
             temporary.disarm();
@@ -342,7 +343,7 @@ fn make_link<'a>(
     Ok((temporary, pin))
 }
 
-/// Remove a file, or an empty folder. A missing one counts as removed; a folder that is not empty stays.
+/// Removes a file, or an empty folder. A missing one counts as removed; a folder that is not empty stays.
 pub(super) fn delete(folders: &Folders, options: &DiskOptions, object: ObjectRef<'_>) -> Result<()> {
     let place = path_of_key(object.key)?;
     let Some((name, above)) = place.name.map(|name| (name, &place.folders[..])).or_else(|| {

@@ -1,9 +1,8 @@
-//! Next steps, each a code here and a sentence of the floor that offers the options it names.
+//! Next steps: each is a code here, and a sentence in the layer that has the options it names.
 //!
 //! This crate and those above it say which step would help. The words of the step name options and commands, which are
 //! not known here: the caller of the engine installs them once for the process. Before that the code stands for them. A
-//! process that serves (a gateway, a mount) ends with no failure: no user runs a command again, and some steps have
-//! other words there.
+//! process that serves (a gateway, a mount) does not end with a failure, so that some steps have other sentences there.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -116,7 +115,7 @@ advice! {
     /// A symbolic link is skipped.
     ChooseLinks = "choose_links",
     /// A symbolic link leads to nothing.
-    MendLink = "mend_link",
+    RepairLink = "mend_link",
     /// A symbolic link leads back to itself.
     RemoveLink = "remove_link",
     /// Ranged reads are answered with something else.
@@ -185,9 +184,9 @@ advice! {
     ReplaceTarget = "replace_target",
     /// The target of a stream exists, and must not be replaced.
     OverwriteTarget = "overwrite_target",
-    /// The credentials may not look at the target.
+    /// The credentials may not read the target.
     SeeTarget = "see_target",
-    /// The target exists, and the credentials may not look at it.
+    /// The target exists, and the credentials may not read it.
     ReplaceUnseen = "replace_unseen",
     /// A part needs more memory than may be buffered.
     RaiseMemory = "raise_memory",

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use hyper::Uri;
 
 /// Partitions of AWS with buckets of their own, by a part of their host names.
-const AWS_APART: [(&str, &str); 2] = [(".amazonaws.com.cn", "aws-cn"), (".us-gov-", "aws-us-gov")];
+const SEPARATE_PARTITIONS: [(&str, &str); 2] = [(".amazonaws.com.cn", "aws-cn"), (".us-gov-", "aws-us-gov")];
 /// Names of this machine; the first one represents all of them.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -23,7 +23,7 @@ pub enum AddressFault {
 
 impl AddressFault {
     /// Returns the stable word for the fault.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::HoldsCredentials => "credentials",
             Self::Malformed => "malformed",
@@ -67,8 +67,8 @@ pub fn identity(url: &str) -> Option<String> {
     let host = host.strip_suffix(usual_port).unwrap_or(&host);
     if is_aws_host(host) {
         let name = host.split(':').next().unwrap_or_default();
-        let apart = AWS_APART.iter().find(|(part, _)| name.contains(part));
-        return apart.map(|(_, apart)| (*apart).to_owned());
+        let partition = SEPARATE_PARTITIONS.iter().find(|(part, _)| name.contains(part));
+        return partition.map(|(_, partition)| (*partition).to_owned());
     }
     let port = LOOPBACK
         .iter()
@@ -90,7 +90,7 @@ fn is_aws_host(host: &str) -> bool {
 
 /// True when others can change bodies in transit to this endpoint unnoticed by the checksums: TLS does not protect
 /// them, and they leave this machine. The caller checks whether signatures cover them.
-pub(super) fn is_open_to_others(endpoint: &str) -> bool {
+pub(super) fn is_unprotected(endpoint: &str) -> bool {
     let Ok(uri) = endpoint.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_here =
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn only_plain_http_to_other_machines_is_open_to_others() {
         for open in ["http://minio.lab:9000", "http://10.0.0.1", "http://[fd00::1]:9000", "http://localhost.lab"] {
-            assert!(is_open_to_others(open), "{open}");
+            assert!(is_unprotected(open), "{open}");
         }
         for closed in ["https://minio.lab", "http://localhost:9000", "http://127.0.0.2:1", "http://[::1]:9000"] {
-            assert!(!is_open_to_others(closed), "{closed}");
+            assert!(!is_unprotected(closed), "{closed}");
         }
     }
 

@@ -13,19 +13,19 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use hyper::Uri;
 
-use super::BUCKETS;
+use super::MAX_BUCKETS;
 use super::credentials::CredentialCache;
 use super::endpoint::{BucketEndpoint, EndpointRules};
 use super::http1::{HttpConnections, Reply};
 use super::reply::WholeReply;
-use super::request::{BodyKind, Request, RequestHeaders};
+use super::request::{Request, RequestBodyKind, RequestHeaders};
 use super::sign::{Payload, SignatureInput, Signer};
 use crate::error::{Result, StoreError};
 
 /// The name of the client in the service's logs.
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 /// Clock skew from which signatures are corrected. S3 refuses signatures that are off by more than 15 minutes.
-const SKEW: Duration = Duration::from_mins(4);
+const MIN_SKEW: Duration = Duration::from_mins(4);
 
 /// Connections, credentials and settings that the clients of all regions share.
 #[derive(Clone)]
@@ -66,33 +66,33 @@ impl Client {
         let endpoint = self.endpoint(request)?;
         let mut corrected = false;
         loop {
-            let SignedRequest { uri, headers, signed_at } = self.signed(&endpoint, request).await?;
+            let SignedRequest { uri, headers, signed_at } = self.sign(&endpoint, request).await?;
             let sent = self.context.connections.send(request.method, &uri, &headers.0, request.body.clone());
-            let reply = sent.await.map_err(|error| request.about.unanswered(error.as_ref()))?;
+            let reply = sent.await.map_err(|error| request.context.transport_error(error.as_ref()))?;
             if (200..300).contains(&reply.status) {
                 return Ok(reply);
             }
-            let refusal = WholeReply::read(request.about, reply).await?;
-            if !corrected && refusal.status == 403 && self.learn_skew(&refusal.headers, signed_at) {
+            let refusal = WholeReply::read(request.context, reply).await?;
+            if !corrected && refusal.status == 403 && self.update_skew(&refusal.headers, signed_at) {
                 corrected = true;
                 continue;
             }
-            return Err(refusal.error(request.about));
+            return Err(refusal.error(request.context));
         }
     }
 
     /// Sends a request, and reads the whole reply.
     pub(super) async fn call(&self, request: &Request<'_>) -> Result<WholeReply> {
-        WholeReply::read(request.about, self.send(request).await?).await
+        WholeReply::read(request.context, self.send(request).await?).await
     }
 
     /// Address with which a holder can make the request within so many seconds. The holder has to send the headers that
     /// the request has here.
     pub(super) async fn presign(&self, request: &Request<'_>, seconds: u64) -> Result<String> {
         let endpoint = self.endpoint(request)?;
-        let uri = uri(&endpoint, request)?;
+        let uri = request_uri(&endpoint, request)?;
         let Some(credentials) = &self.context.credentials else { return Ok(uri.to_string()) };
-        let credentials = credentials.now().await.map_err(|error| request.about.unsigned(&error))?;
+        let credentials = credentials.get().await.map_err(|error| request.context.credentials_error(&error))?;
         let input = SignatureInput {
             method: request.method,
             uri: &uri,
@@ -104,17 +104,17 @@ impl Client {
     }
 
     fn endpoint(&self, request: &Request<'_>) -> Result<Arc<BucketEndpoint>> {
-        if let Some(fault) = request.fault() {
-            return Err(refused(request, "InvalidRequest", fault));
+        if let Some(fault) = request.find_fault() {
+            return Err(invalid_request(request, "InvalidRequest", fault));
         }
-        let bucket = request.about.bucket;
+        let bucket = request.context.bucket;
         if let Some(known) = self.endpoints.read().unwrap_or_else(PoisonError::into_inner).get(bucket) {
             return Ok(Arc::clone(known));
         }
         let resolved = self.context.rules.resolve(&self.region, bucket);
-        let endpoint = Arc::new(resolved.map_err(|(code, text)| refused(request, code, text))?);
+        let endpoint = Arc::new(resolved.map_err(|(code, text)| invalid_request(request, code, text))?);
         let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
-        if endpoints.len() >= BUCKETS {
+        if endpoints.len() >= MAX_BUCKETS {
             endpoints.clear();
         }
         endpoints.insert(bucket.to_owned(), Arc::clone(&endpoint));
@@ -122,17 +122,17 @@ impl Client {
     }
 
     /// Signs a request with the present time.
-    async fn signed(&self, endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<SignedRequest> {
-        let uri = uri(endpoint, request)?;
+    async fn sign(&self, endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<SignedRequest> {
+        let uri = request_uri(endpoint, request)?;
         let mut headers = request.headers.clone();
         let signed_at = self.service_time(SystemTime::now());
         if let Some(credentials) = &self.context.credentials {
-            let credentials = credentials.now().await.map_err(|error| request.about.unsigned(&error))?;
+            let credentials = credentials.get().await.map_err(|error| request.context.credentials_error(&error))?;
             let payload = match request.kind {
-                BodyKind::None => Payload::Empty,
+                RequestBodyKind::None => Payload::Empty,
                 // A checksum covers the body already: hashing it for the signature would cost ten times as much.
-                BodyKind::Object if !self.context.sign_bodies => Payload::Unsigned,
-                BodyKind::Object | BodyKind::Document => Payload::digest(&request.body),
+                RequestBodyKind::Object if !self.context.sign_bodies => Payload::Unsigned,
+                RequestBodyKind::Object | RequestBodyKind::Document => Payload::of_body(&request.body),
             };
             let input = SignatureInput { method: request.method, uri: &uri, headers: &request.headers.0, payload };
             for (name, value) in self.signer.sign(&input, &credentials, &endpoint.signing_region, signed_at) {
@@ -152,11 +152,11 @@ impl Client {
 
     /// Returns true when a refusal may be due to the time in the signature; later signatures then bear the service's
     /// time.
-    fn learn_skew(&self, headers: &Headers, signed_at: SystemTime) -> bool {
+    fn update_skew(&self, headers: &Headers, signed_at: SystemTime) -> bool {
         let date = headers.get("date").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
         let Some(theirs) = date.and_then(|date| SystemTime::try_from(date).ok()) else { return false };
         let off = theirs.duration_since(signed_at).or_else(|_| signed_at.duration_since(theirs)).unwrap_or_default();
-        if off <= SKEW {
+        if off <= MIN_SKEW {
             return false;
         }
         self.context.skew.store(seconds(theirs) - seconds(SystemTime::now()), Ordering::Relaxed);
@@ -165,14 +165,15 @@ impl Client {
 }
 
 /// Address of a request.
-fn uri(endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<Uri> {
+fn request_uri(endpoint: &BucketEndpoint, request: &Request<'_>) -> Result<Uri> {
     let url = endpoint.address(request.key) + &request.query;
-    url.parse().map_err(|error: hyper::http::uri::InvalidUri| refused(request, "InvalidRequest", error.to_string()))
+    url.parse()
+        .map_err(|error: hyper::http::uri::InvalidUri| invalid_request(request, "InvalidRequest", error.to_string()))
 }
 
 /// Error for a request that is not sent.
-fn refused(request: &Request<'_>, code: &str, text: String) -> StoreError {
-    request.about.error(code, None).with_message(text)
+fn invalid_request(request: &Request<'_>, code: &str, text: String) -> StoreError {
+    request.context.error(code, None).with_message(text)
 }
 
 /// Whole seconds since the epoch.

@@ -13,10 +13,10 @@ use aws_config::retry::RetryConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_types::region::Region;
 
-use super::address::{is_open_to_others, without_userinfo};
+use super::address::{is_unprotected, without_userinfo};
 use super::client::{Client, ClientContext};
 use super::credentials::CredentialCache;
-use super::dial::Trust;
+use super::dial::TrustStore;
 use super::endpoint::EndpointRules;
 use super::http1::HttpConnections;
 use super::profile_files::profile_files;
@@ -110,7 +110,7 @@ impl fmt::Debug for Credentials {
 }
 
 /// Settings that the clients for the regions of one endpoint share.
-pub(super) struct Base {
+pub(super) struct EndpointConfig {
     context: ClientContext,
     /// Address of the endpoint; None for AWS itself.
     pub(super) endpoint: Option<String>,
@@ -121,14 +121,14 @@ pub(super) struct Base {
     /// Notes for the user on settings that have no effect.
     pub(super) notes: Vec<String>,
     /// True when bodies can be changed in transit unnoticed.
-    pub(super) is_open_to_others: bool,
+    pub(super) bodies_unprotected: bool,
 }
 
-impl Base {
+impl EndpointConfig {
     /// Resolve the options through the AWS chain. Reads files and environment. Contacts at most the metadata service of
     /// the machine, for a region that is set nowhere else.
     pub(super) async fn load(options: &EndpointOptions, throttle: ByteThrottle) -> Self {
-        let trust = Arc::new(Trust::default());
+        let trust = Arc::new(TrustStore::default());
         let connections = HttpConnections::new(Arc::clone(&trust), throttle);
         let files = profile_files();
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
@@ -178,11 +178,11 @@ impl Base {
             ),
         };
         if let Some(bundle) = ca_bundle {
-            trust.also(bundle);
+            trust.add_bundle(bundle);
         }
         let region = sdk.region().unwrap_or(&FALLBACK_REGION).as_ref().trim().to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(CredentialCache::new);
-        let settings = AwsSettings::of(&sdk, endpoint.as_deref(), options.resolved.as_ref());
+        let settings = AwsSettings::load(&sdk, endpoint.as_deref(), options.resolved.as_ref());
         let rules = EndpointRules {
             endpoint: endpoint.clone(),
             path_style: settings.path_style == Some(true),
@@ -192,9 +192,9 @@ impl Base {
         };
         let AwsSettings { sign_bodies, max_attempts, notes, .. } = settings;
         let max_attempts = options.attempts.or(max_attempts);
-        let is_open_to_others = !sign_bodies && endpoint.as_deref().is_some_and(is_open_to_others);
+        let bodies_unprotected = !sign_bodies && endpoint.as_deref().is_some_and(is_unprotected);
         let context = ClientContext { connections, credentials, rules, sign_bodies, skew: Arc::default() };
-        Self { context, endpoint, region, max_attempts, notes, is_open_to_others }
+        Self { context, endpoint, region, max_attempts, notes, bodies_unprotected }
     }
 
     /// Returns a client for one region.
@@ -206,7 +206,8 @@ impl Base {
 /// The region where nothing names one. Roles are assumed there too: without a region the SDK cannot ask for one.
 const FALLBACK_REGION: Region = Region::from_static("us-east-1");
 
-/// The region of the environment, of the profile or the one it gets its credentials from, of the machine, in this order.
+/// The region of the environment, of the profile or the one it gets its credentials from, of the machine, in this
+/// order.
 fn region_chain(files: &EnvConfigFiles, profile: Option<&str>) -> RegionProviderChain {
     let mut of_profile = ProfileFileRegionProvider::builder().profile_files(files.clone());
     if let Some(profile) = profile {

@@ -11,11 +11,11 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 
 /// Time before the expiry at which credentials are reloaded, so that requests in flight are still answered.
-const AHEAD: Duration = Duration::from_secs(15);
+const RELOAD_AHEAD: Duration = Duration::from_secs(15);
 /// Lifetime of credentials without an expiry, as in the AWS SDK.
-const UNKNOWN_LIFE: Duration = Duration::from_mins(15);
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(15);
 /// Time limit of a load: the chain may try several sources, the last of them over the network.
-const LOADING: Duration = Duration::from_secs(30);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Chain of credentials whose answer is kept until shortly before it expires. Clones share it.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(super) struct CredentialCache {
 #[derive(Debug)]
 struct CredentialState {
     chain: SharedCredentialsProvider,
-    kept: RwLock<Option<CachedCredentials>>,
+    cached: RwLock<Option<CachedCredentials>>,
     /// Held while loading, so that many requests cause one load.
     loading: tokio::sync::Mutex<()>,
 }
@@ -36,7 +36,7 @@ struct CredentialState {
 #[derive(Debug, Clone)]
 struct CachedCredentials {
     credentials: Credentials,
-    ask_again_at: SystemTime,
+    reload_at: SystemTime,
 }
 
 impl CredentialCache {
@@ -44,36 +44,36 @@ impl CredentialCache {
         Self {
             shared: Arc::new(CredentialState {
                 chain,
-                kept: RwLock::default(),
+                cached: RwLock::default(),
                 loading: tokio::sync::Mutex::default(),
             }),
         }
     }
 
     /// The credentials for a signature now.
-    pub(super) async fn now(&self) -> Result<Credentials, CredentialsError> {
-        match self.fresh(|kept| kept.credentials.clone()) {
+    pub(super) async fn get(&self) -> Result<Credentials, CredentialsError> {
+        match self.unexpired(|cached| cached.credentials.clone()) {
             Some(credentials) => Ok(credentials),
             None => Ok(self.load().await?.credentials),
         }
     }
 
-    fn fresh<T>(&self, pick: impl FnOnce(&CachedCredentials) -> T) -> Option<T> {
-        let kept = self.shared.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|kept| SystemTime::now() < kept.ask_again_at).map(pick)
+    fn unexpired<T>(&self, pick: impl FnOnce(&CachedCredentials) -> T) -> Option<T> {
+        let cached = self.shared.cached.read().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|cached| SystemTime::now() < cached.reload_at).map(pick)
     }
 
     async fn load(&self) -> Result<CachedCredentials, CredentialsError> {
         let _one = self.shared.loading.lock().await;
-        if let Some(kept) = self.fresh(CachedCredentials::clone) {
-            return Ok(kept);
+        if let Some(cached) = self.unexpired(CachedCredentials::clone) {
+            return Ok(cached);
         }
-        let loaded = tokio::time::timeout(LOADING, self.shared.chain.provide_credentials())
+        let loaded = tokio::time::timeout(LOAD_TIMEOUT, self.shared.chain.provide_credentials())
             .await
-            .unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOADING)));
-        let loaded = loaded.and_then(writable);
-        let mut kept = self.shared.kept.write().unwrap_or_else(PoisonError::into_inner);
-        let credentials = match (loaded, kept.as_ref()) {
+            .unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOAD_TIMEOUT)));
+        let loaded = loaded.and_then(check_characters);
+        let mut cached = self.shared.cached.write().unwrap_or_else(PoisonError::into_inner);
+        let credentials = match (loaded, cached.as_ref()) {
             (Ok(credentials), _) => credentials,
             // The last credentials are used until they expire, since the chain may answer again before that.
             (Err(_), Some(last)) if last.credentials.expiry().is_some_and(|end| SystemTime::now() < end) => {
@@ -81,18 +81,18 @@ impl CredentialCache {
             }
             (Err(error), _) => return Err(error),
         };
-        let ask_again_at = match credentials.expiry() {
-            Some(end) => end.checked_sub(AHEAD).unwrap_or(SystemTime::UNIX_EPOCH),
-            None => SystemTime::now() + UNKNOWN_LIFE,
+        let reload_at = match credentials.expiry() {
+            Some(end) => end.checked_sub(RELOAD_AHEAD).unwrap_or(SystemTime::UNIX_EPOCH),
+            None => SystemTime::now() + DEFAULT_LIFETIME,
         };
-        let loaded = CachedCredentials { credentials, ask_again_at };
-        *kept = Some(loaded.clone());
+        let loaded = CachedCredentials { credentials, reload_at };
+        *cached = Some(loaded.clone());
         Ok(loaded)
     }
 }
 
 /// Checks that credentials can be written into a header: signing panics at others.
-fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
+fn check_characters(credentials: Credentials) -> Result<Credentials, CredentialsError> {
     let parts = [
         ("access key id", Some(credentials.access_key_id())),
         ("secret access key", Some(credentials.secret_access_key())),
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Less than [`AHEAD`], and more than a test takes.
+    /// Less than [`RELOAD_AHEAD`], and more than a test takes.
     const NEAR: Duration = Duration::from_secs(10);
 
     /// Answers with credentials of a given life, numbered; fails from the `fails_from`th time on.
@@ -153,9 +153,9 @@ mod tests {
     #[tokio::test]
     async fn many_requests_cause_one_load() {
         for life in [None, Some(Duration::from_hours(1))] {
-            let (kept, asked) = kept(life, u32::MAX);
+            let (cached, asked) = kept(life, u32::MAX);
 
-            let all = futures::future::join_all((0..50).map(|_| kept.now())).await;
+            let all = futures::future::join_all((0..50).map(|_| cached.get())).await;
 
             assert!(all.iter().all(|one| one.as_ref().unwrap().access_key_id() == "AKID1"));
             assert_eq!(asked.load(Ordering::SeqCst), 1);
@@ -167,23 +167,23 @@ mod tests {
         let credentials =
             |id, secret, token: Option<&str>| Credentials::new(id, secret, token.map(str::to_owned), None, "test");
 
-        assert!(writable(credentials("AKID", "sec/ret+=", Some("token=="))).is_ok());
+        assert!(check_characters(credentials("AKID", "sec/ret+=", Some("token=="))).is_ok());
         for odd in [
             credentials("AKID\n", "s", None),
             credentials("AKID", "s\r", None),
             credentials("AKID", "s", Some("t\u{e4}")),
         ] {
-            let error = crate::s3::errors::whole(&writable(odd).unwrap_err());
+            let error = crate::s3::errors::error_chain(&check_characters(odd).unwrap_err());
             assert!(error.contains("line break") && !error.contains("AKID"), "{error}");
         }
     }
 
     #[tokio::test]
     async fn credentials_near_their_end_are_replaced() {
-        let (kept, _) = kept(Some(NEAR), u32::MAX);
+        let (cached, _) = kept(Some(NEAR), u32::MAX);
 
-        assert_eq!(kept.now().await.unwrap().access_key_id(), "AKID1");
-        assert_eq!(kept.now().await.unwrap().access_key_id(), "AKID2");
+        assert_eq!(cached.get().await.unwrap().access_key_id(), "AKID1");
+        assert_eq!(cached.get().await.unwrap().access_key_id(), "AKID2");
     }
 
     #[tokio::test]
@@ -191,10 +191,10 @@ mod tests {
         let (near, asked) = kept(Some(NEAR), 2);
         let (past, _) = kept(Some(Duration::ZERO), 2);
 
-        assert_eq!(near.now().await.unwrap().access_key_id(), "AKID1");
-        assert_eq!(near.now().await.unwrap().access_key_id(), "AKID1");
+        assert_eq!(near.get().await.unwrap().access_key_id(), "AKID1");
+        assert_eq!(near.get().await.unwrap().access_key_id(), "AKID1");
         assert_eq!(asked.load(Ordering::SeqCst), 2, "asked again, in vain");
-        past.now().await.unwrap();
-        assert!(past.now().await.is_err(), "what has ended serves no more");
+        past.get().await.unwrap();
+        assert!(past.get().await.is_err(), "what has ended serves no more");
     }
 }

@@ -27,17 +27,17 @@ use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
-use super::profile_files::without_mark;
+use super::profile_files::decode_marked;
 use super::proxy::Proxy;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Time limit of a connection attempt.
-pub(super) const CONNECTING: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of one read from the network: four records of TLS.
-const WIDE: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 /// Size from which a read goes straight to the network, since it needs few calls.
-const WIDE_ENOUGH: usize = 8 << 10;
+const UNBUFFERED_READ_SIZE: usize = 8 << 10;
 
 /// A connection. Boxed, because it is large, in particular with TLS.
 pub(super) type Stream = Box<dyn Duplex>;
@@ -51,11 +51,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug> Duplex for S {}
 #[derive(Debug)]
 pub(super) struct Dialer {
     tcp: Tcp,
-    trust: Arc<Trust>,
+    trust: Arc<TrustStore>,
 }
 
 impl Dialer {
-    pub(super) fn new(trust: Arc<Trust>) -> Self {
+    pub(super) fn new(trust: Arc<TrustStore>) -> Self {
         let mut tcp = Tcp::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -69,16 +69,16 @@ impl Dialer {
                 None => self.dial(PlainConnector(self.tcp.clone()), to).await,
                 Some(proxy) if is_https(to) => {
                     // The proxy passes on what it cannot read.
-                    let mut tunnel = Tunnel::new(proxy.address.clone(), self.to_proxy(proxy)?);
+                    let mut tunnel = Tunnel::new(proxy.address.clone(), self.proxy_connector(proxy)?);
                     if let Some(login) = &proxy.login {
                         tunnel = tunnel.with_auth(HeaderValue::from_str(login)?);
                     }
                     self.dial(tunnel, to).await
                 }
-                Some(proxy) => open(self.to_proxy(proxy)?, &proxy.address).await,
+                Some(proxy) => connect_stream(self.proxy_connector(proxy)?, &proxy.address).await,
             }
         };
-        tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(ConnectTimeout.into()))
+        tokio::time::timeout(CONNECT_TIMEOUT, dialed).await.unwrap_or_else(|_| Err(ConnectTimeout.into()))
     }
 
     async fn dial<C>(&self, connector: C, to: &Uri) -> Result<Stream, BoxError>
@@ -87,13 +87,15 @@ impl Dialer {
         C::Response: Connection + Read + Write + Unpin + Send + fmt::Debug + 'static,
     {
         if is_https(to) {
-            open(HttpsConnector::from((connector, self.trust.config()?)), to).await.map_err(classify_tls_error)
+            connect_stream(HttpsConnector::from((connector, self.trust.config()?)), to)
+                .await
+                .map_err(classify_tls_error)
         } else {
-            open(connector, to).await
+            connect_stream(connector, to).await
         }
     }
 
-    fn to_proxy(&self, proxy: &Proxy) -> Result<HttpsConnector<PlainConnector>, BoxError> {
+    fn proxy_connector(&self, proxy: &Proxy) -> Result<HttpsConnector<PlainConnector>, BoxError> {
         let config = match proxy.address.scheme_str() {
             Some("https") => self.trust.config()?,
             // Certificates are not read where they are not needed.
@@ -108,7 +110,7 @@ fn is_https(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-async fn open<C>(mut connector: C, to: &Uri) -> Result<Stream, BoxError>
+async fn connect_stream<C>(mut connector: C, to: &Uri) -> Result<Stream, BoxError>
 where
     C: Service<Uri, Error: Into<BoxError>>,
     C::Response: Read + Write + Unpin + Send + fmt::Debug + 'static,
@@ -133,35 +135,35 @@ impl Service<Uri> for PlainConnector {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let connecting = self.0.call(to);
-        Box::pin(async move { Ok(ReadAheadStream { stream: connecting.await?, kept: BytesMut::new() }) })
+        Box::pin(async move { Ok(ReadAheadStream { stream: connecting.await?, buffered: BytesMut::new() }) })
     }
 }
 
-/// A connection that reads [`WIDE`] bytes from the network when fewer are requested, and keeps the rest. It keeps no
-/// memory while it waits for the network, since there are thousands of connections.
+/// A connection that reads [`READ_SIZE`] bytes from the network when fewer are requested, and buffers the rest. It has
+/// no buffer while it waits for the network, since there are thousands of connections.
 #[derive(Debug)]
 pub(super) struct ReadAheadStream {
     stream: TokioIo<TcpStream>,
-    kept: BytesMut,
+    buffered: BytesMut,
 }
 
 impl Read for ReadAheadStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, kept } = self.get_mut();
-        if kept.is_empty() {
-            if into.remaining() >= WIDE_ENOUGH {
+        let Self { stream, buffered } = self.get_mut();
+        if buffered.is_empty() {
+            if into.remaining() >= UNBUFFERED_READ_SIZE {
                 return Pin::new(stream).poll_read(cx, into);
             }
-            kept.reserve(WIDE);
-            let read = poll_read_buf(Pin::new(stream.inner_mut()), cx, kept);
+            buffered.reserve(READ_SIZE);
+            let read = poll_read_buf(Pin::new(stream.inner_mut()), cx, buffered);
             if read.is_pending() {
-                *kept = BytesMut::new();
+                *buffered = BytesMut::new();
             }
             ready!(read)?;
         }
-        let length = kept.len().min(into.remaining());
-        into.put_slice(&kept[..length]);
-        kept.advance(length);
+        let length = buffered.len().min(into.remaining());
+        into.put_slice(&buffered[..length]);
+        buffered.advance(length);
         Poll::Ready(Ok(()))
     }
 }
@@ -198,13 +200,13 @@ impl Connection for ReadAheadStream {
     }
 }
 
-/// Error for a connection that took longer than [`CONNECTING`].
+/// Error for a connection that took longer than [`CONNECT_TIMEOUT`].
 #[derive(Debug)]
 pub(super) struct ConnectTimeout;
 
 impl fmt::Display for ConnectTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no connection within {} s", CONNECTING.as_secs())
+        write!(f, "no connection within {} s", CONNECT_TIMEOUT.as_secs())
     }
 }
 
@@ -225,14 +227,14 @@ impl Error for UntrustedServer {}
 /// Converts an error of a TLS connection: an untrusted certificate becomes [`UntrustedServer`], any other TLS error one
 /// line of text.
 fn classify_tls_error(error: BoxError) -> BoxError {
-    match of_rustls(error.as_ref()) {
+    match find_rustls_error(error.as_ref()) {
         Some(rustls @ rustls::Error::InvalidCertificate(_)) => UntrustedServer(rustls.to_string()).into(),
         Some(rustls) => format!("TLS handshake failed: {rustls}").into(),
         None => error,
     }
 }
 
-fn of_rustls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+fn find_rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref() {
@@ -249,25 +251,25 @@ fn of_rustls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
 
 /// Certificate authorities to trust: those of the system, and perhaps those of a file.
 #[derive(Debug, Default)]
-pub(super) struct Trust {
+pub(super) struct TrustStore {
     bundle: OnceLock<PathBuf>,
     config: OnceLock<Result<Arc<ClientConfig>, UntrustedServer>>,
 }
 
-impl Trust {
+impl TrustStore {
     /// Adds the authorities of a file (PEM). Other AWS tools then trust no others, but a transfer may have a private
     /// storage at one end and AWS at the other. Must be called before the first request.
-    pub(super) fn also(&self, bundle: String) {
+    pub(super) fn add_bundle(&self, bundle: String) {
         let _first_one_counts = self.bundle.set(bundle.into());
     }
 
     /// The TLS settings, made when they are first needed.
     fn config(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
-        self.config.get_or_init(|| self.find()).clone()
+        self.config.get_or_init(|| self.load()).clone()
     }
 
-    fn find(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
-        let mut roots = RootCertStore { roots: SYSTEM.roots.clone() };
+    fn load(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
+        let mut roots = RootCertStore { roots: SYSTEM_ROOTS.roots.clone() };
         if let Some(bundle) = self.bundle.get() {
             add_file(&mut roots, bundle).map_err(|why| UntrustedServer(format!("{}: {why}", bundle.display())))?;
         }
@@ -288,7 +290,7 @@ fn tls_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, UntrustedServer
 }
 
 /// The system's certificates, read once per process and only for TLS: reading them takes longer than a small request.
-static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
+static SYSTEM_ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     // Some systems have old certificates that cannot be parsed, beside the valid ones.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -298,7 +300,7 @@ static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     let before = roots.len();
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let bytes = without_mark(&bytes).map_or(bytes, String::into_bytes);
+    let bytes = decode_marked(&bytes).map_or(bytes, String::into_bytes);
     for certificate in CertificateDer::pem_slice_iter(&bytes) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
@@ -351,7 +353,7 @@ mod tests {
         let mut received = Vec::new();
         loop {
             // Fewer than one read takes, and more.
-            let piece = read(&mut here, rng.usize(1..2 * WIDE_ENOUGH)).await;
+            let piece = read(&mut here, rng.usize(1..2 * UNBUFFERED_READ_SIZE)).await;
             if piece.is_empty() {
                 break;
             }
@@ -369,7 +371,7 @@ mod tests {
         here.stream.inner_mut().readable().await.unwrap();
 
         assert_eq!(read(&mut here, 4096).await, [7; 4096]);
-        assert_eq!(here.kept.len(), 10_000 - 4096);
+        assert_eq!(here.buffered.len(), 10_000 - 4096);
     }
 
     #[tokio::test]
@@ -383,6 +385,6 @@ mod tests {
         let waits = poll_fn(|cx| Poll::Ready(Pin::new(&mut here).poll_read(cx, into.unfilled()).is_pending())).await;
 
         assert!(waits);
-        assert_eq!(here.kept.capacity(), 0);
+        assert_eq!(here.buffered.capacity(), 0);
     }
 }

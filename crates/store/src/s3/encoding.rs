@@ -11,7 +11,7 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// The value of `x-amz-copy-source`. Copy tools often fail here, on `+`, `?`, `%` and `#` in keys.
 pub(super) fn copy_source(source: &PinnedObject) -> String {
-    let mut header = format!("{}/{}", source.bucket, path(&source.key));
+    let mut header = format!("{}/{}", source.bucket, encode_path(&source.key));
     if let Some(version) = &source.version_id {
         header.push_str("?versionId=");
         header.push_str(version);
@@ -19,19 +19,20 @@ pub(super) fn copy_source(source: &PinnedObject) -> String {
     header
 }
 
-/// Encodes a key for a path. An encoded key must not be encoded again, whatever it looks like.
-pub(super) fn path(key: &str) -> PercentEncode<'_> {
+/// Encodes a key for a path. The result must not be encoded again.
+pub(super) fn encode_path(key: &str) -> PercentEncode<'_> {
     utf8_percent_encode(key, PATH)
 }
 
 /// Encodes a value for a query.
-pub(super) fn query(value: &str) -> PercentEncode<'_> {
+pub(super) fn encode_query(value: &str) -> PercentEncode<'_> {
     utf8_percent_encode(value, QUERY)
 }
 
 /// The value of `x-amz-tagging`.
-pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
-    let pairs: Vec<String> = tags.iter().map(|(name, value)| format!("{}={}", query(name), query(value))).collect();
+pub(super) fn encode_tags(tags: &[(String, String)]) -> Option<String> {
+    let pairs: Vec<String> =
+        tags.iter().map(|(name, value)| format!("{}={}", encode_query(name), encode_query(value))).collect();
     (!pairs.is_empty()).then(|| pairs.join("&"))
 }
 
@@ -71,8 +72,8 @@ mod tests {
     fn tags_are_encoded_as_a_query() {
         let tags = [("a b".to_owned(), "c&d=e+f/\u{fc}".to_owned()), ("x".to_owned(), String::new())];
 
-        assert_eq!(tagging(&tags).unwrap(), "a%20b=c%26d%3De%2Bf%2F%C3%BC&x=");
-        assert_eq!(tagging(&[]), None);
+        assert_eq!(encode_tags(&tags).unwrap(), "a%20b=c%26d%3De%2Bf%2F%C3%BC&x=");
+        assert_eq!(encode_tags(&[]), None);
     }
 
     #[test]
@@ -105,7 +106,7 @@ mod tests {
 
         #[test]
         fn tags_are_read_back_from_their_header(tags: Vec<(String, String)>) {
-            let read = tagging(&tags).unwrap_or_default();
+            let read = encode_tags(&tags).unwrap_or_default();
             let read = read.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap();
                 (decode_key(name), decode_key(value))

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use hyper::Uri;
 
 use super::address::{is_aws, without_userinfo};
-use super::encoding::{path, query};
+use super::encoding::{encode_path, encode_query};
 
 /// Partitions besides `aws`: beginning of the names of their regions, name, domain.
 const PARTITIONS: [(&str, &str, &str); 7] = [
@@ -21,15 +21,15 @@ const PARTITIONS: [(&str, &str, &str); 7] = [
     ("eusc-", "aws-eusc", "amazonaws.eu"),
 ];
 /// Region whose endpoint has no region in its name. Its requests are signed for the other region.
-const GLOBAL: (&str, &str) = ("aws-global", "us-east-1");
-/// Codes of refusals: for a setting, for a bucket.
-const SETTINGS: &str = "InvalidRequest";
-const BUCKET: &str = "InvalidBucketName";
+const GLOBAL_REGION: (&str, &str) = ("aws-global", "us-east-1");
+/// Error codes: for a setting, for a bucket.
+const INVALID_SETTING: &str = "InvalidRequest";
+const INVALID_BUCKET: &str = "InvalidBucketName";
 /// Suffixes of buckets with other signatures: directory buckets, their access points, access points of outposts.
-const SPECIAL: [(&str, &str); 3] =
+const UNSUPPORTED_SUFFIXES: [(&str, &str); 3] =
     [("--x-s3", "directory buckets are"), ("--xa-s3", "directory buckets are"), ("--op-s3", "S3 on Outposts is")];
 
-/// Code and text of the error for an endpoint that there is not.
+/// Code and text of the error for a bucket or setting without an endpoint.
 type Refusal = (&'static str, String);
 
 /// Settings of the addresses of a store.
@@ -57,18 +57,18 @@ pub(super) struct BucketEndpoint {
 }
 
 /// Host and path of all buckets.
-struct Base {
+struct HostAddress {
     scheme: String,
     authority: String,
     path: String,
-    /// True when the host takes a bucket's name before it.
-    takes_names: bool,
+    /// True when bucket names may be prepended to the host (virtual-hosted style).
+    virtual_hosts: bool,
 }
 
 impl BucketEndpoint {
     /// Address of an object, its key byte for byte. No key: that of the bucket.
     pub(super) fn address(&self, key: Option<&str>) -> String {
-        format!("{}/{}", self.url, path(key.unwrap_or_default()))
+        format!("{}/{}", self.url, encode_path(key.unwrap_or_default()))
     }
 }
 
@@ -76,46 +76,46 @@ impl EndpointRules {
     /// Finds the endpoint of a bucket in this region. No bucket: that of the service.
     ///
     /// # Errors
-    /// A [`Refusal`], if there is none.
+    /// A [`Refusal`], if the rules have no endpoint for it.
     pub(super) fn resolve(&self, region: &str, bucket: &str) -> Result<BucketEndpoint, Refusal> {
         let partition = partition(region);
         if self.use_fips && (self.accelerate || self.endpoint.is_some() || partition.0 == "aws-cn") {
             let text = "FIPS endpoints exist neither in China nor for S3 Transfer Acceleration, and a custom endpoint cannot be combined with FIPS";
-            return Err((SETTINGS, text.to_owned()));
+            return Err((INVALID_SETTING, text.to_owned()));
         }
         if let Some(rest) = bucket.strip_prefix("arn:") {
             return self.access_point(partition.0, bucket, rest);
         }
         let is_aws = self.endpoint.as_deref().is_none_or(is_aws);
-        if let Some((_, what)) = SPECIAL.iter().find(|(suffix, _)| is_aws && bucket.ends_with(suffix)) {
-            return Err((BUCKET, format!("{what} not supported")));
+        if let Some((_, what)) = UNSUPPORTED_SUFFIXES.iter().find(|(suffix, _)| is_aws && bucket.ends_with(suffix)) {
+            return Err((INVALID_BUCKET, format!("{what} not supported")));
         }
-        let signing_region = if region == GLOBAL.0 { GLOBAL.1 } else { region }.to_owned();
-        let base = self.base(region, "s3")?;
-        let in_host = base.takes_names && !self.path_style && fits_host(bucket, base.scheme == "http");
-        let Base { scheme, authority, path, .. } = base;
+        let signing_region = if region == GLOBAL_REGION.0 { GLOBAL_REGION.1 } else { region }.to_owned();
+        let base = self.host_address(region, "s3")?;
+        let in_host = base.virtual_hosts && !self.path_style && is_virtual_hostable(bucket, base.scheme == "http");
+        let HostAddress { scheme, authority, path, .. } = base;
         let url = if bucket.is_empty() {
             format!("{scheme}://{authority}{path}")
         } else if self.accelerate {
             if !in_host || partition.0 == "aws-cn" {
                 let text =
                     "S3 Transfer Acceleration serves neither China nor a bucket whose name does not fit into a host's";
-                return Err((BUCKET, text.to_owned()));
+                return Err((INVALID_BUCKET, text.to_owned()));
             }
             let stack = if self.use_dual_stack { ".dualstack" } else { "" };
             format!("{scheme}://{bucket}.s3-accelerate{stack}.{}", partition.1)
         } else if in_host {
             format!("{scheme}://{bucket}.{authority}{path}")
         } else {
-            format!("{scheme}://{authority}{path}/{}", query(bucket))
+            format!("{scheme}://{authority}{path}/{}", encode_query(bucket))
         };
         Ok(BucketEndpoint { url, signing_region })
     }
 
     /// The endpoint of an access point: `arn:PARTITION:s3:REGION:ACCOUNT:accesspoint/NAME`.
     fn access_point(&self, partition_here: &str, arn: &str, rest: &str) -> Result<BucketEndpoint, Refusal> {
-        let wrong = |why: &str| Err((BUCKET, format!("'{arn}' is no ARN of an access point: {why}")));
-        let unsupported = |what: &str| Err((BUCKET, format!("{what} not supported")));
+        let wrong = |why: &str| Err((INVALID_BUCKET, format!("'{arn}' is no ARN of an access point: {why}")));
+        let unsupported = |what: &str| Err((INVALID_BUCKET, format!("{what} not supported")));
         let [_, service, region, account, resource] = rest.splitn(5, ':').collect::<Vec<_>>()[..] else {
             return wrong("it has too few parts");
         };
@@ -131,7 +131,7 @@ impl EndpointRules {
         if region.is_empty() {
             return unsupported("multi-region access points are");
         }
-        if !(is_label(region) && is_label(account) && is_label(name)) {
+        if !(is_host_label(region) && is_host_label(account) && is_host_label(name)) {
             return wrong("region, account and name have letters, digits and hyphens");
         }
         if partition(region).0 != partition_here {
@@ -140,49 +140,49 @@ impl EndpointRules {
         if self.path_style || self.accelerate {
             return wrong("access points have neither path-style addresses nor S3 Transfer Acceleration");
         }
-        let Base { scheme, authority, path, .. } = self.base(region, "s3-accesspoint")?;
+        let HostAddress { scheme, authority, path, .. } = self.host_address(region, "s3-accesspoint")?;
         let url = format!("{scheme}://{name}-{account}.{authority}{path}");
         Ok(BucketEndpoint { url, signing_region: region.to_owned() })
     }
 
-    fn base(&self, region: &str, service: &str) -> Result<Base, Refusal> {
+    fn host_address(&self, region: &str, service: &str) -> Result<HostAddress, Refusal> {
         let Some(endpoint) = &self.endpoint else {
-            if !is_label(region) {
-                return Err((SETTINGS, format!("'{region}' is no name of a region")));
+            if !is_host_label(region) {
+                return Err((INVALID_SETTING, format!("'{region}' is no name of a region")));
             }
             let fips = if self.use_fips { "-fips" } else { "" };
             let stack = if self.use_dual_stack { ".dualstack" } else { "" };
-            let place = match region == GLOBAL.0 {
+            let region_part = match region == GLOBAL_REGION.0 {
                 true if fips.is_empty() && stack.is_empty() => String::new(),
-                true => format!(".{}", GLOBAL.1),
+                true => format!(".{}", GLOBAL_REGION.1),
                 false => format!(".{region}"),
             };
-            let authority = format!("{service}{fips}{stack}{place}.{}", partition(region).1);
-            return Ok(Base { scheme: "https".to_owned(), authority, path: String::new(), takes_names: true });
+            let authority = format!("{service}{fips}{stack}{region_part}.{}", partition(region).1);
+            return Ok(HostAddress { scheme: "https".to_owned(), authority, path: String::new(), virtual_hosts: true });
         };
-        let wrong = || (SETTINGS, format!("{} is no address of an endpoint", without_userinfo(endpoint)));
+        let wrong = || (INVALID_SETTING, format!("{} is no address of an endpoint", without_userinfo(endpoint)));
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
         match (uri.scheme_str(), uri.authority(), uri.query()) {
-            (Some(scheme @ ("http" | "https")), Some(authority), None) => Ok(Base {
+            (Some(scheme @ ("http" | "https")), Some(authority), None) => Ok(HostAddress {
                 scheme: scheme.to_owned(),
                 authority: authority.as_str().to_owned(),
                 path: uri.path().trim_end_matches('/').to_owned(),
-                takes_names: authority.host().trim_matches(['[', ']']).parse::<IpAddr>().is_err(),
+                virtual_hosts: authority.host().trim_matches(['[', ']']).parse::<IpAddr>().is_err(),
             }),
             _ => Err(wrong()),
         }
     }
 }
 
-/// Name and domain of the partition of a region. A new region is taken for one of `aws`.
+/// Name and domain of the partition of a region. An unknown region belongs to `aws`.
 fn partition(region: &str) -> (&'static str, &'static str) {
     let found = PARTITIONS.iter().find(|(start, ..)| region.starts_with(start));
     found.map_or(("aws", "amazonaws.com"), |(_, name, domain)| (name, domain))
 }
 
-/// True when a host can begin with this name of a bucket. A certificate covers one label, so that a name with dots
-/// fits only without TLS.
-fn fits_host(bucket: &str, with_dots: bool) -> bool {
+/// True when a bucket's name can be part of the host. A certificate covers one label, so that a name with dots is
+/// possible only without TLS.
+fn is_virtual_hostable(bucket: &str, with_dots: bool) -> bool {
     let fits = |label: &str| {
         (3..=63).contains(&label.len())
             && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -193,7 +193,7 @@ fn fits_host(bucket: &str, with_dots: bool) -> bool {
 }
 
 /// True for a label of a host's name.
-fn is_label(text: &str) -> bool {
+fn is_host_label(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && !text.starts_with('-')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -372,7 +372,7 @@ mod tests {
         for (region, settings, bucket, words) in aws {
             let (code, text) = rules(settings, None).resolve(region, bucket).expect_err(bucket);
             assert!(text.contains(words), "{region} {settings} {bucket}: {text}");
-            assert!([SETTINGS, BUCKET].contains(&code));
+            assert!([INVALID_SETTING, INVALID_BUCKET].contains(&code));
         }
         for endpoint in ["s3.lab", "ftp://s3.lab", "https://s3.lab/?x=1", "https://"] {
             let (_, text) = rules("P", Some(endpoint)).resolve("eu-west-1", "bucket").expect_err(endpoint);

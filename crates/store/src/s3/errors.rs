@@ -26,18 +26,18 @@ impl ErrorContext<'_> {
         StoreError::new(self.operation, self.bucket, self.key, code, status)
     }
 
-    /// Error from a reply. A body without a code is judged by the status: HEAD has no body, a proxy has another one.
-    pub(super) fn refused(self, status: u16, headers: &Headers, body: &[u8]) -> StoreError {
+    /// Error from a reply. Without a code in the body the status decides: HEAD has no body, a proxy has another one.
+    pub(super) fn reply_error(self, status: u16, headers: &Headers, body: &[u8]) -> StoreError {
         let document = Element::read(body).unwrap_or_default();
         let field = |name| document.text(name).filter(|text| !text.is_empty());
         let mut error = match field("Code") {
             Some(code) => self.error(code, Some(status)),
             None if status < 300 => self.error(code::MALFORMED, Some(status)),
-            None => self.error(reason(status), Some(status)),
+            None => self.error(code_of_status(status), Some(status)),
         };
         error = error.with_message(field("Message").unwrap_or_default());
         error.request_id = headers.get("x-amz-request-id").or(field("RequestId")).map(str::to_owned);
-        error.region = headers.get("x-amz-bucket-region").or(field("Region").map(str::trim)).and_then(region);
+        error.region = headers.get("x-amz-bucket-region").or(field("Region").map(str::trim)).and_then(region_name);
         error.retry_after = retry_after(headers);
         if error.region.is_some() && status == 400 && field("Code").is_none() {
             // The answer to a HEAD with a signature for the wrong region.
@@ -46,9 +46,9 @@ impl ErrorContext<'_> {
         error
     }
 
-    /// Error for a complete success that is another document than one with this root, or none.
-    pub(super) fn unreadable(self, status: u16, body: &[u8], why: Result<&str, String>, root: &str) -> StoreError {
-        let form = form_of(body);
+    /// Error for a complete success whose body is not a document with this root.
+    pub(super) fn malformed_reply(self, status: u16, body: &[u8], why: Result<&str, String>, root: &str) -> StoreError {
+        let form = describe_body(body);
         let is_other = SUB_RESOURCES.contains(&self.operation);
         let code = if is_other { code::UNEXPECTED_ANSWER } else { code::MALFORMED };
         let text = match why {
@@ -59,26 +59,26 @@ impl ErrorContext<'_> {
         self.error(code, Some(status)).with_message(if is_other || form.is_empty() { text } else { form.to_owned() })
     }
 
-    /// Error for a success without a required field: the service may have done it or not.
-    pub(super) fn lacks(self, field: &str) -> StoreError {
+    /// Error for a success without a required field: the request may or may not have had its effect.
+    pub(super) fn missing_field(self, field: &str) -> StoreError {
         self.error(code::MALFORMED, Some(200)).with_message(format!("the answer has no {field}"))
     }
 
     /// Error for a copy that the service took for an upload.
-    pub(super) fn copy_is_ignored(self) -> StoreError {
+    pub(super) fn ignored_copy(self) -> StoreError {
         self.error(code::UNEXPECTED_ANSWER, Some(200))
             .with_message("the copy was taken for an upload of no bytes: x-amz-copy-source is ignored")
     }
 
     /// Error for a request that got no answer.
-    pub(super) fn unanswered(self, error: &(dyn Error + 'static)) -> StoreError {
-        self.error(transport_code(error), None).with_message(whole(error))
+    pub(super) fn transport_error(self, error: &(dyn Error + 'static)) -> StoreError {
+        self.error(transport_code(error), None).with_message(error_chain(error))
     }
 
-    /// Error for a request that no credentials could be found for. It leaves out the output of a `credential_process`,
+    /// Error for a request without credentials. It leaves out the output of a `credential_process`,
     /// which may hold secrets.
-    pub(super) fn unsigned(self, error: &CredentialsError) -> StoreError {
-        let text = whole(error);
+    pub(super) fn credentials_error(self, error: &CredentialsError) -> StoreError {
+        let text = error_chain(error);
         let text = text.split("Stderr:").next().unwrap_or_default().lines().next().unwrap_or_default();
         self.error(code::NO_CREDENTIALS, None).with_message(text.trim_end_matches([' ', '.', ':']))
     }
@@ -88,16 +88,16 @@ impl ErrorContext<'_> {
 /// the other request: GET of the object, or a listing.
 const SUB_RESOURCES: [&str; 3] = ["GetObjectTagging", "ListMultipartUploads", "GetBucketEncryption"];
 
-/// Returns the form of what came in place of an answer of S3, where that is known.
-fn form_of(body: &[u8]) -> &'static str {
+/// Describes a body that is no answer of S3; empty if its form is unknown.
+fn describe_body(body: &[u8]) -> &'static str {
     let start = body.trim_ascii_start();
     let begins = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
     if start.is_empty() {
         "the answer is empty"
     } else if begins(b"<html") || begins(b"<!doctype html") {
-        "the answer is a page of HTML: a proxy, a portal or a web server answers in place of S3; look at the endpoint"
+        "the answer is a page of HTML: a proxy, a portal or a web server answers in place of S3; check the endpoint"
     } else if !start.starts_with(b"<") {
-        "the answer is no XML: another program than S3 answers; look at the endpoint"
+        "the answer is no XML: another program than S3 answers; check the endpoint"
     } else {
         ""
     }
@@ -109,7 +109,7 @@ fn transport_code(error: &(dyn Error + 'static)) -> &'static str {
         code::TIMED_OUT
     } else if sources(error).any(<dyn Error>::is::<UntrustedServer>) {
         code::NOT_TRUSTED
-    } else if sources(error).any(is_of_large_head) {
+    } else if sources(error).any(is_oversized_head) {
         code::HEAD_TOO_LARGE
     } else {
         code::CONNECTION_FAILED
@@ -117,14 +117,14 @@ fn transport_code(error: &(dyn Error + 'static)) -> &'static str {
 }
 
 /// True when the head of an answer was too large.
-fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
+fn is_oversized_head(error: &(dyn Error + 'static)) -> bool {
     // An `io::Error` does not list its inner error among its causes.
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     held.is_some_and(<dyn Error + Send + Sync>::is::<OversizedHead>)
 }
 
 /// Code for an answer that names none, by its status.
-fn reason(status: u16) -> &'static str {
+fn code_of_status(status: u16) -> &'static str {
     match status {
         301 => "PermanentRedirect",
         304 => "NotModified",
@@ -150,7 +150,7 @@ fn reason(status: u16) -> &'static str {
 
 /// A text that can be the name of a region. It becomes part of addresses and signatures, and it may come from any
 /// server.
-fn region(text: &str) -> Option<String> {
+fn region_name(text: &str) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     fits.then(|| text.to_owned())
 }
@@ -162,7 +162,7 @@ fn retry_after(headers: &Headers) -> Option<Duration> {
 }
 
 /// Joins the texts of an error and its causes, outermost first, each once.
-pub(super) fn whole(error: &(dyn Error + 'static)) -> String {
+pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for text in sources(error).map(ToString::to_string) {
         if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {

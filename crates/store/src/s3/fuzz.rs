@@ -60,8 +60,8 @@ proptest! {
         if let Ok(document) = Element::read(&bytes) {
             prop_assert!(document.size() <= bytes.len());
         }
-        let about = ErrorContext { operation: "GetObject", bucket: "bucket", key: Some("key") };
-        let error = about.refused(403, &Headers::new(), &bytes);
+        let context = ErrorContext { operation: "GetObject", bucket: "bucket", key: Some("key") };
+        let error = context.reply_error(403, &Headers::new(), &bytes);
         prop_assert!(error.code.len() + error.message.len() <= bytes.len() + "Forbidden".len());
         prop_assert!(error.region.is_none_or(|region| region.len() <= 64));
         let text = String::from_utf8_lossy(&bytes);

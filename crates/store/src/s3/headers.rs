@@ -1,6 +1,6 @@
 //! Headers of requests about objects: their source, their body, their attributes.
 
-use super::encoding::{copy_source, quote, tagging};
+use super::encoding::{copy_source, encode_tags, quote};
 use super::object_meta::checksum_header;
 use super::request::RequestHeaders;
 use crate::checksum::ChecksumKind;
@@ -11,7 +11,7 @@ use crate::types::{Attributes, CopyTarget, CreateUpload, Digests, PinnedObject, 
 const OCTET_STREAM: &str = "application/octet-stream";
 
 /// Headers about the source, for copies of objects and of parts.
-pub(super) fn copied_from(source: &PinnedObject) -> RequestHeaders {
+pub(super) fn copy_source_headers(source: &PinnedObject) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add("x-amz-copy-source", Some(copy_source(source)));
     headers.add("x-amz-copy-source-if-match", source.if_match.as_deref().map(quote));
@@ -46,7 +46,7 @@ fn attribute_headers(attributes: &Attributes) -> Vec<(String, String)> {
 }
 
 /// Headers of the properties that the target of a copy does not take from its source.
-pub(super) fn copy_headers(target: &CopyTarget<'_>) -> RequestHeaders {
+pub(super) fn copy_target_headers(target: &CopyTarget<'_>) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add_all(target.write.map(WriteOptions::headers).unwrap_or_default());
     headers.add("x-amz-storage-class", target.storage_class.map(str::to_owned));
@@ -59,7 +59,7 @@ pub(super) fn copy_headers(target: &CopyTarget<'_>) -> RequestHeaders {
     if let Some(tags) = target.tags {
         headers.add("x-amz-tagging-directive", Some("REPLACE".to_owned()));
         // An empty value removes all tags.
-        headers.add("x-amz-tagging", Some(tagging(tags).unwrap_or_default()));
+        headers.add("x-amz-tagging", Some(encode_tags(tags).unwrap_or_default()));
     }
     headers.add("if-none-match", target.if_absent.then(|| "*".to_owned()));
     headers.add("if-match", target.if_match.map(quote));
@@ -72,7 +72,7 @@ pub(super) fn object_headers(object: &PutObject) -> RequestHeaders {
     let mut headers = body_headers(attributes.content_type.as_ref(), &object.digests);
     headers.add_all(attribute_headers(attributes));
     headers.add_all(object.write.headers());
-    headers.add("x-amz-tagging", tagging(&object.tags));
+    headers.add("x-amz-tagging", encode_tags(&object.tags));
     headers.add("x-amz-storage-class", object.storage_class.clone());
     headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
     headers.add("if-match", object.if_match.as_deref().map(quote));
@@ -85,15 +85,15 @@ pub(super) fn upload_headers(upload: &CreateUpload) -> RequestHeaders {
     headers.add("content-type", upload.attributes.content_type.clone());
     headers.add_all(attribute_headers(&upload.attributes));
     headers.add_all(upload.write.headers());
-    headers.add("x-amz-tagging", tagging(&upload.tags));
+    headers.add("x-amz-tagging", encode_tags(&upload.tags));
     headers.add("x-amz-storage-class", upload.storage_class.clone());
     headers.add("x-amz-checksum-algorithm", upload.checksum.map(|(algorithm, _)| algorithm.name().to_owned()));
-    headers.add("x-amz-checksum-type", upload.checksum.map(|(_, kind)| kind_name(kind).to_owned()));
+    headers.add("x-amz-checksum-type", upload.checksum.map(|(_, kind)| checksum_type(kind).to_owned()));
     headers
 }
 
 /// Name of a kind of checksums.
-pub(super) fn kind_name(kind: ChecksumKind) -> &'static str {
+pub(super) fn checksum_type(kind: ChecksumKind) -> &'static str {
     match kind {
         ChecksumKind::FullObject => "FULL_OBJECT",
         ChecksumKind::Composite => "COMPOSITE",

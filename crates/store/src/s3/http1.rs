@@ -1,10 +1,9 @@
 //! HTTP/1.1; the bodies of replies are read straight to their destination.
 //!
-//! hyper reads bodies into memory of its own. A copy of every byte is needed to have them anywhere else, and a download
-//! consists of little but such copies. Here a request is written, and the head of its answer is read. The body stays on
-//! the connection, and the caller reads it straight into place. No task and no queue stands between a request and its
-//! connection. Connections are kept for the next request once an answer has been read to
-//! its end.
+//! hyper reads bodies into its own buffers: every byte is copied once more, which is most of the work of a download.
+//! This module writes a request and reads the head of the reply. The body stays on the connection, and the caller reads
+//! it into its own buffer, without a task or a queue in between. A connection returns to the pool once its reply has
+//! been read to the end.
 
 mod connection;
 #[cfg(test)]
@@ -23,7 +22,7 @@ use bytes::Bytes;
 use hyper::Uri;
 use tokio::time::Instant;
 
-use super::dial::{Dialer, Stream, Trust};
+use super::dial::{Dialer, Stream, TrustStore};
 use super::proxy::{Proxies, Proxy};
 use super::sign::host;
 use crate::throttle::ByteThrottle;
@@ -50,7 +49,7 @@ struct IdleConnections {
     /// Connections by scheme and authority, the most recently used last.
     by_origin: HashMap<String, Vec<(Instant, HttpConnection<Stream>)>>,
     /// True while a task runs that closes idle connections.
-    is_swept: bool,
+    has_sweeper: bool,
 }
 
 /// A reply whose body has not been read.
@@ -61,7 +60,7 @@ pub(super) struct Reply {
 }
 
 impl HttpConnections {
-    pub(super) fn new(trust: Arc<Trust>, throttle: ByteThrottle) -> Arc<Self> {
+    pub(super) fn new(trust: Arc<TrustStore>, throttle: ByteThrottle) -> Arc<Self> {
         let (dialer, proxies) = (Dialer::new(trust), Proxies::from_env());
         Arc::new(Self { dialer, proxies, throttle, idle: Mutex::default() })
     }
@@ -83,54 +82,54 @@ impl HttpConnections {
         };
         let origin = format!("{scheme}://{authority}");
         let proxy = self.proxies.proxy_of(uri);
-        let text = Bytes::from(text(method, uri, headers, proxy, body.len()));
+        let head_bytes = Bytes::from(request_head(method, uri, headers, proxy, body.len()));
         let is_head = method == "HEAD";
         let may_be_repeated = is_head || method == "GET";
         loop {
-            let kept = self.take(&origin).await;
+            let kept = self.take_idle(&origin).await;
             let used = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
                 None => HttpConnection::new(self.dialer.connect(uri, proxy).await?),
             };
-            match connection.ask(text.clone(), body.clone(), is_head, &self.throttle).await {
+            match connection.send(head_bytes.clone(), body.clone(), is_head, &self.throttle).await {
                 Ok(head) => return Ok(self.reply(origin, connection, head)),
                 // The server closed the connection while it was idle, as it may at any time. It is unknown whether it
                 // has seen the request.
-                Err(_) if used && may_be_repeated && !connection.has_bytes_ahead() => {}
+                Err(_) if used && may_be_repeated && !connection.has_buffered_bytes() => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
     /// Takes an idle connection that is still open.
-    async fn take(&self, origin: &str) -> Option<HttpConnection<Stream>> {
+    async fn take_idle(&self, origin: &str) -> Option<HttpConnection<Stream>> {
         loop {
             let (since, mut connection) = self.idle().by_origin.get_mut(origin)?.pop()?;
-            if since.elapsed() < IDLE && connection.is_silent().await {
+            if since.elapsed() < IDLE && connection.is_idle().await {
                 return Some(connection);
             }
         }
     }
 
-    fn keep(self: Arc<Self>, origin: String, mut connection: HttpConnection<Stream>) {
+    fn return_idle(self: Arc<Self>, origin: String, mut connection: HttpConnection<Stream>) {
         connection.shrink();
         let mut idle = self.idle();
         idle.by_origin.entry(origin).or_default().push((Instant::now(), connection));
-        if !std::mem::replace(&mut idle.is_swept, true) {
+        if !std::mem::replace(&mut idle.has_sweeper, true) {
             tokio::spawn(sweep(Arc::downgrade(&self)));
         }
     }
 
     fn reply(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Reply {
         let mut body = PooledBody { body: Body::new(connection, &head), return_to: Some((origin, Arc::clone(self))) };
-        body.keep_if_done();
+        body.return_if_complete();
         let Head { status, headers, .. } = head;
         Reply { status, headers, body }
     }
 }
 
-/// Close idle connections, until none is left.
+/// Closes idle connections until none is left.
 async fn sweep(connections: Weak<HttpConnections>) {
     loop {
         tokio::time::sleep(IDLE).await;
@@ -141,14 +140,14 @@ async fn sweep(connections: Weak<HttpConnections>) {
             !kept.is_empty()
         });
         if idle.by_origin.is_empty() {
-            idle.is_swept = false;
+            idle.has_sweeper = false;
             return;
         }
     }
 }
 
 /// The text of a request, up to its body. A proxy reads requests without TLS, and gets the whole address.
-fn text(
+fn request_head(
     method: &str,
     uri: &Uri,
     headers: &[(Cow<'static, str>, String)],
@@ -188,24 +187,24 @@ pub(super) struct PooledBody {
 impl PooledBody {
     /// A body of all that a stream holds.
     #[cfg(test)]
-    pub(super) fn of(stream: Stream) -> Self {
-        let (status, headers, framing, goes_on) = (200, Headers::new(), head::Framing::Close, false);
-        let head = Head { status, headers, framing, goes_on };
+    pub(super) fn from_stream(stream: Stream) -> Self {
+        let (status, headers, framing, keep_alive) = (200, Headers::new(), head::Framing::Close, false);
+        let head = Head { status, headers, framing, keep_alive };
         Self { body: Body::new(HttpConnection::new(stream), &head), return_to: None }
     }
 
     /// Appends the next available bytes, at most `at_most`. 0: the end.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         let came = self.body.read(into, at_most).await?;
-        self.keep_if_done();
+        self.return_if_complete();
         Ok(came)
     }
 
-    fn keep_if_done(&mut self) {
-        if let Some(connection) = self.body.release()
+    fn return_if_complete(&mut self) {
+        if let Some(connection) = self.body.take_connection()
             && let Some((origin, connections)) = self.return_to.take()
         {
-            connections.keep(origin, connection);
+            connections.return_idle(origin, connection);
         }
     }
 }

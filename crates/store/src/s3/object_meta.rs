@@ -12,9 +12,9 @@ use crate::types::{Attributes, ObjectMeta, Range};
 /// Combines a value with its type, if that is stated, into a checksum.
 ///
 /// None for an object of several parts whose checksum has neither a type nor a number of parts. Services disagree about
-/// the scope of such a value (moto: the digests of the parts, `S3Mock`: the whole object), so it proves nothing.
+/// the scope of such a value (moto: the digests of the parts, `S3Mock`: the whole object), so it cannot be compared.
 /// CRC64NVME always covers the whole object.
-pub(super) fn checksum(
+pub(super) fn stored_checksum(
     found: Option<(ChecksumAlgorithm, String)>,
     kind: Option<&str>,
     etag: Option<&str>,
@@ -24,12 +24,12 @@ pub(super) fn checksum(
     if kind.is_none() && of_parts && !value.contains('-') && algorithm != ChecksumAlgorithm::Crc64Nvme {
         return None;
     }
-    Some(Checksum::read(algorithm, &value, kind.map(|kind| kind == "COMPOSITE")))
+    Some(Checksum::from_header(algorithm, &value, kind.map(|kind| kind == "COMPOSITE")))
 }
 
 /// True when the `ETag` of the written object is no digest of its content.
-pub(super) fn is_opaque(headers: &Headers) -> bool {
-    Encryption::from_headers(|name| headers.get(name)).as_ref().is_some_and(Encryption::hides_digest)
+pub(super) fn has_opaque_etag(headers: &Headers) -> bool {
+    Encryption::from_headers(|name| headers.get(name)).as_ref().is_some_and(Encryption::has_opaque_etag)
 }
 
 /// Metadata in the reply to HEAD.
@@ -61,7 +61,7 @@ pub(super) fn object_meta(headers: &Headers) -> ObjectMeta {
         changed: 0.0,
         version_id: own("x-amz-version-id").filter(|id| id != "null"),
         storage_class: own("x-amz-storage-class"),
-        checksum: checksum(strongest(headers), header("x-amz-checksum-type"), headers.get("etag")),
+        checksum: stored_checksum(strongest_checksum(headers), header("x-amz-checksum-type"), headers.get("etag")),
         shown_checksums: ChecksumAlgorithm::ALL
             .into_iter()
             .filter(|sum| header(checksum_header(*sum)).is_some())
@@ -79,7 +79,7 @@ pub(super) fn object_meta(headers: &Headers) -> ObjectMeta {
         },
         tag_count: number("x-amz-tagging-count"),
         missing_metadata: number("x-amz-missing-meta").unwrap_or_default(),
-        opaque_etag: is_opaque(headers),
+        opaque_etag: has_opaque_etag(headers),
         archived: false,
         restoring: false,
         encryption: Encryption::from_headers(|name| headers.get(name)),
@@ -88,7 +88,7 @@ pub(super) fn object_meta(headers: &Headers) -> ObjectMeta {
 }
 
 /// The strongest checksum in the headers.
-pub(super) fn strongest(headers: &Headers) -> Option<(ChecksumAlgorithm, String)> {
+pub(super) fn strongest_checksum(headers: &Headers) -> Option<(ChecksumAlgorithm, String)> {
     let header = |name: &str| headers.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
     ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, header(checksum_header(sum))?)))
 }
@@ -113,7 +113,7 @@ fn without_transport(encoding: &str) -> Option<String> {
 /// Returns the size of the whole object if an answer matches the requested range, else None. Without `Content-Range`
 /// only the length can match: a body as long as the range is taken for the range, although it may be a whole object of
 /// that length.
-pub(super) fn answers_range(range: Range, content_range: Option<&str>, length: u64) -> Option<u64> {
+pub(super) fn check_content_range(range: Range, content_range: Option<&str>, length: u64) -> Option<u64> {
     let Some(declared) = content_range else { return (length == range.len()).then_some(range.last + 1) };
     let (span, whole) = declared.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = span.split_once('-')?;
@@ -138,7 +138,7 @@ mod tests {
             (None, 10, Some(20)),
             (None, 100, None),
         ] {
-            assert_eq!(answers_range(range, content_range, length), whole, "{content_range:?}, {length} bytes");
+            assert_eq!(check_content_range(range, content_range, length), whole, "{content_range:?}, {length} bytes");
         }
     }
 }

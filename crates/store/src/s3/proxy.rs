@@ -1,8 +1,8 @@
 //! Proxies of the environment, and the hosts that are reached without one.
 //!
-//! The variables are read as curl and the AWS CLI read them ([`Proxies`]). The AWS SDK, which asks for credentials, knows
-//! neither ports nor brackets in `NO_PROXY`, and a `*` there does not mean addresses; so it gets a proxy for a request,
-//! or none.
+//! The variables are read as curl and the AWS CLI read them ([`Proxies`]). The AWS SDK, which asks for credentials,
+//! knows neither ports nor brackets in `NO_PROXY`, and a `*` there does not mean addresses; so it gets a proxy for a
+//! request, or none.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -60,13 +60,13 @@ impl Proxy {
 
 /// Proxies by scheme, and the hosts that need none.
 ///
-/// `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy` count in lower case first, also where they are empty, and then
-/// in upper case. `HTTP_PROXY` does not count in a CGI program, where a client could set it.
+/// `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy` count in lower case first, also where they are empty, and
+/// then in upper case. `HTTP_PROXY` does not count in a CGI program, where a client could set it.
 #[derive(Debug, Default)]
 pub(super) struct Proxies {
     http: Option<Proxy>,
     https: Option<Proxy>,
-    direct: NoProxy,
+    no_proxy: NoProxy,
 }
 
 impl Proxies {
@@ -78,18 +78,18 @@ impl Proxies {
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase()));
-        let of_all = either("all_proxy").and_then(|text| Proxy::read(&text));
+        let all_proxy = either("all_proxy").and_then(|text| Proxy::read(&text));
         let is_cgi = variable("REQUEST_METHOD").is_some();
         let http = if is_cgi { variable("http_proxy") } else { either("http_proxy") };
         // An empty variable disables the proxy for this scheme.
         let chosen = |text: Option<String>| match text {
             Some(text) => Proxy::read(&text),
-            None => of_all.clone(),
+            None => all_proxy.clone(),
         };
         Self {
             http: chosen(http),
             https: chosen(either("https_proxy")),
-            direct: NoProxy::parse(&either("no_proxy").unwrap_or_default()),
+            no_proxy: NoProxy::parse(&either("no_proxy").unwrap_or_default()),
         }
     }
 
@@ -100,7 +100,7 @@ impl Proxies {
             Some("https") => (self.https.as_ref()?, 443),
             _ => return None,
         };
-        let is_direct = self.direct.holds(to.host()?, to.port_u16().unwrap_or(default_port));
+        let is_direct = self.no_proxy.contains(to.host()?, to.port_u16().unwrap_or(default_port));
         (!is_direct).then_some(proxy)
     }
 
@@ -111,18 +111,18 @@ impl Proxies {
 
 /// The hosts of `NO_PROXY`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct NoProxy(Vec<Direct>);
+struct NoProxy(Vec<NoProxyEntry>);
 
 /// An entry of `NO_PROXY`.
 #[derive(Debug, PartialEq, Eq)]
-struct Direct {
-    hosts: Hosts,
+struct NoProxyEntry {
+    hosts: HostPattern,
     /// None: all ports.
     port: Option<u16>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Hosts {
+enum HostPattern {
     All,
     /// A domain and everything below it, in lower case.
     Domain(String),
@@ -134,18 +134,18 @@ impl NoProxy {
     /// Entries are separated by commas, by spaces, or by both.
     fn parse(text: &str) -> Self {
         let words = text.split(|character: char| character == ',' || character.is_whitespace());
-        Self(words.filter_map(Direct::parse).collect())
+        Self(words.filter_map(NoProxyEntry::parse).collect())
     }
 
-    fn holds(&self, host: &str, port: u16) -> bool {
+    fn contains(&self, host: &str, port: u16) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let address = parse_address(&host);
         self.0.iter().any(|entry| {
             entry.port.is_none_or(|only| only == port)
                 && match (&entry.hosts, address) {
-                    (Hosts::All, _) => true,
-                    (Hosts::Network(network, bits), Some(address)) => is_within(address, *network, *bits),
-                    (Hosts::Domain(domain), None) => {
+                    (HostPattern::All, _) => true,
+                    (HostPattern::Network(network, bits), Some(address)) => is_within(address, *network, *bits),
+                    (HostPattern::Domain(domain), None) => {
                         host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
                     }
                     _ => false,
@@ -154,8 +154,8 @@ impl NoProxy {
     }
 }
 
-impl Direct {
-    /// None for an entry that names nothing.
+impl NoProxyEntry {
+    /// None for an invalid entry.
     fn parse(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         if let Some(hosts) = parse_network(&word) {
@@ -168,16 +168,16 @@ impl Direct {
         let domain = host.trim_start_matches('*').trim_start_matches('.').trim_end_matches('.');
         let hosts = match parse_network(host) {
             Some(network) => network,
-            None if host == "*" => Hosts::All,
+            None if host == "*" => HostPattern::All,
             None if domain.is_empty() => return None,
-            None => Hosts::Domain(domain.to_owned()),
+            None => HostPattern::Domain(domain.to_owned()),
         };
         Some(Self { hosts, port })
     }
 }
 
 /// `10.0.0.0/8`, `fd00::/8`, `[fd00::]/8`, or an address alone.
-fn parse_network(text: &str) -> Option<Hosts> {
+fn parse_network(text: &str) -> Option<HostPattern> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
         None => (text, None),
@@ -185,7 +185,7 @@ fn parse_network(text: &str) -> Option<Hosts> {
     let address = parse_address(address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.unwrap_or(most);
-    (bits <= most).then_some(Hosts::Network(address, bits))
+    (bits <= most).then_some(HostPattern::Network(address, bits))
 }
 
 /// An address, with or without brackets and a zone; one of IPv4 within IPv6 is that of IPv4.
@@ -205,7 +205,7 @@ fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
 }
 
 /// Makes a connector of the SDK through this proxy, or through none.
-fn of_the_sdk(
+fn sdk_connector(
     proxy: Option<&str>,
     settings: Option<&HttpConnectorSettings>,
     components: Option<&RuntimeComponents>,
@@ -226,11 +226,11 @@ fn of_the_sdk(
 /// Returns the AWS SDK's client for services that provide credentials, which makes its connectors on demand.
 pub(super) fn credentials_client() -> SharedHttpClient {
     let proxies = Arc::new(Proxies::from_env());
-    let direct = client_through(None);
+    let direct = client_for_proxy(None);
     if proxies.is_none() {
         return direct;
     }
-    let (http, https) = (client_through(proxies.http.as_ref()), client_through(proxies.https.as_ref()));
+    let (http, https) = (client_for_proxy(proxies.http.as_ref()), client_for_proxy(proxies.https.as_ref()));
     http_client_fn(move |settings, components| {
         SharedHttpConnector::new(CredentialsConnector {
             proxies: Arc::clone(&proxies),
@@ -241,10 +241,10 @@ pub(super) fn credentials_client() -> SharedHttpClient {
     })
 }
 
-fn client_through(proxy: Option<&Proxy>) -> SharedHttpClient {
+fn client_for_proxy(proxy: Option<&Proxy>) -> SharedHttpClient {
     let proxy = proxy.map(|proxy| proxy.text.clone());
     Builder::new()
-        .build_with_connector_fn(move |settings, components| of_the_sdk(proxy.as_deref(), settings, components))
+        .build_with_connector_fn(move |settings, components| sdk_connector(proxy.as_deref(), settings, components))
 }
 
 /// Connector for services that provide credentials: some are reached through a proxy, others on this machine.
@@ -326,7 +326,7 @@ mod tests {
             ("fd00::/8", &["http://[fd12::1]:80"], &["http://[fe80::1]"]),
             ("[fd00::]/8", &["http://[fd12::1]:80"], &["http://[fe80::1]"]),
             ("::ffff:10.1.2.3", &["http://10.1.2.3"], &["http://10.1.2.4"]),
-            // Entries that mean nothing do not hide the others.
+            // Invalid entries do not hide the others.
             (
                 "http://x,s3.lab:port,.,*.,10.0.0.0/99,ok.lab",
                 &["https://ok.lab"],

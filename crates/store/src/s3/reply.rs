@@ -3,9 +3,9 @@
 use aws_smithy_runtime_api::http::Headers;
 
 use super::encoding::unquote;
-use super::errors::{ErrorContext, whole};
+use super::errors::{ErrorContext, error_chain};
 use super::http1::Reply;
-use super::object_meta::{checksum, is_opaque, strongest};
+use super::object_meta::{has_opaque_etag, stored_checksum, strongest_checksum};
 use super::xml::Element;
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::classify::code;
@@ -15,15 +15,15 @@ use crate::types::{WrittenObject, WrittenPart};
 
 /// Largest accepted document in bytes. A page of 1,000 keys of 1 KiB, each byte encoded as three, has 3 MiB, and with
 /// versions and markers more; some services send larger pages.
-const LONGEST: usize = 32 << 20;
+const MAX_LIST_DOCUMENT: usize = 32 << 20;
 /// The same for replies that are no listing: a document of ten tags has some 20 KiB. S3 pads replies with white space
 /// while it copies or joins parts.
-const LONGEST_SHORT: usize = 1 << 20;
+const MAX_DOCUMENT: usize = 1 << 20;
 /// Operations whose replies are lists.
-const LISTS: [&str; 6] =
+const LIST_OPERATIONS: [&str; 6] =
     ["ListObjectsV2", "ListObjectVersions", "ListMultipartUploads", "ListParts", "ListBuckets", "DeleteObjects"];
 /// Bytes of one read of a reply. Most replies are shorter, but for listings.
-const PIECE: usize = 1 << 10;
+const FIRST_READ: usize = 1 << 10;
 
 /// A reply with its whole body.
 pub(super) struct WholeReply {
@@ -33,45 +33,45 @@ pub(super) struct WholeReply {
 }
 
 impl WholeReply {
-    pub(super) async fn read(about: ErrorContext<'_>, mut reply: Reply) -> Result<Self> {
-        let most = if LISTS.contains(&about.operation) { LONGEST } else { LONGEST_SHORT };
+    pub(super) async fn read(context: ErrorContext<'_>, mut reply: Reply) -> Result<Self> {
+        let most = if LIST_OPERATIONS.contains(&context.operation) { MAX_LIST_DOCUMENT } else { MAX_DOCUMENT };
         let mut body = Vec::new();
         loop {
             // Longer replies are read in larger pieces.
-            let piece = PIECE.max(body.len());
+            let piece = FIRST_READ.max(body.len());
             match reply.body.read(&mut body, piece).await {
                 Ok(0) => return Ok(Self { status: reply.status, headers: reply.headers, body }),
                 Ok(_) if body.len() <= most => {}
                 Ok(_) => {
                     let why = Err(format!("the answer has more than {most} bytes: the limit of its length"));
-                    return Err(about.unreadable(reply.status, &body, why, "document"));
+                    return Err(context.malformed_reply(reply.status, &body, why, "document"));
                 }
                 Err(error) if reply.status < 300 => {
-                    return Err(about.error(code::TRUNCATED, Some(reply.status)).with_message(whole(&error)));
+                    return Err(context.error(code::TRUNCATED, Some(reply.status)).with_message(error_chain(&error)));
                 }
                 // The status is known, and perhaps the code.
                 Err(error) => {
-                    let refused = about.refused(reply.status, &reply.headers, &body);
-                    return Err(refused.with_message(whole(&error)));
+                    let refused = context.reply_error(reply.status, &reply.headers, &body);
+                    return Err(refused.with_message(error_chain(&error)));
                 }
             }
         }
     }
 
     /// Error of a refusal.
-    pub(super) fn error(&self, about: ErrorContext<'_>) -> StoreError {
-        about.refused(self.status, &self.headers, &self.body)
+    pub(super) fn error(&self, context: ErrorContext<'_>) -> StoreError {
+        context.reply_error(self.status, &self.headers, &self.body)
     }
 
     /// The document of a success, whose root has one of these names, the usual one first. A success can hold an error:
     /// its status is sent before the end is known.
-    pub(super) fn document(&self, about: ErrorContext<'_>, roots: &[&str]) -> Result<Element<'_>> {
+    pub(super) fn document(&self, context: ErrorContext<'_>, roots: &[&str]) -> Result<Element<'_>> {
         let root = roots.first().copied().unwrap_or_default();
         match Element::read(&self.body) {
             Ok(document) if roots.contains(&document.name) => Ok(document),
-            Ok(document) if document.name == "Error" => Err(self.error(about)),
-            Ok(document) => Err(about.unreadable(self.status, &self.body, Ok(document.name), root)),
-            Err(why) => Err(about.unreadable(self.status, &self.body, Err(why), root)),
+            Ok(document) if document.name == "Error" => Err(self.error(context)),
+            Ok(document) => Err(context.malformed_reply(self.status, &self.body, Ok(document.name), root)),
+            Err(why) => Err(context.malformed_reply(self.status, &self.body, Err(why), root)),
         }
     }
 
@@ -80,44 +80,44 @@ impl WholeReply {
     }
 
     /// True for the answer to an upload of no bytes. S3 returns the `ETag` of a copy in the body.
-    pub(super) fn is_upload(&self) -> bool {
+    pub(super) fn is_put_reply(&self) -> bool {
         self.is_empty() && self.headers.get("etag").is_some()
     }
 
     /// The written object or part, from the headers of a PUT.
-    pub(super) fn written(&self, about: ErrorContext<'_>) -> Result<Written> {
+    pub(super) fn write_reply_in_headers(&self, context: ErrorContext<'_>) -> Result<WriteReply> {
         let header = |name| self.headers.get(name).filter(|value| !value.is_empty());
-        self.as_written(about, header("etag"), strongest(&self.headers), header("x-amz-checksum-type"))
+        self.write_reply(context, header("etag"), strongest_checksum(&self.headers), header("x-amz-checksum-type"))
     }
 
     /// The written object or part, from the document of a copy or of a completed upload.
-    pub(super) fn written_as(&self, about: ErrorContext<'_>, roots: &[&str]) -> Result<Written> {
-        let document = self.document(about, roots)?;
-        self.as_written(about, document.text("ETag"), document.checksum(), document.text("ChecksumType"))
+    pub(super) fn write_reply_in_body(&self, context: ErrorContext<'_>, roots: &[&str]) -> Result<WriteReply> {
+        let document = self.document(context, roots)?;
+        self.write_reply(context, document.text("ETag"), document.checksum(), document.text("ChecksumType"))
     }
 
-    fn as_written(
+    fn write_reply(
         &self,
-        about: ErrorContext<'_>,
+        context: ErrorContext<'_>,
         etag: Option<&str>,
         found: Option<(ChecksumAlgorithm, String)>,
         kind: Option<&str>,
-    ) -> Result<Written> {
+    ) -> Result<WriteReply> {
         let header = |name| self.headers.get(name).filter(|value| !value.is_empty());
         let unquoted = unquote(etag);
         if unquoted.is_empty() {
-            return Err(about.lacks("ETag"));
+            return Err(context.missing_field("ETag"));
         }
-        Ok(Written {
+        Ok(WriteReply {
             part: WrittenPart {
                 etag: unquoted.clone(),
                 checksum: found.as_ref().map(|(_, value)| value.clone()),
-                opaque_etag: is_opaque(&self.headers),
+                opaque_etag: has_opaque_etag(&self.headers),
             },
             object: WrittenObject {
                 etag: unquoted,
                 version_id: header("x-amz-version-id").filter(|id| *id != "null").map(str::to_owned),
-                checksum: checksum(found, kind, etag),
+                checksum: stored_checksum(found, kind, etag),
                 encryption: Encryption::from_headers(|name| self.headers.get(name)),
             },
         })
@@ -125,7 +125,7 @@ impl WholeReply {
 }
 
 /// A finished write, as the result of an object and of a part.
-pub(super) struct Written {
+pub(super) struct WriteReply {
     pub(super) object: WrittenObject,
     pub(super) part: WrittenPart,
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-use super::encoding::query;
+use super::encoding::encode_query;
 use super::errors::ErrorContext;
 use super::object_meta::checksum_header;
 use crate::checksum::{ChecksumAlgorithm, DigestAlgorithm, Digester, base64};
@@ -34,7 +34,7 @@ impl RequestHeaders {
     }
 
     /// Name of a header that HTTP cannot hold: by its name, or by its value.
-    pub(super) fn impossible(&self) -> Option<&str> {
+    pub(super) fn find_invalid(&self) -> Option<&str> {
         let is_name = |name: &str| {
             !name.is_empty()
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
@@ -46,7 +46,7 @@ impl RequestHeaders {
 
 /// Kind of a body, which decides how the signature covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyKind {
+pub(super) enum RequestBodyKind {
     /// There is no body.
     None,
     /// A document, always signed.
@@ -58,7 +58,7 @@ pub(super) enum BodyKind {
 /// A request before it is signed.
 #[derive(Debug, Clone)]
 pub(super) struct Request<'a> {
-    pub(super) about: ErrorContext<'a>,
+    pub(super) context: ErrorContext<'a>,
     pub(super) method: &'static str,
     /// The key in the address.
     pub(super) key: Option<&'a str>,
@@ -66,24 +66,24 @@ pub(super) struct Request<'a> {
     pub(super) query: String,
     pub(super) headers: RequestHeaders,
     pub(super) body: Bytes,
-    pub(super) kind: BodyKind,
+    pub(super) kind: RequestBodyKind,
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(method: &'static str, operation: &'static str, bucket: &'a str, key: Option<&'a str>) -> Self {
         Self {
-            about: ErrorContext { operation, bucket, key },
+            context: ErrorContext { operation, bucket, key },
             method,
             key,
             query: String::new(),
             headers: RequestHeaders::default(),
             body: Bytes::new(),
-            kind: BodyKind::None,
+            kind: RequestBodyKind::None,
         }
     }
 
     /// Adds a parameter without a value to the query.
-    pub(super) fn flag(mut self, name: &str) -> Self {
+    pub(super) fn query_flag(mut self, name: &str) -> Self {
         self.query.push(if self.query.is_empty() { '?' } else { '&' });
         self.query.push_str(name);
         self
@@ -92,8 +92,8 @@ impl<'a> Request<'a> {
     /// Adds a parameter to the query, if there is a value for it.
     pub(super) fn query<'b>(mut self, name: &str, value: impl Into<Option<&'b str>>) -> Self {
         if let Some(value) = value.into() {
-            self = self.flag(name);
-            let _never_fails = write!(self.query, "={}", query(value));
+            self = self.query_flag(name);
+            let _never_fails = write!(self.query, "={}", encode_query(value));
         }
         self
     }
@@ -111,13 +111,13 @@ impl<'a> Request<'a> {
     }
 
     /// Sends bytes of an object.
-    pub(super) fn object(self, body: Bytes) -> Self {
-        Self { body, kind: BodyKind::Object, ..self }
+    pub(super) fn object_body(self, body: Bytes) -> Self {
+        Self { body, kind: RequestBodyKind::Object, ..self }
     }
 
     /// Sends a document.
-    pub(super) fn document(self, body: Bytes) -> Self {
-        let kind = BodyKind::Document;
+    pub(super) fn xml_body(self, body: Bytes) -> Self {
+        let kind = RequestBodyKind::Document;
         Self { body, kind, ..self }.header("content-type", Some("application/xml".to_owned()))
     }
 
@@ -135,12 +135,12 @@ impl<'a> Request<'a> {
         self.header("content-md5", Some(md5))
     }
 
-    /// The reason why this cannot be sent. Without a name the request would be one about the bucket, or about all
-    /// buckets; without the id of an upload, one about the object.
-    pub(super) fn fault(&self) -> Option<String> {
+    /// Returns the reason why this request cannot be sent. Without a name the request would be one about the bucket, or
+    /// about all buckets; without the id of an upload, one about the object.
+    pub(super) fn find_fault(&self) -> Option<String> {
         let is_blank = |text: &str| text.trim().is_empty();
         let lacks = |what: &str| Some(format!("{what} is empty, or has only blanks"));
-        if is_blank(self.about.bucket) && self.about.operation != "ListBuckets" {
+        if is_blank(self.context.bucket) && self.context.operation != "ListBuckets" {
             return lacks("the name of the bucket");
         }
         if self.key.is_some_and(is_blank) {
@@ -149,6 +149,8 @@ impl<'a> Request<'a> {
         if self.query.split(['?', '&']).any(|pair| pair == "uploadId=") {
             return lacks("the id of the upload");
         }
-        self.headers.impossible().map(|name| format!("the header {name} holds what no header can"))
+        self.headers
+            .find_invalid()
+            .map(|name| format!("the header {name} has a name or value that HTTP does not allow"))
     }
 }

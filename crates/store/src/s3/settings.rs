@@ -7,7 +7,7 @@ use super::address::{is_aws, without_userinfo};
 use crate::error::Advice;
 
 /// Settings of the `s3` section that only the AWS CLI reads, and the step that sets the same here.
-const UNHEEDED: [(&str, Advice); 5] = [
+const IGNORED_SETTINGS: [(&str, Advice); 5] = [
     ("max_concurrent_requests", Advice::UseMaxRequests),
     ("max_bandwidth", Advice::UseMaxBandwidth),
     ("target_bandwidth", Advice::UseMaxBandwidth),
@@ -71,20 +71,20 @@ pub(super) struct AwsSettings {
 impl AwsSettings {
     /// Settings for requests to this endpoint; None: AWS, at the address of region and bucket. With `resolved`, the
     /// environment and the profile decide only the number of attempts.
-    pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
+    pub(super) fn load(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
         let section = find_setting(sdk, "AWS_S3", "s3").unwrap_or_default();
-        let mut settings = Self::of_section(&section);
+        let mut settings = Self::parse_section(&section);
         if let Some(resolved) = resolved {
-            settings.follow(resolved);
+            settings.apply_resolved(resolved);
         } else if settings.dual_stack.is_none() {
             settings.dual_stack = sdk.use_dual_stack();
         }
-        settings.read_attempts(find_setting(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
-        settings.at(endpoint)
+        settings.parse_attempts(find_setting(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
+        settings.for_endpoint(endpoint)
     }
 
     /// Settings below `s3 =` in a profile, one in each line.
-    fn of_section(section: &str) -> Self {
+    fn parse_section(section: &str) -> Self {
         let mut settings = Self::default();
         for (name, value) in section.lines().filter_map(|line| line.split_once('=')) {
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
@@ -101,7 +101,7 @@ impl AwsSettings {
                 "use_dualstack_endpoint" => settings.dual_stack = Some(is_on),
                 "payload_signing_enabled" => settings.sign_bodies = is_on,
                 _ => {
-                    if let Some((_, advice)) = UNHEEDED.iter().find(|(unheeded, _)| *unheeded == name) {
+                    if let Some((_, advice)) = IGNORED_SETTINGS.iter().find(|(ignored, _)| *ignored == name) {
                         settings.notes.push(format!(
                             "The setting s3.{name} of the AWS configuration file has no effect here: {advice}"
                         ));
@@ -113,14 +113,14 @@ impl AwsSettings {
     }
 
     /// Takes the caller's settings of addresses and signatures.
-    fn follow(&mut self, resolved: &ResolvedSettings) {
+    fn apply_resolved(&mut self, resolved: &ResolvedSettings) {
         self.path_style = resolved.path_style;
         self.accelerate = resolved.accelerate;
         self.dual_stack = Some(resolved.use_dual_stack);
         self.sign_bodies = resolved.sign_bodies;
     }
 
-    fn read_attempts(&mut self, value: Option<&str>) {
+    fn parse_attempts(&mut self, value: Option<&str>) {
         let Some(value) = value else { return };
         self.max_attempts = value.trim().parse().ok().filter(|attempts| *attempts > 0);
         if self.max_attempts.is_none() {
@@ -132,7 +132,7 @@ impl AwsSettings {
     }
 
     /// Adjusts the settings to an endpoint: a given address is used unchanged, and no AWS variant is inserted.
-    fn at(mut self, endpoint: Option<&str>) -> Self {
+    fn for_endpoint(mut self, endpoint: Option<&str>) -> Self {
         let Some(endpoint) = endpoint else {
             if self.accelerate {
                 // The endpoint has only one form of address.
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_s3_section_of_a_profile_is_read() {
-        let settings = AwsSettings::of_section(SECTION).at(None);
+        let settings = AwsSettings::parse_section(SECTION).for_endpoint(None);
 
         assert!(settings.accelerate && settings.sign_bodies);
         assert_eq!((settings.path_style, settings.dual_stack), (None, Some(true)));
@@ -181,39 +181,47 @@ mod tests {
             settings.notes[0].contains(Advice::UseMaxRequests.code())
                 && settings.notes[1].contains(Advice::UseMaxBandwidth.code())
         );
-        assert_eq!(AwsSettings::of_section("").at(None), AwsSettings::default());
+        assert_eq!(AwsSettings::parse_section("").for_endpoint(None), AwsSettings::default());
     }
 
     #[test]
     fn what_the_caller_has_resolved_holds_against_the_profile() {
-        let mut settings = AwsSettings::of_section(SECTION);
-        settings.follow(&ResolvedSettings::default());
+        let mut settings = AwsSettings::parse_section(SECTION);
+        settings.apply_resolved(&ResolvedSettings::default());
 
         assert_eq!((settings.path_style, settings.dual_stack), (None, Some(false)));
         assert!(!settings.accelerate && !settings.sign_bodies);
 
         let mut settings = AwsSettings::default();
         let path_style = Some(true);
-        settings.follow(&ResolvedSettings { path_style, sign_bodies: true, accelerate: true, ..Default::default() });
+        settings.apply_resolved(&ResolvedSettings {
+            path_style,
+            sign_bodies: true,
+            accelerate: true,
+            ..Default::default()
+        });
         assert_eq!(settings.path_style, path_style);
         assert!(settings.accelerate && settings.sign_bodies);
     }
 
     #[test]
     fn an_address_that_was_given_is_used_as_it_stands() {
-        let settings = AwsSettings::of_section(SECTION).at(Some("https://s3.lab"));
+        let settings = AwsSettings::parse_section(SECTION).for_endpoint(Some("https://s3.lab"));
 
         assert_eq!((settings.accelerate, settings.dual_stack, settings.path_style), (false, None, Some(false)));
         assert_eq!(settings.notes.len(), 4, "{:?}", settings.notes);
-        assert_eq!(AwsSettings::default().at(Some("https://s3.lab")).path_style, Some(true));
-        assert_eq!(AwsSettings::default().at(Some("https://s3.eu-west-1.amazonaws.com")).path_style, Some(false));
+        assert_eq!(AwsSettings::default().for_endpoint(Some("https://s3.lab")).path_style, Some(true));
+        assert_eq!(
+            AwsSettings::default().for_endpoint(Some("https://s3.eu-west-1.amazonaws.com")).path_style,
+            Some(false)
+        );
     }
 
     #[test]
     fn attempts_are_a_number_from_one_on() {
         for (value, attempts) in [("1", Some(1)), (" 20 ", Some(20)), ("0", None), ("many", None)] {
             let mut settings = AwsSettings::default();
-            settings.read_attempts(Some(value));
+            settings.parse_attempts(Some(value));
             assert_eq!((settings.max_attempts, settings.notes.is_empty()), (attempts, attempts.is_some()), "{value}");
         }
     }

@@ -17,14 +17,14 @@ use aws_smithy_types::date_time::Format;
 use hyper::Uri;
 use sha2::{Digest as _, Sha256};
 
-use super::encoding::query;
+use super::encoding::encode_query;
 use crate::checksum::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Headers that the signature does not cover. If a proxy drops `Range`, the service answers with the whole object, which
-/// is noticed; it would refuse a signature over a missing header. Proxies write `Accept-Encoding` anew.
-const UNSIGNED: [&str; 2] = ["range", "accept-encoding"];
+/// Headers that the signature does not cover. If a proxy drops `Range`, the service answers with the whole object,
+/// which is noticed; it would refuse a signature over a missing header. Proxies write `Accept-Encoding` anew.
+const UNSIGNED_HEADERS: [&str; 2] = ["range", "accept-encoding"];
 
 /// Coverage of the body by the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum Payload {
 }
 
 impl Payload {
-    pub(super) fn digest(body: &[u8]) -> Self {
+    pub(super) fn of_body(body: &[u8]) -> Self {
         Self::Signed(Sha256::digest(body).into())
     }
 
@@ -57,7 +57,7 @@ impl Payload {
 pub(super) struct SignatureInput<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a Uri,
-    /// Headers with names in lower case. All but [`UNSIGNED`] are signed.
+    /// Headers with names in lower case. All but [`UNSIGNED_HEADERS`] are signed.
     pub(super) headers: &'a [(Cow<'static, str>, String)],
     pub(super) payload: Payload,
 }
@@ -65,11 +65,11 @@ pub(super) struct SignatureInput<'a> {
 /// Signs requests to one region.
 #[derive(Debug, Default)]
 pub(super) struct Signer {
-    last: RwLock<Option<Arc<DayKey>>>,
+    last: RwLock<Option<Arc<SigningKey>>>,
 }
 
 /// Signing key of one day, with the region and credentials that it belongs to.
-struct DayKey {
+struct SigningKey {
     date: String,
     region: String,
     credentials: Credentials,
@@ -77,9 +77,9 @@ struct DayKey {
 }
 
 /// The output leaves out the key and the credentials.
-impl fmt::Debug for DayKey {
+impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DayKey").field("date", &self.date).field("region", &self.region).finish_non_exhaustive()
+        f.debug_struct("SigningKey").field("date", &self.date).field("region", &self.region).finish_non_exhaustive()
     }
 }
 
@@ -87,27 +87,28 @@ impl Signer {
     /// Returns the headers that sign a request.
     pub(super) fn sign(
         &self,
-        asked: &SignatureInput<'_>,
+        input: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
     ) -> Vec<(&'static str, String)> {
-        let stamp = stamp(time);
-        let date = stamp.get(..8).unwrap_or_default();
+        let amz_date = amz_date(time);
+        let date = amz_date.get(..8).unwrap_or_default();
         let mut added =
-            vec![("x-amz-content-sha256", asked.payload.text().into_owned()), ("x-amz-date", stamp.clone())];
+            vec![("x-amz-content-sha256", input.payload.text().into_owned()), ("x-amz-date", amz_date.clone())];
         added.extend(credentials.session_token().map(|token| ("x-amz-security-token", token.to_owned())));
-        let host = host(asked.uri);
+        let host = host(input.uri);
         let mut headers: Vec<(&str, &str)> =
-            asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
-        headers.retain(|(name, _)| !UNSIGNED.contains(name));
+            input.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
+        headers.retain(|(name, _)| !UNSIGNED_HEADERS.contains(name));
         headers.extend(added.iter().map(|(name, value)| (*name, value.as_str())));
         headers.push(("host", &host));
         headers.sort_unstable();
         let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
         let scope = format!("{date}/{region}/s3/aws4_request");
-        let canonical = canonical(asked, &headers, &names);
-        let signature = Self::signature(&canonical, &stamp, &scope, &self.key(credentials, region, time, date));
+        let canonical = canonical_request(input, &headers, &names);
+        let signature =
+            Self::signature(&canonical, &amz_date, &scope, &self.signing_key(credentials, region, time, date));
         let access_key = credentials.access_key_id();
         let authorization =
             format!("{ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, Signature={signature}");
@@ -119,45 +120,46 @@ impl Signer {
     /// be sent with it.
     pub(super) fn presign(
         &self,
-        asked: &SignatureInput<'_>,
+        input: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
         seconds: u64,
     ) -> String {
-        let stamp = stamp(time);
-        let date = stamp.get(..8).unwrap_or_default();
-        let host = host(asked.uri);
+        let amz_date = amz_date(time);
+        let date = amz_date.get(..8).unwrap_or_default();
+        let host = host(input.uri);
         let mut headers: Vec<(&str, &str)> = vec![("host", &host)];
-        headers.extend(asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())));
-        headers.retain(|(name, _)| !UNSIGNED.contains(name));
+        headers.extend(input.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())));
+        headers.retain(|(name, _)| !UNSIGNED_HEADERS.contains(name));
         headers.sort_unstable();
         let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
         let scope = format!("{date}/{region}/s3/aws4_request");
         let credential = format!("{}/{scope}", credentials.access_key_id());
-        let mut address = asked.uri.to_string();
-        address.push(if asked.uri.query().is_some() { '&' } else { '?' });
+        let mut address = input.uri.to_string();
+        address.push(if input.uri.query().is_some() { '&' } else { '?' });
         let _never_fails = write!(
             address,
-            "X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={}&X-Amz-Date={stamp}&X-Amz-Expires={seconds}&X-Amz-SignedHeaders={}",
-            query(&credential),
-            query(&names)
+            "X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={}&X-Amz-Date={amz_date}&X-Amz-Expires={seconds}&X-Amz-SignedHeaders={}",
+            encode_query(&credential),
+            encode_query(&names)
         );
         if let Some(token) = credentials.session_token() {
-            let _never_fails = write!(address, "&X-Amz-Security-Token={}", query(token));
+            let _never_fails = write!(address, "&X-Amz-Security-Token={}", encode_query(token));
         }
         let uri = address.parse().unwrap_or_default();
-        let canonical = canonical(&SignatureInput { uri: &uri, ..*asked }, &headers, &names);
-        let signature = Self::signature(&canonical, &stamp, &scope, &self.key(credentials, region, time, date));
+        let canonical = canonical_request(&SignatureInput { uri: &uri, ..*input }, &headers, &names);
+        let signature =
+            Self::signature(&canonical, &amz_date, &scope, &self.signing_key(credentials, region, time, date));
         address + "&X-Amz-Signature=" + &signature
     }
 
-    fn signature(canonical: &str, stamp: &str, scope: &str, key: &DayKey) -> String {
-        let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+    fn signature(canonical: &str, amz_date: &str, scope: &str, key: &SigningKey) -> String {
+        let to_sign = format!("{ALGORITHM}\n{amz_date}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
         calculate_signature(&key.key, to_sign.as_bytes())
     }
 
-    fn key(&self, credentials: &Credentials, region: &str, time: SystemTime, date: &str) -> Arc<DayKey> {
+    fn signing_key(&self, credentials: &Credentials, region: &str, time: SystemTime, date: &str) -> Arc<SigningKey> {
         let last = self.last.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(key) = last
             && key.date == date
@@ -166,7 +168,7 @@ impl Signer {
         {
             return key;
         }
-        let key = Arc::new(DayKey {
+        let key = Arc::new(SigningKey {
             date: date.to_owned(),
             region: region.to_owned(),
             credentials: credentials.clone(),
@@ -178,7 +180,7 @@ impl Signer {
 }
 
 /// Formats a time like `x-amz-date`.
-fn stamp(time: SystemTime) -> String {
+fn amz_date(time: SystemTime) -> String {
     let whole = DateTime::from_secs(DateTime::from(time).secs());
     let text = whole.fmt(Format::DateTime).unwrap_or_default();
     text.chars().filter(|one| !matches!(one, '-' | ':')).collect()
@@ -195,13 +197,13 @@ pub(super) fn host(uri: &Uri) -> String {
 }
 
 /// The canonical request, which client and service both write before they sign.
-fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) -> String {
+fn canonical_request(input: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) -> String {
     let mut text = String::with_capacity(1024);
-    for part in [asked.method, "\n", asked.uri.path(), "\n"] {
+    for part in [input.method, "\n", input.uri.path(), "\n"] {
         text.push_str(part);
     }
-    // The query is encoded already (see `encoding::query`).
-    let mut pairs: Vec<(&str, &str)> = asked
+    // The query is encoded already (see `encoding::encode_query`).
+    let mut pairs: Vec<(&str, &str)> = input
         .uri
         .query()
         .map(|query| query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect())
@@ -214,17 +216,17 @@ fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) 
     for (name, value) in headers {
         text.push_str(name);
         text.push(':');
-        push_value(&mut text, value);
+        push_header_value(&mut text, value);
         text.push('\n');
     }
-    for part in ["\n", names, "\n", asked.payload.text().as_ref()] {
+    for part in ["\n", names, "\n", input.payload.text().as_ref()] {
         text.push_str(part);
     }
     text
 }
 
 /// Appends a header's value, trimmed and with single spaces.
-fn push_value(text: &mut String, value: &str) {
+fn push_header_value(text: &mut String, value: &str) {
     let value = value.trim_matches(' ');
     if !value.contains("  ") {
         text.push_str(value);
@@ -252,20 +254,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::s3::encoding::path;
+    use crate::s3::encoding::encode_path;
 
     fn settings() -> SigningSettings {
         let mut settings = SigningSettings::default();
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
-        settings.excluded_headers = Some(UNSIGNED.map(Into::into).to_vec());
+        settings.excluded_headers = Some(UNSIGNED_HEADERS.map(Into::into).to_vec());
         settings
     }
 
     /// The signature of the library, in headers or in the query of an address that is valid for so many seconds.
     fn by_library(
-        asked: &SignatureInput<'_>,
+        input: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
@@ -285,13 +287,13 @@ mod tests {
             .settings(settings)
             .build()
             .unwrap();
-        let body = match asked.payload {
+        let body = match input.payload {
             Payload::Empty => SignableBody::Bytes(&[]),
             Payload::Unsigned => SignableBody::UnsignedPayload,
             Payload::Signed(digest) => SignableBody::Precomputed(hex(&digest)),
         };
-        let headers = asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str()));
-        let request = SignableRequest::new(asked.method, asked.uri.to_string(), headers, body).unwrap();
+        let headers = input.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str()));
+        let request = SignableRequest::new(input.method, input.uri.to_string(), headers, body).unwrap();
         let signed = sign(request, &parameters.into()).unwrap().into_parts().0;
         let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let query = signed.params().iter().map(|(name, value)| ((*name).to_owned(), value.to_string()));
@@ -307,16 +309,16 @@ mod tests {
     #[test]
     fn keys_and_tokens_are_not_shown() {
         let uri: Uri = "https://bucket.s3.eu-west-1.amazonaws.com/key".parse().unwrap();
-        let asked = SignatureInput { method: "GET", uri: &uri, headers: &[], payload: Payload::Empty };
+        let input = SignatureInput { method: "GET", uri: &uri, headers: &[], payload: Payload::Empty };
         let credentials = Credentials::new("AKID", "wJalrXUtnFEMI", Some("session-token".to_owned()), None, "test");
         let signer = Signer::default();
         let time = UNIX_EPOCH + Duration::from_hours(24);
-        let added = signer.sign(&asked, &credentials, "eu-west-1", time);
+        let added = signer.sign(&input, &credentials, "eu-west-1", time);
         let mut headers = crate::s3::request::RequestHeaders::default();
         for (name, value) in &added {
             headers.add(*name, Some(value.clone()));
         }
-        let key = signer.key(&credentials, "eu-west-1", time, "19700102");
+        let key = signer.signing_key(&credentials, "eu-west-1", time, "19700102");
 
         let shown = format!("{signer:?} {key:?} {headers:?} {credentials:?}");
 
@@ -351,24 +353,24 @@ mod tests {
         ) {
             let pairs: Vec<String> = [
                 part.map(|part| format!("partNumber={part}")),
-                version.map(|version| format!("versionId={}", query(&version))),
+                version.map(|version| format!("versionId={}", encode_query(&version))),
             ]
             .into_iter()
             .flatten()
             .collect();
             let end = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
-            let uri: Uri = format!("{address}/{}{end}", path(&key)).parse().unwrap();
+            let uri: Uri = format!("{address}/{}{end}", encode_path(&key)).parse().unwrap();
             let mut headers: Vec<(Cow<'static, str>, String)> =
                 values.into_iter().enumerate().map(|(nth, value)| (format!("x-amz-meta-{nth}").into(), value)).collect();
             headers.extend(range.map(|range| ("range".into(), range)));
-            let asked = SignatureInput {
+            let input = SignatureInput {
                 method: if get { "GET" } else { "PUT" },
                 uri: &uri,
                 headers: &headers,
                 payload: match &body {
                     None => Payload::Empty,
                     Some(None) => Payload::Unsigned,
-                    Some(Some(body)) => Payload::digest(body.as_bytes()),
+                    Some(Some(body)) => Payload::of_body(body.as_bytes()),
                 },
             };
             let signer = Signer::default();
@@ -378,17 +380,17 @@ mod tests {
                     let time = UNIX_EPOCH + Duration::new(seconds, 999_999_999);
 
                     let mut signed: Vec<(String, String)> = signer
-                        .sign(&asked, &credentials, region, time)
+                        .sign(&input, &credentials, region, time)
                         .into_iter()
                         .map(|(name, value)| (name.to_owned(), value))
                         .collect();
 
                     signed.sort();
-                    prop_assert_eq!(&signed, &by_library(&asked, &credentials, region, time, None));
-                    prop_assert_eq!(&signer.sign(&asked, &credentials, region, time).len(), &signed.len(), "and again");
+                    prop_assert_eq!(&signed, &by_library(&input, &credentials, region, time, None));
+                    prop_assert_eq!(&signer.sign(&input, &credentials, region, time).len(), &signed.len(), "and again");
 
-                    let asked = SignatureInput { payload: Payload::Unsigned, ..asked };
-                    let address = signer.presign(&asked, &credentials, region, time, 60);
+                    let input = SignatureInput { payload: Payload::Unsigned, ..input };
+                    let address = signer.presign(&input, &credentials, region, time, 60);
                     let added = address.strip_prefix(&uri.to_string()).unwrap();
                     let mut added: Vec<(String, String)> = added[1..]
                         .split('&')
@@ -396,7 +398,7 @@ mod tests {
                         .map(|(name, value)| (name.to_owned(), decode(value)))
                         .collect();
                     added.sort();
-                    prop_assert_eq!(&added, &by_library(&asked, &credentials, region, time, Some(60)));
+                    prop_assert_eq!(&added, &by_library(&input, &credentials, region, time, Some(60)));
                 }
             }
         }

@@ -9,8 +9,8 @@ use super::Scratch;
 
 /// Checks that do not apply to a disk: it has no copies, no tags, no attributes except times and permissions, and no
 /// digests of its content.
-const WITHOUT: &[&str] = &[
-    "objects::facts_are_told_by_head",
+const NOT_APPLICABLE: &[&str] = &[
+    "objects::head_returns_facts_of_the_object",
     "objects::attributes_are_kept",
     "objects::an_overwrite_replaces_all",
     "objects::tags_are_replaced",
@@ -21,10 +21,10 @@ const WITHOUT: &[&str] = &[
     "copying::storage_classes_are_set",
     "copying::a_copy_replaces_what_was_there",
     "copying::a_copy_of_parts_has_their_bytes",
-    "copying::a_checksum_can_be_asked_for",
+    "copying::a_checksum_can_be_requested",
     "copying::empty_objects_are_copied",
     "uploads::parts_are_copied",
-    "uploads::what_was_asked_for_at_creation_is_kept",
+    "uploads::what_was_requested_at_creation_is_kept",
     // This check has parts of any size, with gaps between them.
     "uploads::parts_are_listed_by_number",
     "uploads::part_copies_are_pinned",
@@ -40,7 +40,7 @@ fn quirks(name: &'static str) -> ServiceQuirks {
         keys: keys.map(str::to_owned).to_vec(),
         storage_class: None,
         minimum_part: 1000,
-        without: WITHOUT,
+        skipped_checks: NOT_APPLICABLE,
         digests: false,
         statuses: false,
         seed: 3,
@@ -58,7 +58,7 @@ async fn a_disk() {
 #[tokio::test]
 async fn a_disk_that_is_not_made_sure_of_and_lists_in_small_passes() {
     let scratch = Scratch::new();
-    let store = DiskStore::new(DiskOptions { durable: false, names_at_a_time: 2, ..DiskOptions::default() });
+    let store = DiskStore::new(DiskOptions { durable: false, names_per_pass: 2, ..DiskOptions::default() });
 
     conformance(&store, scratch.bucket(), &quirks("a disk in small passes")).await;
 }

@@ -61,7 +61,7 @@ proptest! {
             .filter(|key| key.starts_with(prefix) && after.as_ref().is_none_or(|after| key > after))
             .collect();
         let listed = runtime().block_on(async {
-            let options = || DiskOptions { names_at_a_time: names, ..DiskOptions::default() };
+            let options = || DiskOptions { names_per_pass: names, ..DiskOptions::default() };
             let mut store = DiskStore::new(options());
             let mut request = ListRequest {
                 prefix: prefix.to_owned(), start_after: after.clone(), max_keys: Some(page), ..everything(&scratch)

@@ -155,12 +155,12 @@ async fn what_has_a_name_and_is_no_object_is_told_apart_from_nothing() {
         };
         let error = failure(head);
         assert_eq!(
-            (error.class, error.code.as_str(), error.is_of_no_object()),
+            (error.class, error.code.as_str(), error.is_not_an_object()),
             (ErrorClass::NotFound, code, true),
             "{key}"
         );
     }
-    assert!(!failure(follow.head(ObjectRef::new(scratch.bucket(), "absent"), None).await).is_of_no_object());
+    assert!(!failure(follow.head(ObjectRef::new(scratch.bucket(), "absent"), None).await).is_not_an_object());
 }
 
 #[tokio::test]

@@ -123,7 +123,9 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
     let (writer, bucket, upload) = (Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
     let slow = tokio::spawn(async move {
-        writer.stream_part(UploadRef::new(&bucket, "k", &upload), 1, LARGE as u64, Body::of_chunks(rest.boxed())).await
+        writer
+            .stream_part(UploadRef::new(&bucket, "k", &upload), 1, LARGE as u64, Body::from_stream(rest.boxed()))
+            .await
     });
     while !store.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts.is_empty() {
         tokio::task::yield_now().await;
@@ -506,7 +508,7 @@ fn in_pieces(body: &Bytes, rng: &mut fastrand::Rng) -> Body {
         let at_most = 1 << rng.u32(1..22);
         pieces.push(Ok(rest.split_to(rng.usize(1..=at_most).min(rest.len()))));
     }
-    Body::of_chunks(futures::stream::iter(pieces).boxed())
+    Body::from_stream(futures::stream::iter(pieces).boxed())
 }
 
 #[tokio::test]
@@ -542,7 +544,7 @@ async fn parts_that_share_blocks_are_written_side_by_side() {
 #[tokio::test]
 async fn large_parts_pass_the_cache_unless_they_are_wanted_there() {
     const LARGE: usize = 4 << 20;
-    for cache in [PageCache::Past, PageCache::Through] {
+    for cache in [PageCache::Bypass, PageCache::Use] {
         let scratch = Scratch::new();
         let store = DiskStore::new(DiskOptions { cache, ..DiskOptions::default() });
         let body = Bytes::from(pattern(LARGE + 100, 1));
@@ -559,7 +561,7 @@ async fn large_parts_pass_the_cache_unless_they_are_wanted_there() {
 
         match cached(&scratch.path("k")) {
             None => eprintln!("SKIPPED: no ext4 or XFS here, or no fincore to look with"),
-            Some(bytes) if cache == PageCache::Through => {
+            Some(bytes) if cache == PageCache::Use => {
                 assert!(bytes >= LARGE as u64, "{bytes} of {} are in the cache", body.len());
             }
             // The incomplete block at the end may be cached.

@@ -363,7 +363,7 @@ fn lying(bytes: &[u8], as_blocks: bool) -> Bytes {
 async fn whole_files_pass_the_cache_unless_they_are_small_or_wanted_there() {
     const WORTH: usize = 64 << 10;
     const MIB: usize = 1 << 20;
-    for (cache, as_blocks) in [(PageCache::Past, true), (PageCache::Past, false), (PageCache::Through, true)] {
+    for (cache, as_blocks) in [(PageCache::Bypass, true), (PageCache::Bypass, false), (PageCache::Use, true)] {
         for size in [0, 1, WORTH - 1, WORTH, WORTH + 1, MIB, MIB + 5, 3 * MIB - 1] {
             let scratch = Scratch::new();
             let store = DiskStore::new(DiskOptions { cache, ..DiskOptions::default() });
@@ -373,7 +373,7 @@ async fn whole_files_pass_the_cache_unless_they_are_small_or_wanted_there() {
 
             match cached(&scratch.path("k")) {
                 None => eprintln!("SKIPPED: no ext4 or XFS here, or no fincore to look with"),
-                Some(bytes) if cache == PageCache::Past && as_blocks && size >= WORTH => {
+                Some(bytes) if cache == PageCache::Bypass && as_blocks && size >= WORTH => {
                     assert!(bytes <= 8 << 10, "{bytes} of {size} are in the cache");
                 }
                 Some(bytes) => assert!(bytes >= size as u64, "{bytes} of {size} are in the cache"),

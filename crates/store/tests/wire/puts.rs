@@ -165,7 +165,7 @@ async fn a_body_on_its_way_goes_at_once_when_the_limit_is_lifted() {
 
     arrivals.recv().await.unwrap();
     assert!(!sending.is_finished());
-    throttle.limit(None);
+    throttle.set_rate(None);
 
     // The old limit would have taken an hour.
     sending.await.unwrap().unwrap();

@@ -1,7 +1,8 @@
 //! Tests that each operation sends the request that is recorded in `requests.txt`, with a valid signature.
 //!
 //! The records were made with the AWS SDK for Rust (aws-sdk-s3 1.157) in place of this client. Three things differ: the
-//! SDK adds `x-id` to queries, leaves out `Content-Length: 0`, and gives `CreateBucket` a `Content-Type` without a body.
+//! SDK adds `x-id` to queries, leaves out `Content-Length: 0`, and gives `CreateBucket` a `Content-Type` without a
+//! body.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -188,7 +189,7 @@ async fn write_objects(store: &S3Store, sources: &[PinnedObject]) {
             digests,
             if_absent: turn % 4 == 1,
             if_match: (turn % 4 == 2).then(|| "0123abcd".to_owned()),
-            synced_later: false,
+            defer_sync: false,
         };
         store.put_object(&object, Bytes::from("body")).await.unwrap();
         let (tags, attributes) = (tags(), attributes());
@@ -262,7 +263,7 @@ async fn upload(store: &S3Store, sources: &[PinnedObject]) {
                 parts: vec![part(1), part(3)],
                 size: 1000 * turn as u64,
                 checksum: algorithm,
-                whole: algorithm.map(|algorithm| Checksum::read(algorithm, "CCCC+/=", Some(false))),
+                whole: algorithm.map(|algorithm| Checksum::from_header(algorithm, "CCCC+/=", Some(false))),
                 if_absent: turn % 4 == 1,
                 if_match: (turn % 4 == 2).then(|| "0123abcd".to_owned()),
             };

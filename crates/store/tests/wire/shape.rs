@@ -368,7 +368,7 @@ async fn completion_tells_size_and_checksums() {
         ],
         size: 12_345,
         checksum: Some(ChecksumAlgorithm::Crc64Nvme),
-        whole: Some(Checksum::read(ChecksumAlgorithm::Crc64Nvme, "CCCCCCCCCCC=", Some(false))),
+        whole: Some(Checksum::from_header(ChecksumAlgorithm::Crc64Nvme, "CCCCCCCCCCC=", Some(false))),
         if_absent: true,
         if_match: None,
     };

@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 use super::journal::Ticket;
 
 /// Bytes at the start of a reply that is no object, which are searched for an error code or an upload id.
-const LOOKED_AT: usize = 4096;
+const MAX_INSPECTED: usize = 4096;
 
 /// Time that bytes already handed to hyper get to reach the socket before the connection is broken.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
@@ -126,7 +126,7 @@ pub(super) struct ReplyBody {
     sent: u64,
     length: Option<u64>,
     ended: bool,
-    looked_at: BytesMut,
+    inspected: BytesMut,
     /// Ticket of the recorded request; None for replies of the proxy's own.
     ticket: Option<Ticket>,
 }
@@ -145,12 +145,12 @@ impl ReplyBody {
             sent: 0,
             length: None,
             ended: false,
-            looked_at: BytesMut::new(),
+            inspected: BytesMut::new(),
             ticket,
         };
         body.length = body.size_hint().exact();
         if let BodySource::Whole(Some(bytes)) = &body.source {
-            body.looked_at.extend_from_slice(&bytes[..bytes.len().min(LOOKED_AT)]);
+            body.inspected.extend_from_slice(&bytes[..bytes.len().min(MAX_INSPECTED)]);
         }
         body
     }
@@ -203,9 +203,9 @@ impl Body for ReplyBody {
             data.truncate(usize::try_from(keep - self.sent).unwrap_or(usize::MAX));
         }
         let data = flip_byte(data, self.sent, self.spoil.flip);
-        if matches!(self.source, BodySource::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
-            let room = LOOKED_AT - self.looked_at.len();
-            self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
+        if matches!(self.source, BodySource::Streamed(_)) && self.inspected.len() < MAX_INSPECTED {
+            let room = MAX_INSPECTED - self.inspected.len();
+            self.inspected.extend_from_slice(&data[..data.len().min(room)]);
         }
         self.sent += data.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(data))))
@@ -229,7 +229,7 @@ impl Drop for ReplyBody {
         record.complete = self.ended || self.length == Some(self.sent);
         record.reply_bytes = self.sent;
         if record.operation != "GetObject" || record.status.is_some_and(|status| status >= 300) {
-            let text = String::from_utf8_lossy(&self.looked_at);
+            let text = String::from_utf8_lossy(&self.inspected);
             if text.contains("<Error>") {
                 record.error_code = element(&text, "Code");
             }

@@ -109,7 +109,7 @@ pub struct RuleStats {
 
 /// All counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
+pub struct ProxyStats {
     /// Counters by operation.
     pub operations: BTreeMap<String, OperationStats>,
     /// Counters by rule, in the order in which the rules are checked.
@@ -313,10 +313,10 @@ impl Journal {
         self.lock().in_flight.values().cloned().collect()
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(super) fn stats(&self) -> ProxyStats {
         let inner = self.lock();
         let held = |id| inner.in_flight.values().filter(|record| record.held_by == Some(id)).count() as u64;
-        Stats {
+        ProxyStats {
             operations: inner.operations.clone(),
             rules: inner
                 .rules

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::signed;
 
-pub(super) fn start(options: &[&str]) -> Result<S3Server, StartError> {
+pub(super) fn start() -> Result<S3Server, StartError> {
     let binary = find_tool("versitygw", "SEQFERRY_VERSITYGW", ".tools/bin", "run `make tools` (needs Go)")?;
     let mut said = String::new();
     for attempt in 0..ATTEMPTS {
@@ -20,7 +20,7 @@ pub(super) fn start(options: &[&str]) -> Result<S3Server, StartError> {
         let endpoint_url = format!("http://127.0.0.1:{port}");
         let mut command = Command::new(&binary);
         command.args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive", "--iam-dir"]);
-        command.arg(folder.join("iam")).args(options).args(["posix", "--versioning-dir"]).arg(folder.join("versions"));
+        command.arg(folder.join("iam")).args(["posix", "--versioning-dir"]).arg(folder.join("versions"));
         // Metadata lives in extended attributes. Where it does not start with them, the file system may have none.
         if attempt % 2 == 1 {
             command.arg("--sidecar").arg(folder.join("sidecar"));

@@ -2,7 +2,7 @@
 //!
 //! | request | body | answer |
 //! |---|---|---|
-//! | `GET stats` | | counters, see [`Stats`](super::Stats) |
+//! | `GET stats` | | counters, see [`SimStats`](super::SimStats) |
 //! | `POST reset` | | counters begin again; objects stay |
 //! | `GET faults`, `PUT faults`, `POST faults` | one rule or a list | rules in force; PUT replaces them, POST adds |
 //! | `GET check?source=BUCKET/PREFIX&target=BUCKET/PREFIX` | | comparison of all objects below both, byte for byte |
@@ -23,7 +23,7 @@ use super::context::{ServerContext, model_options};
 use super::faults::FaultRule;
 use super::scenario::BucketSpec;
 use super::state::SimState;
-use super::{Check, Stats};
+use super::{PrefixComparison, SimStats};
 use crate::classify::Query;
 
 pub(super) const PREFIX: &str = "/_sim/";
@@ -111,11 +111,11 @@ async fn dispatch(shared: &ServerContext, request: Request<Incoming>) -> Result<
     }
 }
 
-pub(super) fn stats(state: &SimState) -> Stats {
+pub(super) fn stats(state: &SimState) -> SimStats {
     let counters = &state.counters;
     let operations: std::collections::BTreeMap<String, _> =
         counters.operations.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-    Stats {
+    SimStats {
         seconds: state.now().as_secs_f64(),
         requests: operations.values().map(|count| count.requests).sum(),
         throttled: operations.values().map(|count| count.throttled).sum(),
@@ -144,9 +144,9 @@ fn place(text: &str) -> (&str, &str) {
 }
 
 /// Page by page, so that requests continue between.
-pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Result<Check, String> {
+pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Result<PrefixComparison, String> {
     let ((from, from_prefix), (to, to_prefix)) = (place(source), place(target));
-    let mut check = Check::default();
+    let mut check = PrefixComparison::default();
     let mut after: Option<Position> = None;
     let name = |names: &mut Vec<String>, key: &str| {
         if names.len() < MOST_NAMED {
@@ -171,7 +171,7 @@ pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Resul
             let original = state.buckets.get_mut(from).and_then(|bucket| bucket.get(&listed.key));
             let copied = state.buckets.get_mut(to).and_then(|bucket| bucket.get(&key));
             match (original, copied) {
-                (Some(original), Some(copied)) if original.content.is(&copied.content) => check.same += 1,
+                (Some(original), Some(copied)) if original.content.equals(&copied.content) => check.same += 1,
                 (_, Some(_)) => {
                     check.different_count += 1;
                     name(&mut check.different, &key);

@@ -76,7 +76,7 @@ impl FixedSum {
 /// Part layout of an object's upload.
 #[derive(Debug, Clone)]
 pub(super) enum Layout {
-    AtOnce,
+    Single,
     /// All parts but the last of this size.
     Uniform(u64),
     /// Sizes of the parts.
@@ -93,14 +93,14 @@ impl Layout {
                 }
                 Some(_) => Self::Listed(sizes.into()),
             },
-            [] => Self::AtOnce,
+            [] => Self::Single,
         }
     }
 
     /// Number of parts; None when the object was uploaded in one request.
     pub(super) fn parts(&self, size: u64) -> Option<u64> {
         match self {
-            Self::AtOnce => None,
+            Self::Single => None,
             Self::Uniform(part) => Some(size.div_ceil(*part).max(1)),
             Self::Listed(sizes) => Some(sizes.len() as u64),
         }
@@ -110,7 +110,7 @@ impl Layout {
     pub(super) fn part(&self, size: u64, number: u64) -> Option<(u64, u64)> {
         let index = number.checked_sub(1)?;
         match self {
-            Self::AtOnce => (index == 0).then_some((0, size)),
+            Self::Single => (index == 0).then_some((0, size)),
             Self::Uniform(part) => {
                 let offset = index.checked_mul(*part)?;
                 (index == 0 || offset < size).then(|| (offset, (*part).min(size - offset)))
@@ -266,7 +266,7 @@ impl Bucket {
         let size = family.sizes.size(index);
         let content = Content::stream(mixed(family.seed, index), 0, size);
         let in_parts = family.part_size > 0 && size > family.part_size;
-        let layout = if in_parts { Layout::Uniform(family.part_size) } else { Layout::AtOnce };
+        let layout = if in_parts { Layout::Uniform(family.part_size) } else { Layout::Single };
         let sum = family.checksum.map_or(Sum::None, Sum::Full);
         let modified = 1_767_225_600_000 + index % 86_400_000;
         let etag = self.etag(number, index, &content, &layout);

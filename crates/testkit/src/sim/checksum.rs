@@ -59,7 +59,7 @@ impl Algorithm {
                     return Ok(Value::Sha256(known));
                 }
                 let mut digest = Sha256::new();
-                content.each(|bytes| digest.update(bytes))?;
+                content.for_each_block(|bytes| digest.update(bytes))?;
                 Ok(Value::Sha256(digest.finalize().into()))
             }
         }

@@ -102,7 +102,7 @@ impl Runs {
             let shift = crc.shift(BLOCK << level);
             runs.shift[level] = shift;
             if level + 1 < LEVELS {
-                let twice = |value: u64| crc.moved(value, shift) ^ value;
+                let twice = |value: u64| crc.advance(value, shift) ^ value;
                 runs.constant[level + 1] = twice(runs.constant[level]) ^ runs.block[level][level];
                 runs.seed[level + 1] = runs.seed[level].map(twice);
                 runs.block[level + 1] = runs.block[level].map(twice);
@@ -137,7 +137,7 @@ pub fn stream_crc(crc: Crc, seed: u64, offset: u64, length: u64) -> u64 {
     if first >= last {
         // Less than one whole block, yet perhaps parts of two.
         let middle = first.min(end);
-        return crc.joined(made(offset, middle), made(middle, end), end - middle);
+        return crc.combine(made(offset, middle), made(middle, end), end - middle);
     }
     let runs = Runs::of(crc);
     let mut value = if offset < first { made(offset, first) } else { crc.of(&[]) };
@@ -146,27 +146,27 @@ pub fn stream_crc(crc: Crc, seed: u64, offset: u64, length: u64) -> u64 {
         let fits = (until - block).ilog2() as usize;
         let aligned = if block == 0 { LEVELS - 1 } else { block.trailing_zeros() as usize };
         let level = fits.min(aligned).min(LEVELS - 1);
-        value = crc.moved(value, runs.shift[level]) ^ runs.value(level, seed, block);
+        value = crc.advance(value, runs.shift[level]) ^ runs.value(level, seed, block);
         block += 1 << level;
     }
-    if last < end { crc.joined(value, made(last, end), end - last) } else { value }
+    if last < end { crc.combine(value, made(last, end), end - last) } else { value }
 }
 
 /// Bytes that clients sent and that are kept; they count against a common allowance until dropped.
 #[derive(Debug)]
-pub struct KeptBody {
+pub struct StoredBody {
     bytes: Box<[u8]>,
     used: Arc<AtomicU64>,
 }
 
-impl KeptBody {
+impl StoredBody {
     /// `used` has been raised by the length already.
     pub(super) fn new(bytes: Box<[u8]>, used: Arc<AtomicU64>) -> Arc<Self> {
         Arc::new(Self { bytes, used })
     }
 }
 
-impl Drop for KeptBody {
+impl Drop for StoredBody {
     fn drop(&mut self) {
         self.used.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
@@ -188,13 +188,13 @@ pub enum ContentSource {
     /// The stream of a seed.
     Stream(u64),
     /// A body that was sent.
-    Kept(Arc<KeptBody>),
+    Kept(Arc<StoredBody>),
     /// A body that was sent and thrown away.
     Forgotten(Arc<DiscardedBody>),
 }
 
 impl ContentSource {
-    fn is(&self, other: &Self) -> bool {
+    fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stream(a), Self::Stream(b)) => a == b,
             (Self::Kept(a), Self::Kept(b)) => Arc::ptr_eq(a, b) || a.bytes == b.bytes,
@@ -218,8 +218,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn is(&self, other: &Self) -> bool {
-        self.offset == other.offset && self.length == other.length && self.source.is(&other.source)
+    fn equals(&self, other: &Self) -> bool {
+        self.offset == other.offset && self.length == other.length && self.source.equals(&other.source)
     }
 }
 
@@ -246,7 +246,7 @@ impl Content {
         Self::whole(ContentSource::Stream(seed), offset, length)
     }
 
-    pub(super) fn kept(kept: Arc<KeptBody>) -> Self {
+    pub(super) fn kept(kept: Arc<StoredBody>) -> Self {
         let length = kept.bytes.len() as u64;
         Self::whole(ContentSource::Kept(kept), 0, length)
     }
@@ -279,7 +279,7 @@ impl Content {
         let mut all: Vec<Extent> = Vec::new();
         for extent in parts.into_iter().flat_map(Self::extents) {
             match all.last_mut() {
-                Some(last) if last.offset + last.length == extent.offset && last.source.is(&extent.source) => {
+                Some(last) if last.offset + last.length == extent.offset && last.source.equals(&extent.source) => {
                     last.length += extent.length;
                 }
                 _ => all.push(extent.clone()),
@@ -314,9 +314,9 @@ impl Content {
     }
 
     /// Returns true when both hold the same bytes by construction. Bytes that were kept are compared as well.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn equals(&self, other: &Self) -> bool {
         let (a, b) = (self.extents(), other.extents());
-        if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is(b)) {
+        if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)) {
             return true;
         }
         self.length() == other.length() && self.same_pieces(other)
@@ -380,7 +380,7 @@ impl Content {
     ///
     /// # Errors
     /// When some were not kept.
-    pub fn each(&self, mut take: impl FnMut(&[u8])) -> Result<(), DiscardedBodyError> {
+    pub fn for_each_block(&self, mut take: impl FnMut(&[u8])) -> Result<(), DiscardedBodyError> {
         let mut buffer = vec![0; usize::try_from(self.length().min(4 * BLOCK)).unwrap_or(0)];
         let (mut offset, length) = (0, self.length());
         while offset < length {
@@ -408,7 +408,7 @@ impl Content {
                 ContentSource::Forgotten(body) if extent.length == body.length => body.crcs[crc.index()],
                 ContentSource::Forgotten(_) => return Err(DiscardedBodyError),
             };
-            all = crc.joined(all, value, extent.length);
+            all = crc.combine(all, value, extent.length);
         }
         Ok(all)
     }
@@ -428,7 +428,7 @@ impl Content {
     /// When some were not kept.
     pub fn md5(&self) -> Result<[u8; 16], DiscardedBodyError> {
         let mut digest = Md5::new();
-        self.each(|bytes| digest.update(bytes))?;
+        self.for_each_block(|bytes| digest.update(bytes))?;
         Ok(digest.finalize().into())
     }
 
@@ -460,7 +460,7 @@ impl Content {
 
 /// Compares the bytes of two extents of equal length.
 fn same_bytes(a: &Extent, b: &Extent) -> bool {
-    if a.offset == b.offset && a.source.is(&b.source) {
+    if a.offset == b.offset && a.source.equals(&b.source) {
         return true;
     }
     if matches!((&a.source, &b.source), (ContentSource::Stream(_), ContentSource::Stream(_))) {

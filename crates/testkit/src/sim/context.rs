@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::counters::Count;
+use super::counters::RequestCounts;
 use super::intake::Terms;
 use super::model;
 use super::scenario::Capability;
@@ -75,7 +75,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let (end, complete) = (self.end, self.complete);
-        self.shared.state().counters.end(self.operation, |count: &mut Count| {
+        self.shared.state().counters.end(self.operation, |count: &mut RequestCounts| {
             *match end {
                 _ if !complete => &mut count.unanswered,
                 End::Succeeded => &mut count.succeeded,

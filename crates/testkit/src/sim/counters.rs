@@ -9,7 +9,7 @@ const LONGEST: usize = 3_600;
 
 /// Requests of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
+pub struct RequestCounts {
     /// All that arrived.
     pub requests: u64,
     /// Answered with success.
@@ -35,7 +35,7 @@ pub struct WastedWork {
 
 /// One second of the model's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Second {
+pub struct SecondCounts {
     /// Counted from the start.
     pub second: u64,
     /// Requests that the model let pass, by their arrival.
@@ -47,14 +47,14 @@ pub struct Second {
 /// All counters.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    pub(super) operations: HashMap<&'static str, Count>,
+    pub(super) operations: HashMap<&'static str, RequestCounts>,
     pub(super) in_flight: u64,
     pub(super) peak_in_flight: u64,
     pub(super) bytes_received: u64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_copied: u64,
     pub(super) wasted: WastedWork,
-    timeline: VecDeque<Second>,
+    timeline: VecDeque<SecondCounts>,
 }
 
 impl Counters {
@@ -69,7 +69,7 @@ impl Counters {
         self.peak_in_flight = self.peak_in_flight.max(self.in_flight);
     }
 
-    pub(super) fn end(&mut self, operation: &'static str, count: impl FnOnce(&mut Count)) {
+    pub(super) fn end(&mut self, operation: &'static str, count: impl FnOnce(&mut RequestCounts)) {
         count(self.operations.entry(operation).or_default());
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -81,7 +81,7 @@ impl Counters {
                 if self.timeline.len() == LONGEST {
                     self.timeline.pop_front();
                 }
-                self.timeline.push_back(Second { second, ..Second::default() });
+                self.timeline.push_back(SecondCounts { second, ..SecondCounts::default() });
                 let at = self.timeline.len() - 1;
                 &mut self.timeline[at]
             }
@@ -93,7 +93,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn timeline(&self) -> Vec<Second> {
+    pub(super) fn timeline(&self) -> Vec<SecondCounts> {
         self.timeline.iter().copied().collect()
     }
 }

@@ -110,13 +110,13 @@ impl Crc {
     }
 
     /// Moves a CRC by a factor of [`Crc::shift`].
-    pub fn moved(self, crc: u64, factor: u64) -> u64 {
+    pub fn advance(self, crc: u64, factor: u64) -> u64 {
         self.parameters().multiply(factor, crc)
     }
 
     /// Returns the CRC of two joined messages, of which the second has `second_bytes` bytes.
-    pub fn joined(self, first: u64, second: u64, second_bytes: u64) -> u64 {
-        self.moved(first, self.shift(second_bytes)) ^ second
+    pub fn combine(self, first: u64, second: u64, second_bytes: u64) -> u64 {
+        self.advance(first, self.shift(second_bytes)) ^ second
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         for crc in Crc::ALL {
             for cut in [0, 1, 17, 4096, 65_536, 70_000, 70_001] {
                 let (first, second) = bytes.split_at(cut);
-                let joined = crc.joined(crc.of(first), crc.of(second), second.len() as u64);
+                let joined = crc.combine(crc.of(first), crc.of(second), second.len() as u64);
                 assert_eq!(joined, crc.of(&bytes), "{crc:?} cut at {cut}");
             }
         }

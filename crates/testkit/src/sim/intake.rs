@@ -17,7 +17,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::checksum::{Algorithm, Value};
-use super::content::{BLOCK, Content, DiscardedBody, HEAD, KeptBody, fill, recognise};
+use super::content::{BLOCK, Content, DiscardedBody, HEAD, StoredBody, fill, recognise};
 use super::crc::Crc;
 use super::reply::ErrorReply;
 
@@ -230,7 +230,7 @@ impl<'a> ObjectIntake<'a> {
         let content = match std::mem::replace(&mut self.state, State::Stream(0, 0)) {
             State::Stream(seed, offset) => Content::stream(seed, offset, self.length),
             State::Keeping(bytes) => {
-                Content::kept(KeptBody::new(bytes.into_boxed_slice(), Arc::clone(&self.terms.kept)))
+                Content::kept(StoredBody::new(bytes.into_boxed_slice(), Arc::clone(&self.terms.kept)))
             }
             State::Forgetting(sums) => {
                 let (sha256, crcs) = *sums;

@@ -36,19 +36,19 @@ pub struct Scenario {
     /// The service's clock minus the real one, in seconds.
     pub clock_offset_seconds: i64,
     /// Bytes of bodies that are kept; bodies beyond are remembered by their checksums only.
-    pub memory: Bytes,
+    pub memory: ByteSize,
     /// Up to this size the `ETag` of an object made in one request is its true MD5; above it is an opaque digest.
-    pub md5_limit: Bytes,
+    pub md5_limit: ByteSize,
     /// True when uploads of any size have their true MD5 for `ETag`. Hashing costs about 1.5 s per GiB.
     pub upload_md5: bool,
     /// Up to this size a checksum that must read the bytes (SHA-256) is computed for copies.
-    pub sha_limit: Bytes,
+    pub sha_limit: ByteSize,
     /// Size above which `CopyObject` is refused. 5 GiB.
-    pub maximum_copy: Bytes,
+    pub maximum_copy: ByteSize,
     /// Least size of a part that is not the last. 5 MiB.
-    pub minimum_part: Bytes,
+    pub minimum_part: ByteSize,
     /// Largest object. 50 TB.
-    pub maximum_object: Bytes,
+    pub maximum_object: ByteSize,
 }
 
 impl Default for Scenario {
@@ -63,13 +63,13 @@ impl Default for Scenario {
             without: Vec::new(),
             credentials: Vec::new(),
             clock_offset_seconds: 0,
-            memory: Bytes(256 << 20),
-            md5_limit: Bytes(8 << 20),
+            memory: ByteSize(256 << 20),
+            md5_limit: ByteSize(8 << 20),
             upload_md5: true,
-            sha_limit: Bytes(64 << 20),
-            maximum_copy: Bytes(5 << 30),
-            minimum_part: Bytes(5 << 20),
-            maximum_object: Bytes(10_000 * (5 << 30)),
+            sha_limit: ByteSize(64 << 20),
+            maximum_copy: ByteSize(5 << 30),
+            minimum_part: ByteSize(5 << 20),
+            maximum_object: ByteSize(10_000 * (5 << 30)),
         }
     }
 }
@@ -209,11 +209,11 @@ pub struct ObjectsSpec {
     pub size: SizeSpec,
     /// Size of all together: sizes are scaled to give just that.
     #[serde(default)]
-    pub total: Option<Bytes>,
+    pub total: Option<ByteSize>,
     /// Larger ones look as if uploaded in parts of this size; 0: as if uploaded in one request. 8 MiB, as AWS's tools
     /// do.
     #[serde(default = "eight_mib")]
-    pub part_size: Bytes,
+    pub part_size: ByteSize,
     /// The checksum that S3 keeps for them: `CRC64NVME`, `CRC32`, `CRC32C` (over the full object) or `none`.
     #[serde(default = "crc64nvme")]
     pub checksum: String,
@@ -241,8 +241,8 @@ fn one() -> u64 {
     1
 }
 
-fn eight_mib() -> Bytes {
-    Bytes(8 << 20)
+fn eight_mib() -> ByteSize {
+    ByteSize(8 << 20)
 }
 
 fn crc64nvme() -> String {
@@ -257,7 +257,7 @@ fn yes() -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SizeSpec {
     /// The same size for all objects: in JSON the size alone.
-    Each(Bytes),
+    Each(ByteSize),
     /// Sizes drawn from a distribution.
     Drawn(Distribution),
 }
@@ -267,16 +267,16 @@ pub enum SizeSpec {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// A uniform distribution between two sizes.
-    Uniform(Bytes, Bytes),
+    Uniform(ByteSize, ByteSize),
     /// A log-normal distribution.
     Lognormal {
         /// Median size.
-        median: Bytes,
+        median: ByteSize,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
     /// One after the other, from the start again when there are more objects.
-    List(Vec<Bytes>),
+    List(Vec<ByteSize>),
 }
 
 impl<'de> Deserialize<'de> for SizeSpec {
@@ -294,15 +294,15 @@ impl<'de> Deserialize<'de> for SizeSpec {
 
 impl Default for SizeSpec {
     fn default() -> Self {
-        Self::Each(Bytes(1024))
+        Self::Each(ByteSize(1024))
     }
 }
 
 /// A number of bytes, in JSON a number or a text such as `"128 MiB"` or `"5GB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bytes(pub u64);
+pub struct ByteSize(pub u64);
 
-impl std::str::FromStr for Bytes {
+impl std::str::FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -333,7 +333,7 @@ impl std::str::FromStr for Bytes {
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -414,7 +414,7 @@ impl Sizes {
             SizeSpec::Each(size) => Self::Each(size.0),
             SizeSpec::Drawn(distribution) => Self::Drawn(distribution.clone(), seed),
         };
-        let Some(Bytes(total)) = spec.total else { return Ok(drawn) };
+        let Some(ByteSize(total)) = spec.total else { return Ok(drawn) };
         if matches!(spec.size, SizeSpec::Each(_)) {
             return Ok(Self::Even { total, count: spec.count.max(1) });
         }
@@ -523,7 +523,7 @@ mod tests {
             r#"{"keys": "{i:03}", "count": 448, "size": {"lognormal": {"median": "20 GiB", "sigma": 0.5}}, "total": "11.88 TiB"}"#,
         )
         .unwrap();
-        assert_eq!(drawn.iter().sum::<u64>(), "11.88TiB".parse::<Bytes>().unwrap().0);
+        assert_eq!(drawn.iter().sum::<u64>(), "11.88TiB".parse::<ByteSize>().unwrap().0);
         assert!(drawn.iter().max() > drawn.iter().min());
     }
 
@@ -544,8 +544,8 @@ mod tests {
     fn buckets_are_read_from_one_option() {
         let spec = parse_bucket("b=keys=r_{1,2}/{i:03};count=20;size=1 MiB;part-size=0").unwrap();
         let [family] = &spec.objects[..] else { panic!("one family") };
-        assert_eq!((spec.name.as_str(), family.count, family.part_size), ("b", 20, Bytes(0)));
-        assert_eq!(family.size, SizeSpec::Each(Bytes(1 << 20)));
+        assert_eq!((spec.name.as_str(), family.count, family.part_size), ("b", 20, ByteSize(0)));
+        assert_eq!(family.size, SizeSpec::Each(ByteSize(1 << 20)));
         assert!(parse_bucket("b").unwrap().objects.is_empty());
         assert_eq!(parse_bucket(r#"b={"region": "eu-west-1"}"#).unwrap().region.as_deref(), Some("eu-west-1"));
         assert!(parse_bucket("b=size").unwrap_err().contains("FIELD=VALUE"));

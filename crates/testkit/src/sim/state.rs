@@ -198,7 +198,7 @@ impl SimState {
         let content = object.content.clone();
         let target = self.buckets.get_mut(bucket).ok_or_else(|| ErrorReply::no_bucket(bucket))?;
         if let Some(before) = target.put(key, object)
-            && before.content.is(&content)
+            && before.content.equals(&content)
         {
             self.counters.wasted.objects_written_again += content.length();
         }

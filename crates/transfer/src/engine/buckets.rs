@@ -1,4 +1,4 @@
-//! Calls of the engine about buckets as a whole, about single objects, and about uploads that were left open.
+//! Calls of the engine for buckets, single objects and open uploads.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
@@ -11,8 +11,8 @@ use seqferry_store::{
 
 use super::Engine;
 
-/// Uploads of one call that are requested, or aborted, at a time.
-const AT_ONCE: usize = 32;
+/// Largest number of concurrent requests of one call.
+const MAX_CONCURRENT: usize = 32;
 
 /// Bytes and number of the parts that an open upload holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Engine {
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn buckets(&self, endpoint: &EndpointSpec) -> std::result::Result<Vec<BucketInfo>, RequestError> {
+    pub fn list_buckets(&self, endpoint: &EndpointSpec) -> std::result::Result<Vec<BucketInfo>, RequestError> {
         self.ask(endpoint, RequestSpec::read("ListBuckets", ""), &async |service: &dyn BucketService| {
             service.list_buckets().await
         })
@@ -37,7 +37,7 @@ impl Engine {
     /// Makes a bucket.
     ///
     /// # Errors
-    /// When it cannot be made, or is there.
+    /// When it cannot be made, or exists.
     pub fn create_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> std::result::Result<(), RequestError> {
         let spec = RequestSpec::write("CreateBucket", bucket);
         self.ask(endpoint, spec, &async |service: &dyn BucketService| service.create_bucket(bucket).await)
@@ -46,7 +46,7 @@ impl Engine {
     /// Removes an empty bucket.
     ///
     /// # Errors
-    /// When it cannot be removed, or holds something.
+    /// When it cannot be removed, or is not empty.
     pub fn delete_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> std::result::Result<(), RequestError> {
         let spec = RequestSpec::write("DeleteBucket", bucket);
         self.ask(endpoint, spec, &async |service: &dyn BucketService| service.delete_bucket(bucket).await)
@@ -55,7 +55,7 @@ impl Engine {
     /// One page of versions and delete markers.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the request fails.
     pub fn versions_page(
         &self,
         endpoint: &EndpointSpec,
@@ -68,7 +68,7 @@ impl Engine {
     /// Returns an address that lets its bearer read, or with `put` write, an object for a number of seconds.
     ///
     /// # Errors
-    /// When nothing can be signed.
+    /// When there are no credentials.
     pub fn presign(
         &self,
         endpoint: &EndpointSpec,
@@ -84,7 +84,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ErrorClass::NotFound`] where there is none.
-    pub fn facts(
+    pub fn head_object(
         &self,
         endpoint: &EndpointSpec,
         object: ObjectRef<'_>,
@@ -92,7 +92,7 @@ impl Engine {
         self.runtime.block_on(async { self.pool.client(endpoint, RetryPolicy::impatient()).await.head(object).await })
     }
 
-    /// The bytes of a range of an object while it has this `ETag`; of whatever is there with an empty one.
+    /// Reads a range of an object while it has this `ETag`; with an empty one, of the present object.
     ///
     /// # Errors
     /// When they cannot be read, or the object has changed.
@@ -116,7 +116,7 @@ impl Engine {
     ///
     /// # Errors
     /// When they cannot be listed.
-    pub fn uploads(
+    pub fn list_uploads(
         &self,
         endpoint: &EndpointSpec,
         bucket: &str,
@@ -141,7 +141,7 @@ impl Engine {
         self.runtime.block_on(async {
             let client = &self.pool.client(endpoint, RetryPolicy::default()).await;
             let sizes = uploads.iter().map(|upload| upload_size(client, *upload));
-            stream::iter(sizes).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+            stream::iter(sizes).buffered(MAX_CONCURRENT).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         self.runtime.block_on(async {
             let client = &self.writing(endpoint, epoch).await;
             let aborts = uploads.iter().map(|upload| abort(client, *upload));
-            stream::iter(aborts).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+            stream::iter(aborts).buffered(MAX_CONCURRENT).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
 

@@ -21,12 +21,14 @@ impl<J: UploadJournal> Object<'_, J> {
         if self.target.quirks().useless_part_checksums()
             && !verification::fits_one_copy(source.size, part_options, limits)
         {
-            // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove
-            // more.
+            // An object made of parts there has no checksum to compare: its `ETag` can be compared if it has the
+            // source's part boundaries.
             source.to_mut().checksum = None;
         }
         let first_part = if part_options.part_size.is_none() { self.first_part(&source).await? } else { None };
-        match verification::choose(&source, first_part, part_options, limits).map_err(|error| self.too_large(&error))? {
+        match verification::choose_route(&source, first_part, part_options, limits)
+            .map_err(|error| self.too_large(&error))?
+        {
             Route::Copy(_) => Ok(Route::Copy(kept)),
             Route::Parts(mut parts) => {
                 if let Some(requested) = self.policy.properties.checksum {
@@ -47,7 +49,7 @@ impl<J: UploadJournal> Object<'_, J> {
         ))
     }
 
-    pub(super) async fn copy_at_once(
+    pub(super) async fn copy_in_one_request(
         &mut self,
         checksum: Option<ChecksumAlgorithm>,
         source: Option<ObjectMeta>,
@@ -71,7 +73,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let written = self.target.copy_object(&pinned, target, &self.retry_context).await;
         let written = match written {
             Ok(written) => written,
-            // The look before a repeated attempt has found another object than the first one was to replace.
+            // The HEAD before a retry has found another object than the first attempt was to replace.
             Err(RequestError::Failed(error)) if error.operation == "HeadObject" => {
                 let refused = self.explain_refused_condition(&error, if_match.is_some());
                 return Err(refused.unwrap_or_else(|| RequestError::Failed(error).into()));
@@ -79,9 +81,9 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(RequestError::Failed(error)) => return Err(self.explain_refused_copy(error).await),
             Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };
-        if let Some(encrypted) = self.encrypted_unseen(&written).await? {
+        if let Some(encrypted) = self.encrypted_on_arrival(&written).await? {
             // It has arrived without, and the next copy says so.
-            return Box::pin(self.copy_at_once(checksum, Some(encrypted))).await;
+            return Box::pin(self.copy_in_one_request(checksum, Some(encrypted))).await;
         }
         self.active.add(self.item.size);
         // CopyObject makes a single-part object: its ETag can equal only that of a source made in one request.

@@ -25,7 +25,7 @@ pub(super) enum ContentComparison {
     Equal,
     /// Different bytes. The text names the offset of the first difference found, for the user.
     Differs(String),
-    /// The target is not what was to be compared any more.
+    /// The target was replaced or removed meanwhile.
     Gone,
 }
 
@@ -93,8 +93,8 @@ impl<T: Into<AttemptError>> From<T> for ComparisonEnd {
 }
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Read both sides, up to the first difference that is met. Equal bytes must also be those that each side states a
-    /// digest of: both may be spoiled in the same way while they are read.
+    /// Reads both sides up to the first difference. Equal bytes must also have the digest that each side states: both
+    /// may be corrupted in the same way while they are read.
     pub(super) async fn compare_content(&self, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
         let size = self.item.size;
         let target = PinnedObject {
@@ -119,7 +119,7 @@ impl<J: UploadJournal> Object<'_, J> {
         match read {
             Ok(()) => self.compare_stated(digests, written).await,
             Err(ComparisonEnd::Different(different)) => Ok(different),
-            Err(ComparisonEnd::Other(trouble)) => Err(trouble),
+            Err(ComparisonEnd::Other(error)) => Err(error),
         }
     }
 
@@ -140,7 +140,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if !self.target.capabilities().digests {
             return Ok(Some(SideDigests::new(source, None)));
         }
-        let target = match self.look_back().await? {
+        let target = match self.head_written_target().await? {
             TargetAfterWrite::Found(target) if target.etag == written.etag => {
                 let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
                 let first_part = self.first_part_of(self.target, object, &target).await?;
@@ -152,7 +152,7 @@ impl<J: UploadJournal> Object<'_, J> {
         Ok(Some(SideDigests::new(source, target)))
     }
 
-    /// Holds the bytes that were read, which are equal, against what each side states of them.
+    /// Compares the bytes that were read, which are equal, with the digest that each side states.
     async fn compare_stated(
         &self,
         read: SideDigests,
@@ -200,7 +200,7 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<ReadRange, ComparisonEnd> {
         let memory = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
-        let theirs = theirs.map_err(|error| self.source_trouble(error))?;
+        let theirs = theirs.map_err(|error| self.source_error(error))?;
         let ours = self.read_pinned(self.target, target, range).await.map_err(explain_target_error)?;
         difference(&theirs, &ours, range)?;
         Ok(ReadRange { theirs: theirs.bytes, ours: ours.bytes, _memory: memory })
@@ -213,12 +213,12 @@ impl<J: UploadJournal> Object<'_, J> {
         target: &PinnedObject,
         digests: &mut SideDigests,
     ) -> Result<(), ComparisonEnd> {
-        let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
+        let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_error(error))?;
         let mut ours = self.whole(self.target, target).await.map_err(explain_target_error)?;
         for range in ranges(self.item.size) {
             let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
             let read = self.next(self.source, source, &mut theirs, range).await;
-            let theirs = read.map_err(|error| self.source_trouble(error))?;
+            let theirs = read.map_err(|error| self.source_error(error))?;
             let ours = self.next(self.target, target, &mut ours, range).await.map_err(explain_target_error)?;
             difference(&theirs, &ours, range)?;
             digests.update(theirs.bytes, ours.bytes).await?;
@@ -226,7 +226,7 @@ impl<J: UploadJournal> Object<'_, J> {
         Ok(())
     }
 
-    /// A side that ignores ranges from its first byte; None for one that can be asked for any.
+    /// Opens a side that ignores ranges as one stream, from its first byte. None: the side answers ranged requests.
     async fn whole<'s>(
         &self,
         side: &RetryingClient,
@@ -267,10 +267,10 @@ impl<J: UploadJournal> Object<'_, J> {
         side.call(call, &self.retry_context, async |store| read_pinned(&*store, from, range, &[]).await).await
     }
 
-    fn source_trouble(&self, why: RequestError) -> AttemptError {
+    fn source_error(&self, why: RequestError) -> AttemptError {
         match why {
             RequestError::Failed(error) if error.cause() == Cause::RangeIgnored => AttemptError::RangesIgnored,
-            RequestError::Failed(error) => self.copy_trouble(error),
+            RequestError::Failed(error) => self.copy_error(error),
             RequestError::Cancelled => AttemptError::Cancelled,
         }
     }

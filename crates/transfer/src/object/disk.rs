@@ -4,7 +4,7 @@
 use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{
-    ErrorClass, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, StoredMetadata, read_mtime,
+    ErrorClass, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, StoredMetadata, parse_mtime,
 };
 
 use super::{AttemptError, Object};
@@ -44,7 +44,7 @@ impl<J: UploadJournal> Object<'_, J> {
             return Ok(plain);
         }
         if trust_times && self.have_one_time(source, target) {
-            return Ok(Verdict::Proven(VerificationLevel::Time));
+            return Ok(Verdict::Verified(VerificationLevel::Time));
         }
         let (source_key, target_key) = (self.item.source_key.as_str(), self.item.target_key.as_str());
         let (source_bucket, target_bucket) = (self.policy.source_bucket.as_str(), self.policy.target_bucket.as_str());
@@ -74,7 +74,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let made = self.target.capabilities().settable_times
                 && source.last_modified > 0.0
                 && target.changed >= source.last_modified + SETTLED;
-            made.then(|| read_mtime(&time_text(source.last_modified))).flatten()
+            made.then(|| parse_mtime(&time_text(source.last_modified))).flatten()
         });
         ours.is_some() && ours == kept(target)
     }

@@ -70,7 +70,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 .await;
             let chunks = match read {
                 Ok(chunks) => chunks,
-                Err(RequestError::Failed(error)) => return Err(self.copy_trouble(error)),
+                Err(RequestError::Failed(error)) => return Err(self.copy_error(error)),
                 Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
             };
             let sums = finish(hashing).await?;

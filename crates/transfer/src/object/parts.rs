@@ -1,7 +1,7 @@
 //! Copying in parts, so that a crash costs only the parts in flight.
 //!
-//! The service copies several parts at a time. One trial part finds out whether the service gets the checksums of
-//! copied parts wrong; the result is remembered. [`super::upload`] begins uploads, resumes them after a crash, and ends
+//! The service copies several parts at a time. One trial part shows whether the service returns wrong checksums of
+//! copied parts; the result is remembered. [`super::upload`] begins uploads, resumes them after a crash, and ends
 //! them.
 
 use futures::future::{BoxFuture, FutureExt as _};
@@ -68,8 +68,8 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         self.verify(CopyMethod::Multipart, written, Some(source.clone()), route.same_boundaries).await
     }
 
-    /// Wait for the trial of part checksums, so that not every object starts over where they are useless. Some: this
-    /// object finds out with its first part. None: the result is known, or the object needs no trial.
+    /// Waits for the trial of part checksums, so that not every object starts over where they are useless. Some: this
+    /// object makes the trial with its first part. None: the result is known, or the object needs no trial.
     async fn try_part_checksums(
         &self,
         route: &PartsRoute,

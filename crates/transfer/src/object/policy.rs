@@ -22,16 +22,16 @@ pub enum IfExists {
     Size,
     /// Skip it whatever it holds.
     Skip,
-    /// Copy without looking.
+    /// Copy without a check of the target.
     Overwrite,
     /// Fail the object.
     Fail,
 }
 
-/// Rule for the verification that a target holds the bytes of its source.
+/// Required verification of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VerificationRule {
-    /// The strongest that costs no second read.
+    /// The strongest verification that needs no second read.
     #[default]
     Auto,
     /// A checksum or a digest; where there is none, both sides are read.
@@ -66,37 +66,37 @@ pub struct Policy {
     pub storage_class: Option<String>,
     /// Properties of the targets besides their bytes.
     pub properties: Properties,
-    /// Keep the MD5 of each file with its object, as rclone does. Sources that are no files keep the metadata they
-    /// have.
+    /// True to store the MD5 of each file in the metadata of its object, as rclone does. Sources that are no files keep
+    /// their metadata.
     pub md5: bool,
-    /// An earlier run of these items may have been cut off.
+    /// True when an earlier run of these items may have been interrupted.
     pub resumed: bool,
-    /// Nothing was at the target as the transfer began: what an earlier run may have left there is its own work.
+    /// True when no object was at the target when the transfer began: objects there were written by an earlier run.
     pub target_was_empty: bool,
     /// Creation time of the transfer, seconds since the epoch.
     pub since: f64,
-    /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
+    /// True to copy nothing and abort the uploads that earlier runs left open: every object ends as cancelled.
     pub only_clean: bool,
-    /// Write nothing: an object whose target does not hold the same bytes fails as a mismatch.
+    /// True to write nothing: an object whose target does not hold the same bytes fails as a mismatch.
     pub compare_only: bool,
-    /// Items of one target are versions of one object: each begins when the one before it has ended well.
+    /// True when items of one target are versions of one object: each begins after the success of the one before.
     pub in_order: bool,
     /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
     pub max_objects: Option<usize>,
     /// Settling time of files: one that was younger when it was opened is checked again after its copy. Zero: the files
     /// are at rest.
     pub settle: Duration,
-    /// Whole files are synced together, before their ends are reported, where the target can do that.
-    pub synced_later: bool,
-    /// Whole files are never synced: the target is scratch, and what a power failure takes is made again.
+    /// True to sync whole files together before their outcomes are reported, where the target supports that.
+    pub defer_sync: bool,
+    /// True to never sync whole files: the target is scratch, and lost files are made again.
     pub no_sync: bool,
     /// The service's limits.
     pub limits: CopyLimits,
 }
 
 impl Policy {
-    /// Returns the state on record of an object that has ended in this one: identical bytes that only an earlier run
-    /// can have left were copied by it, which was cut off before it could say so.
+    /// Returns the state to record for an object that has ended in this one: identical bytes that only an earlier run
+    /// can have written were copied by that run, which was interrupted before it recorded them.
     pub(crate) fn ended_state(&self, state: ObjectState) -> ObjectState {
         if state == ObjectState::Skipped && self.resumed && self.target_was_empty { ObjectState::Done } else { state }
     }
@@ -105,7 +105,7 @@ impl Policy {
 /// One object to copy.
 #[derive(Debug, Clone, Default)]
 pub struct JobItem {
-    /// Chosen by the caller; comes back in events.
+    /// Id chosen by the caller; events have it.
     pub id: u64,
     /// Key to read.
     pub source_key: String,
@@ -117,20 +117,20 @@ pub struct JobItem {
     pub etag: String,
     /// Version to copy, where one was chosen.
     pub version_id: Option<String>,
-    /// A listing showed nothing at the target.
+    /// True when a listing has no object at the target key.
     pub target_absent: bool,
-    /// The bytes pass through this process whatever the job's data path is: the source is no object that a service
-    /// could copy.
+    /// True to stream the bytes through this process whatever the job's data path is: the source is no object that a
+    /// service could copy.
     pub streamed: bool,
     /// Upload that an earlier run has recorded.
     pub upload: Option<RecordedUpload>,
-    /// Copy that an earlier run has made of it: it ends as that says, and nothing is copied.
+    /// Copy that an earlier run has made: it is reported as the outcome, and nothing is copied.
     pub written: Option<FoundCopy>,
-    /// Content that it has on record, for a job that compares it: see [`Job::start_verify`](crate::Job::start_verify).
+    /// Recorded content, for a job that compares it: see [`Job::start_verify`](crate::Job::start_verify).
     pub recorded: Option<Box<RecordedContent>>,
 }
 
-/// A copy that was found at the target, and is not on record.
+/// A copy that was found at the target, and is not recorded.
 #[derive(Debug, Clone)]
 pub struct FoundCopy {
     /// `ETag` of the target.

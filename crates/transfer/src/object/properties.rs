@@ -31,7 +31,8 @@ pub enum EncryptionRule {
 }
 
 impl EncryptionRule {
-    /// The rule by what a user asks for: an algorithm, `none` for the bucket's default, a key of KMS, a customer's key.
+    /// The rule for the options of a user: an algorithm, `none` for the bucket's default, a key of KMS, a customer's
+    /// key.
     ///
     /// # Errors
     /// When two of these exclude each other.
@@ -68,7 +69,7 @@ pub enum LockRule {
 }
 
 impl LockRule {
-    /// The rule by what a user asks for: the source's lock, or a retention (mode and time) and a legal hold.
+    /// The rule for the options of a user: the source's lock, or a retention (mode and time) and a legal hold.
     ///
     /// # Errors
     /// When half of a retention is missing, or both a copied lock and another are requested.
@@ -137,7 +138,7 @@ pub struct Properties {
     pub grants: Vec<(String, String)>,
     /// Rule for Object Lock.
     pub lock: LockRule,
-    /// Checksum that the service keeps. None: the one that proves most.
+    /// Checksum that the service keeps. None: the strongest supported checksum.
     pub checksum: Option<ChecksumAlgorithm>,
 }
 
@@ -261,7 +262,7 @@ impl<J: UploadJournal> Object<'_, J> {
     fn encrypted_source(&self) -> Option<&Encryption> {
         let source = self.protection.source.as_ref()?;
         let by_itself = source.algorithm == "AES256" && !source.is_customer;
-        (!by_itself || !self.source.connection().store.encrypts_all()).then_some(source)
+        (!by_itself || !self.source.connection().store.encrypts_by_default()).then_some(source)
     }
 
     /// Choose the encryption to request for the target. None: the bucket's default.
@@ -307,9 +308,9 @@ impl<J: UploadJournal> Object<'_, J> {
         side.quirks().bucket_encryption(bucket).get_or_try_init(ask).await.cloned()
     }
 
-    /// Finds out whether a copy in one request, made without a look at its source, may be less encrypted than the
+    /// Checks whether a copy in one request, made without a HEAD of its source, may be less encrypted than the
     /// source. Returns the source if it is encrypted.
-    pub(super) async fn encrypted_unseen(
+    pub(super) async fn encrypted_on_arrival(
         &mut self,
         written: &WrittenObject,
     ) -> Result<Option<ObjectMeta>, AttemptError> {
@@ -318,7 +319,7 @@ impl<J: UploadJournal> Object<'_, J> {
             || self.policy.properties.encryption != EncryptionRule::Carry
             || !self.source.capabilities().protection
             || self.bucket_encryption(true).await? == BucketEncryption::Unsupported
-            // Planning looks at a single object. The copy is pinned to the ETag that it has found.
+            // Planning checks a single object with HEAD. The copy is pinned to the ETag that it has found.
             || self.source.quirks().is_plain_object(&self.pinned_source())
         {
             return Ok(None);
@@ -345,10 +346,10 @@ impl<J: UploadJournal> Object<'_, J> {
         {
             return Ok(());
         }
-        // The reply to the write does not prove requested encryption.
+        // The reply to the write does not show the requested encryption.
         let found = match written.encryption.clone().filter(|_| !is_explicit) {
             Some(found) => Some(found),
-            None => match self.look_back().await? {
+            None => match self.head_written_target().await? {
                 TargetAfterWrite::Found(target) if target.etag == written.etag => target.encryption,
                 TargetAfterWrite::Found(_) => return Err(self.target_change_error("holds something else")),
                 TargetAfterWrite::Gone => return Err(self.target_change_error("is gone")),
@@ -389,7 +390,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if method == CopyMethod::None || wanted.is_none() || !self.target.capabilities().protection {
             return Ok(());
         }
-        let TargetAfterWrite::Found(target) = self.look_back().await? else {
+        let TargetAfterWrite::Found(target) = self.head_written_target().await? else {
             return Err(self.target_change_error("cannot be checked"));
         };
         if target.etag != written.etag {
@@ -407,8 +408,8 @@ impl<J: UploadJournal> Object<'_, J> {
         Err(AttemptError::Failed(ObjectFailure::new(class, "NotLocked", "HeadObject", message)))
     }
 
-    /// Notes when the target does not have the requested checksum, by the reply to the write and a look at the target
-    /// where one was made. A reply without any checksum is no proof: not all services show it there.
+    /// Notes when the target does not have the requested checksum, by the reply to the write and the HEAD of the
+    /// target where one was made. A reply without any checksum decides nothing: not all services return it.
     pub(super) fn note_checksum(&mut self, written: &WrittenObject, seen: Option<&ObjectMeta>) {
         let Some(requested) = self.policy.properties.checksum else { return };
         let answered = written.checksum.as_ref().map(|sum| sum.algorithm);
@@ -430,7 +431,7 @@ impl<J: UploadJournal> Object<'_, J> {
     fn protection_error(&self, how: &str) -> AttemptError {
         let is_explicit = matches!(self.policy.properties.encryption, EncryptionRule::Explicit(_));
         let what = if is_explicit {
-            "encryption was asked for".to_owned()
+            "encryption was requested".to_owned()
         } else {
             let source = self.protection.source.clone();
             format!(

@@ -10,7 +10,7 @@ use crate::recheck::FileOpening;
 impl<J: UploadJournal> Object<'_, J> {
     /// One attempt. A copy of a file counts only when the file had settled before, or is the same after the settling
     /// time. A copy of a file that has changed is removed: it must not look whole.
-    pub(super) async fn attempt_at_rest(&mut self) -> Result<CopyResult, AttemptError> {
+    pub(super) async fn attempt_settled(&mut self) -> Result<CopyResult, AttemptError> {
         self.opening = FileOpening::now(self.policy.settle);
         self.modified = None;
         let copy = match self.attempt().await {
@@ -23,19 +23,19 @@ impl<J: UploadJournal> Object<'_, J> {
         if !counts || self.policy.settle.is_zero() || !source.in_place_changes || !source.write_times {
             return Ok(copy);
         }
-        match self.rests().await {
+        match self.wait_unchanged().await {
             Ok(()) => Ok(copy),
             // Nothing else may hold these bytes meanwhile.
             Err(AttemptError::Failed(gone)) => Err(AttemptError::Failed(gone)),
             Err(AttemptError::Again(changed)) if copy.state == ObjectState::Done => {
-                self.without_strays(Err(AttemptError::Again(changed)), &copy.target.etag).await
+                self.remove_on_source_change(Err(AttemptError::Again(changed)), &copy.target.etag).await
             }
             Err(other) => Err(other),
         }
     }
 
-    /// Returns when the file was not changed within the settling time before it was opened, nor after.
-    async fn rests(&mut self) -> Result<(), AttemptError> {
+    /// Waits for the settling time, and checks that the file was not changed after it was opened.
+    async fn wait_unchanged(&mut self) -> Result<(), AttemptError> {
         let modified = match self.modified {
             Some(modified) => modified,
             None => self.head_source().await?.last_modified,
@@ -49,16 +49,16 @@ impl<J: UploadJournal> Object<'_, J> {
             self.turn.give_up();
             opening.wait_until_settled(self.source.cancel()).await?;
         }
-        let looked = match self.head_source().await {
+        let rechecked = match self.head_source().await {
             Ok(now) if opening.is_within_tick(now.last_modified) => Err(self.hidden_writes()),
             Ok(_) => Ok(()),
             Err(changed) => Err(changed),
         };
-        if looked.is_err() {
+        if rechecked.is_err() {
             // It may be copied again.
             self.turn.take(self.source.cancel()).await?;
         }
-        looked
+        rechecked
     }
 
     /// The failure of a file that may have been written to without a new time.

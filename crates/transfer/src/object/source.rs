@@ -3,7 +3,7 @@
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Address, Advice, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError,
+    Advice, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PinnedObject, StoreError,
 };
 
 use super::{AttemptError, Object, RecheckError};
@@ -12,10 +12,10 @@ use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Takes the source as it is now, after an attempt that met another source than was listed.
-    pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
+    /// Updates the source to its present state, after an attempt that found another source than was listed.
+    pub(super) async fn recheck_source(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
         if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
-            // A version never changes: looking again would find the same.
+            // A version never changes.
             return Err(RecheckError::Failed(failure));
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
@@ -31,7 +31,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 if self.source.capabilities().in_place_changes && failure.class == FailureClass::SourceChanged {
                     self.source.note(format!(
                         "{}: files changed after they were listed, and were copied again as they are now. {}",
-                        Address(bucket, None),
+                        ObjectUri(bucket, None),
                         Advice::WaitForFiles
                     ));
                 }
@@ -46,9 +46,9 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// The source, as texts name it.
-    pub(super) fn source_address(&self) -> Address<'_> {
-        Address(&self.policy.source_bucket, Some(&self.item.source_key))
+    /// URI of the source, for messages.
+    pub(super) fn source_address(&self) -> ObjectUri<'_> {
+        ObjectUri(&self.policy.source_bucket, Some(&self.item.source_key))
     }
 
     pub(super) fn source_change_failure(&self, error: &StoreError, how: &str) -> ObjectFailure {
@@ -176,17 +176,17 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the failure of a read whose bytes go to the target.
-    pub(super) fn stream_trouble(&self, error: StoreError) -> AttemptError {
+    pub(super) fn stream_error(&self, error: StoreError) -> AttemptError {
         if error.cause() == Cause::Transformed {
             AttemptError::Transformed(error.into())
         } else {
-            self.copy_trouble(error)
+            self.copy_error(error)
         }
     }
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the
     /// condition is its pin.
-    pub(crate) fn copy_trouble(&self, error: StoreError) -> AttemptError {
+    pub(crate) fn copy_error(&self, error: StoreError) -> AttemptError {
         match error.class {
             ErrorClass::Precondition => {
                 AttemptError::Again(self.source_change_failure(&error, "it was overwritten while it was copied"))

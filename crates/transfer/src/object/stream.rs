@@ -1,10 +1,10 @@
-//! Streaming of objects: bytes are read from the source store and written to the target store. The digests that prove
-//! them are computed on the way. Nothing is read twice.
+//! Streaming of objects: bytes are read from the source store and written to the target store. The digests
+//! that verify them are computed on the way. Nothing is read twice.
 //!
 //! Bytes that were read are compared with the digest that the source states. The digest that the target keeps, or
 //! replies with, is compared with the bytes that were sent. The weaker of both results counts. A disk states and keeps
-//! no digest: bytes read from it count as what it holds, and bytes written to it as what it was given. Read bytes that
-//! are proven wrong never become an object.
+//! no digest: bytes read from it count as what it holds, and bytes written to it as what it was given. Bytes that
+//! differ from the source's digest never become an object.
 //!
 //! This module streams a small object by one GET and one PUT; [`parts`] streams a larger one.
 
@@ -30,7 +30,9 @@ use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, Target
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
-use crate::verification::{self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker};
+use crate::verification::{
+    self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker_verdict,
+};
 
 /// Memory of an object that goes in one request besides its bytes: its requests, their connections and the
 /// attributes of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
@@ -62,15 +64,15 @@ impl<J: UploadJournal> Object<'_, J> {
     /// True when the bytes of this object pass through this process.
     pub(super) fn streams(&self) -> bool {
         self.policy.data_path == DataPath::Stream
-            || self.streams_unseen
+            || self.streams_unreadable
             || self.item.streamed
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
     }
 
     /// True when the bytes, if they pass through this process, go with one GET and one PUT and not in parts.
-    pub(super) fn streams_at_once(&self) -> bool {
+    pub(super) fn streams_in_one_request(&self) -> bool {
         let memory = self.source.budget().memory_limit();
-        verification::streams_at_once(self.item.size, self.policy.part_options, &self.policy.limits, memory)
+        verification::streams_in_one_request(self.item.size, self.policy.part_options, &self.policy.limits, memory)
             && !self.has_parts_to_keep()
     }
 
@@ -86,15 +88,15 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// True when the write is made on condition that there is no target: none was found, or none may be replaced.
     pub(super) fn if_absent(&self) -> bool {
-        // Others may have learned meanwhile that it is refused: what cannot be seen is not replaced for that.
-        if self.is_unseen() {
+        // Even if the service refuses the condition: a target that cannot be read must not be replaced.
+        if self.is_target_unreadable() {
             return true;
         }
         let wanted = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => true,
             // A late write of this process must not replace what came after its work was done by another.
             IfExists::Same | IfExists::Size | IfExists::Overwrite => {
-                self.there == TargetState::Nothing && self.target.capabilities().conditions
+                self.target_state == TargetState::Nothing && self.target.capabilities().conditions
             }
         };
         wanted && !self.target.quirks().refuses_conditions()
@@ -102,7 +104,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the `ETag` that the target had when it was checked: nothing else may be replaced.
     pub(super) fn if_match(&self) -> Option<String> {
-        match (&self.there, self.policy.if_exists) {
+        match (&self.target_state, self.policy.if_exists) {
             (TargetState::Object(etag), IfExists::Same | IfExists::Size | IfExists::Overwrite)
                 if !etag.is_empty()
                     && self.target.capabilities().conditions
@@ -115,7 +117,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the cause of a write that was refused for its condition: something else is at the target now, or the
-    /// service does not know the condition.
+    /// service does not support the condition.
     pub(super) fn explain_refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
         let name = if if_match { "if-match" } else { "if-none-match" };
         if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
@@ -130,8 +132,8 @@ impl<J: UploadJournal> Object<'_, J> {
         if error.class != ErrorClass::Precondition && !gone {
             return None;
         }
-        if self.is_unseen() {
-            return Some(self.cannot_be_compared(error.operation));
+        if self.is_target_unreadable() {
+            return Some(self.uncomparable_target_error(error.operation));
         }
         // The next check of the target shows whether this transfer wrote it.
         let failure = match self.policy.if_exists {
@@ -151,9 +153,9 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Returns the target after a write was refused for its condition, if an attempt whose reply was lost has written
     /// it.
     async fn find_written(&self, sent: CopySide<'_>) -> Result<Option<WrittenObject>, AttemptError> {
-        let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
+        let TargetAfterWrite::Found(target) = self.head_written_target().await? else { return Ok(None) };
         if target.etag.is_empty() && target.checksum.is_none() && self.target.capabilities().digests {
-            // A further attempt would prove no more.
+            // Another attempt would get the same answers.
             let message = format!(
                 "{} was written, and the answers state neither an ETag nor a checksum: it is not proven to be there. Have the endpoint, or the proxy before it, pass these headers on.",
                 self.target_address()
@@ -161,14 +163,15 @@ impl<J: UploadJournal> Object<'_, J> {
             let class = FailureClass::Store(ErrorClass::Object);
             return Err(AttemptError::Failed(ObjectFailure::new(class, code::MALFORMED, "PutObject", message)));
         }
-        if !matches!(compare(sent, CopySide::from(&*target), true), Verdict::Proven(_)) {
+        if !matches!(compare(sent, CopySide::from(&*target), true), Verdict::Verified(_)) {
             return Ok(None);
         }
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
         Ok(Some(WrittenObject { etag, version_id, checksum, encryption }))
     }
 
-    /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
+    /// Explains a refused copy: if this process can read the source, the object is streamed, and the refusal is
+    /// remembered.
     pub(super) async fn explain_refused_copy(&self, error: StoreError) -> AttemptError {
         let (source, target) = (self.source.connection(), self.target.connection());
         // To the target's credentials the source may be forbidden, or its bucket not there at all.
@@ -184,7 +187,7 @@ impl<J: UploadJournal> Object<'_, J> {
             }
             return AttemptError::StreamInstead;
         }
-        self.copy_trouble(error)
+        self.copy_error(error)
     }
 
     /// Choose the checksum that is sent with the bytes for the target to check and keep; `own` is the source's
@@ -203,8 +206,8 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Returns the failure of a refused write. Where a checksum came with it, the service perhaps does not know that
-    /// one, or other bytes arrived than were sent, each time.
+    /// Returns the failure of a refused write. If a checksum was sent with it, the service may not support that
+    /// checksum, or bytes are corrupted in transit.
     pub(super) fn explain_refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.is_about_bytes() {
             let message = format!(
@@ -240,13 +243,13 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Returns the failure of a read whose bytes do not have the digest that the source states: nothing was written, or
     /// nothing that is visible.
     fn misread_error(&self, how: &str) -> AttemptError {
-        self.source.connection().store.forget(&self.pinned_source());
+        self.source.connection().store.invalidate(&self.pinned_source());
         let message =
             format!("{}: {how}. Nothing was written. {}", self.source_address(), Advice::RepeatOrAskAboutObject);
         AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
     }
 
-    pub(super) async fn stream_at_once(&mut self) -> Result<CopyResult, AttemptError> {
+    pub(super) async fn stream_in_one_request(&mut self) -> Result<CopyResult, AttemptError> {
         let size = self.item.size;
         let _memory = self.source.reserve_passing(size + BESIDES_BYTES, size).await?;
         let (meta, piece) = self.read_all().await?;
@@ -265,7 +268,7 @@ impl<J: UploadJournal> Object<'_, J> {
         self.put_piece(meta, piece, read).await
     }
 
-    /// Writes an object that is in memory whole, and proves it. `read` is the verdict on its bytes.
+    /// Writes an object that is in memory as a whole, and verifies it. `read` is the verdict on its bytes.
     async fn put_piece(
         &mut self,
         meta: ObjectMeta,
@@ -295,7 +298,7 @@ impl<J: UploadJournal> Object<'_, J> {
             },
             if_absent: self.if_absent(),
             if_match: self.if_match(),
-            synced_later: self.policy.synced_later,
+            defer_sync: self.policy.defer_sync,
         };
         let again = self.retry_context.retries();
         let written = self.target.put_object(&object, &piece.bytes, &self.retry_context).await;
@@ -340,7 +343,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let etag =
             (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
         drop(piece);
-        self.settle(StreamResult { read, sum, etag, doubt: None }, written, &meta, false).await
+        self.verify_stream(StreamResult { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
     /// The whole object, with its attributes.
@@ -369,7 +372,7 @@ impl<J: UploadJournal> Object<'_, J> {
             .await;
         match read {
             Ok(read) => Ok(read),
-            Err(RequestError::Failed(error)) => Err(self.stream_trouble(error)),
+            Err(RequestError::Failed(error)) => Err(self.stream_error(error)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
@@ -381,11 +384,15 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Verdict on bytes of which the source states no digest: those of a disk count as what it holds.
     fn without_reference(&self) -> Verdict {
-        if self.source.capabilities().digests { Verdict::Unknown } else { Verdict::Proven(VerificationLevel::Checksum) }
+        if self.source.capabilities().digests {
+            Verdict::Unknown
+        } else {
+            Verdict::Verified(VerificationLevel::Checksum)
+        }
     }
 
-    /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
-    /// rests on the boundaries of parts, and for those of all parts where the first one suggests no boundaries.
+    /// Returns the digest that the source states of its bytes. Requests the length of the first part if the digest
+    /// depends on part boundaries, and the lengths of all parts if the first one does not determine them.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
         if !self.states_digests(source) {
             return Ok(None);
@@ -403,8 +410,8 @@ impl<J: UploadJournal> Object<'_, J> {
         Ok(lengths.and_then(|lengths| ExpectedDigest::over(source, lengths)))
     }
 
-    /// Prove the target that was just written, or remove it.
-    async fn settle(
+    /// Verifies the target that was just written, or removes it.
+    async fn verify_stream(
         &mut self,
         streamed: StreamResult,
         written: WrittenObject,
@@ -412,11 +419,11 @@ impl<J: UploadJournal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
         let etag = written.etag.clone();
-        let settled = self.settle_stream(streamed, written, source, same_boundaries).await;
-        self.without_strays(settled, &etag).await
+        let settled = self.compare_stream(streamed, written, source, same_boundaries).await;
+        self.remove_on_source_change(settled, &etag).await
     }
 
-    async fn settle_stream(
+    async fn compare_stream(
         &mut self,
         streamed: StreamResult,
         mut written: WrittenObject,
@@ -433,9 +440,9 @@ impl<J: UploadJournal> Object<'_, J> {
         let kept = if self.target.capabilities().digests {
             let mut kept = compare(sent, CopySide::from(&written), true);
             let mut seen = None;
-            if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
-                // The answer does not settle it: look at the target.
-                match self.look_back().await? {
+            if !matches!(kept, Verdict::Verified(_) | Verdict::Differs(_)) {
+                // The reply does not decide: HEAD of the target.
+                match self.head_written_target().await? {
                     TargetAfterWrite::Gone => return Err(self.target_change_error("is gone")),
                     TargetAfterWrite::Found(target) if target.etag != written.etag => {
                         return Err(self.target_change_error("holds something else"));
@@ -443,10 +450,10 @@ impl<J: UploadJournal> Object<'_, J> {
                     TargetAfterWrite::Found(target) => {
                         kept = compare(sent, CopySide::from(&*target), true);
                         // Parts of an earlier run may have left gaps in the digests: the metadata of both sides may
-                        // still prove them equal.
+                        // still verify them as equal.
                         let metadata_verdict =
                             compare(CopySide::from(source), CopySide::from(&*target), same_boundaries);
-                        if self.source.capabilities().digests && matches!(metadata_verdict, Verdict::Proven(_)) {
+                        if self.source.capabilities().digests && matches!(metadata_verdict, Verdict::Verified(_)) {
                             (read, kept) = (metadata_verdict.clone(), metadata_verdict);
                         }
                         seen = Some(target);
@@ -464,15 +471,15 @@ impl<J: UploadJournal> Object<'_, J> {
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.
-                let TargetAfterWrite::Found(target) = self.look_back().await? else {
+                let TargetAfterWrite::Found(target) = self.head_written_target().await? else {
                     return Err(self.target_change_error("is gone"));
                 };
                 read = self.compare_sides(source, &target, same_boundaries, false).await?;
             }
-            Verdict::Proven(VerificationLevel::Checksum)
+            Verdict::Verified(VerificationLevel::Checksum)
         };
         written.checksum = written.checksum.or(sum);
-        self.conclude(CopyMethod::Stream, weaker(read, kept), written).await
+        self.conclude(CopyMethod::Stream, weaker_verdict(read, kept), written).await
     }
 }
 
@@ -481,7 +488,7 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
     source.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject).map(|sum| sum.algorithm)
 }
 
-/// Compute the digest that a reference asks for, over bytes that are all in memory.
+/// Computes the digest of a reference over bytes that are in memory as a whole.
 fn compute_digest(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
         return verification::format_digest(reference.algorithm, &piece.digest(reference.algorithm));

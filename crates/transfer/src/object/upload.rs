@@ -30,7 +30,7 @@ pub(super) enum OpenedUpload {
 }
 
 impl<'a, J: UploadJournal> Object<'a, J> {
-    /// The upload to continue with: the recorded one, whose part size wins over the route's, or a new one.
+    /// The upload to continue with: the recorded one, whose part size takes precedence over the route's, or a new one.
     pub(super) async fn open_upload(
         &mut self,
         route: &mut PartsRoute,
@@ -59,7 +59,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         Ok(OpenedUpload::Upload(CompletedParts::new()))
     }
 
-    /// Create the upload and have it recorded.
+    /// Creates the upload, and has it recorded.
     pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), AttemptError> {
         let tags = self.note_uncarried(source).await?;
         let write = self.write_options(Some(source)).await?;
@@ -93,7 +93,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         RecordedWith { journal: self.journal, part_size }
     }
 
-    /// Note what cannot be carried of the source to a target that is written again; the tags that can.
+    /// Notes the properties of the source that are not carried to the target; returns the tags to set.
     pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, AttemptError> {
         if source.missing_metadata > 0 {
             self.not_carried
@@ -133,7 +133,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 }
                 Ok(Vec::new())
             }
-            // The bytes can be had; the copy says what it lacks.
+            // The bytes are readable; the outcome names what is missing.
             Err(RequestError::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
                 let tags =
                     source.tag_count.map_or("tags, if there are any".to_owned(), |count| format!("{count} tags"));
@@ -173,7 +173,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             Ok(Completion::Object(written)) => Ok(written),
             Ok(Completion::Gone(error)) => {
                 match self.find_completed(route, source, joined.as_deref()).await? {
-                    // A reply was lost: the try before has done it.
+                    // A reply was lost: the attempt before has completed it.
                     Some(written) => {
                         self.upload.confirm_completed();
                         Ok(written)
@@ -183,16 +183,16 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             }
             Err(RequestError::Failed(error))
                 if (if_absent || if_match)
-                    && let Some(trouble) = self.explain_refused_condition(&error, if_match) =>
+                    && let Some(refused) = self.explain_refused_condition(&error, if_match) =>
             {
                 // An attempt whose answer was lost may have completed the upload.
-                let lost = matches!(trouble, AttemptError::Again(_)) && self.retry_context.retries() > retries;
+                let lost = matches!(refused, AttemptError::Again(_)) && self.retry_context.retries() > retries;
                 if lost && let Some(written) = self.find_completed(route, source, joined.as_deref()).await? {
                     self.upload.abort(false).await;
                     self.upload.forget();
                     return Ok(written);
                 }
-                Err(trouble)
+                Err(refused)
             }
             // Some services require part checksums that they never returned.
             Err(RequestError::Failed(error))
@@ -202,7 +202,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             {
                 Err(AttemptError::UselessPartChecksums)
             }
-            // The service and we disagree about a part: worth one more try from the first.
+            // The service and we disagree about a part: worth one more attempt from the first.
             Err(RequestError::Failed(error)) if matches!(error.cause(), Cause::BadPart | Cause::BadPartOrder) => {
                 Err(AttemptError::Again(error.into()))
             }
@@ -232,9 +232,9 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         source: &ObjectMeta,
         joined: Option<&str>,
     ) -> Result<Option<WrittenObject>, AttemptError> {
-        let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
+        let TargetAfterWrite::Found(target) = self.head_written_target().await? else { return Ok(None) };
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
-            Verdict::Proven(_) => true,
+            Verdict::Verified(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
             // No common digest: the target is ours if it was made of these very parts. Where more verification is
             // required, the object is copied again.
@@ -255,12 +255,12 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }
 
-    /// Drop the uploads that an interrupted run created but did not live to record, unless this object needs none.
+    /// Aborts the uploads that an interrupted run created and did not record, unless this object needs none.
     pub(super) async fn sweep_uploads(&self) -> Result<(), AttemptError> {
         let small = if self.streams() {
-            self.streams_at_once()
+            self.streams_in_one_request()
         } else {
-            verification::needs_no_look(self.item.size, &self.item.etag, self.policy.part_options, &self.policy.limits)
+            verification::needs_no_head(self.item.size, &self.item.etag, self.policy.part_options, &self.policy.limits)
         };
         if !small {
             self.upload.sweep(None).await?;

@@ -1,4 +1,4 @@
-//! Verification of the target that was written. A target that is proven wrong is removed: it must not look whole.
+//! Verification of the target that was written. A target with other bytes is removed: it must not look whole.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Advice, ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
@@ -10,7 +10,7 @@ use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState
 use crate::verification::{CopySide, Verdict, compare};
 
 impl<J: UploadJournal> Object<'_, J> {
-    /// Prove the target that was just written, or remove it.
+    /// Verifies the target that was just written, or removes it.
     pub(crate) async fn verify(
         &mut self,
         method: CopyMethod,
@@ -19,27 +19,27 @@ impl<J: UploadJournal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
         let etag = written.etag.clone();
-        let proven = self.prove(method, written, source, same_boundaries).await;
-        self.without_strays(proven, &etag).await
+        let verified = self.compare_written(method, written, source, same_boundaries).await;
+        self.remove_on_source_change(verified, &etag).await
     }
 
-    /// Returns `proven`. When that says that the source has changed or is gone, the target that was written with this
-    /// `ETag` is removed.
-    pub(super) async fn without_strays(
+    /// Returns `verified`. After a failure because the source has changed or is gone, the target that was written with
+    /// this `ETag` is removed.
+    pub(super) async fn remove_on_source_change(
         &self,
-        proven: Result<CopyResult, AttemptError>,
+        verified: Result<CopyResult, AttemptError>,
         etag: &str,
     ) -> Result<CopyResult, AttemptError> {
-        if let Err(AttemptError::Again(failure) | AttemptError::Failed(failure)) = &proven
+        if let Err(AttemptError::Again(failure) | AttemptError::Failed(failure)) = &verified
             && failure.class == FailureClass::SourceChanged
         {
-            // Made of a source that is no more, perhaps of two of them.
+            // It was made of a source that is gone, perhaps of two versions of it.
             self.remove_ours(etag).await;
         }
-        proven
+        verified
     }
 
-    pub(super) async fn prove(
+    pub(super) async fn compare_written(
         &mut self,
         method: CopyMethod,
         mut written: WrittenObject,
@@ -50,12 +50,12 @@ impl<J: UploadJournal> Object<'_, J> {
         let answered = CopySide::from(&written);
         let mut seen = None;
         let mut verdict = compare(source.as_ref().map_or(listed, CopySide::from), answered, same_boundaries);
-        if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
-            // The answers do not settle it: look at both sides.
+        if !matches!(verdict, Verdict::Verified(_) | Verdict::Differs(_)) {
+            // The replies do not decide: HEAD of both sides.
             if source.is_none() {
                 source = Some(self.head_source().await?);
             }
-            verdict = match (self.look_back().await?, source.as_ref()) {
+            verdict = match (self.head_written_target().await?, source.as_ref()) {
                 (TargetAfterWrite::Gone, _) => return Err(self.target_change_error("is gone")),
                 (TargetAfterWrite::Found(target), _) if target.etag != written.etag => {
                     return Err(self.target_change_error("holds something else"));
@@ -78,7 +78,7 @@ impl<J: UploadJournal> Object<'_, J> {
         self.conclude(method, verdict, written).await
     }
 
-    /// Check encryption and lock, and apply the policy to a verdict: done, a mismatch, or both sides are read.
+    /// Checks encryption and lock, and applies the policy to a verdict: success, a mismatch, or both sides are read.
     pub(super) async fn conclude(
         &mut self,
         method: CopyMethod,
@@ -92,7 +92,7 @@ impl<J: UploadJournal> Object<'_, J> {
             (Verdict::Doubtful(_), _)
             | (_, VerificationRule::Content)
             | (Verdict::Unknown, VerificationRule::Checksum) => true,
-            (Verdict::Proven(_) | Verdict::Unknown, _) => false,
+            (Verdict::Verified(_) | Verdict::Unknown, _) => false,
         };
         let verified = if must_read {
             match Box::pin(self.compare_content(&written)).await? {
@@ -102,7 +102,7 @@ impl<J: UploadJournal> Object<'_, J> {
             }
         } else {
             match verdict {
-                Verdict::Proven(verified) => verified,
+                Verdict::Verified(verified) => verified,
                 Verdict::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 Verdict::Doubtful(_) | Verdict::Unknown => {
                     // Nothing but the pin says that all parts are of one version, and some services ignore it.
@@ -130,7 +130,7 @@ impl<J: UploadJournal> Object<'_, J> {
         AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
 
-    /// Removes a target that is proven wrong, since it must not look whole. Bytes that passed through this process may
+    /// Removes a target with other bytes, since it must not look whole. Bytes that passed through this process may
     /// have been corrupted on the way, and are sent again.
     pub(super) async fn mismatch(&self, method: CopyMethod, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
@@ -144,7 +144,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if method == CopyMethod::Stream { AttemptError::Again(failure) } else { AttemptError::Failed(failure) }
     }
 
-    /// Remove the target, but only while it is what we wrote. Says what became of it.
+    /// Removes the target if it is the object that this process wrote. Returns the result as a sentence.
     pub(super) async fn remove_ours(&self, etag: &str) -> &'static str {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let target = self.target.uncancelled();

@@ -34,12 +34,12 @@ impl PackJob {
                     Some((part.sum.as_deref()?, range.end - range.start))
                 })
                 .collect();
-            let value = algorithm.joined(values?)?;
+            let value = algorithm.combine(values?)?;
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
         });
         let etag = whole_etag(sent);
         let written = self.send_complete(sender, sent, whole.as_ref()).await?;
-        let target = match self.ask_target().await {
+        let target = match self.head_target().await {
             Ok(target) => target,
             Err(RequestError::Failed(error)) if error.is_denied() => ObjectMeta {
                 size: plan.total(),
@@ -134,7 +134,7 @@ impl PackJob {
             let failure = ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message);
             return PackError::failed(None, failure);
         }
-        // The service and we disagree about a part: worth one more try from the first.
+        // The service and we disagree about a part: worth one more attempt from the first.
         if matches!(error.cause(), Cause::BadPart | Cause::BadPartOrder | Cause::BadDigest) {
             return PackError::again(None, error.into());
         }
@@ -143,7 +143,7 @@ impl PackJob {
 
     /// The archive as it is at the target, when it is the one of this plan.
     async fn find_completed(&self, plan: &Plan) -> Result<Option<WrittenObject>, PackError> {
-        match self.ask_target().await {
+        match self.head_target().await {
             Ok(target) => {
                 let ours = target.attributes.metadata.get(MADE_OF) == Some(&plan.digest)
                     && target.size == plan.total()
@@ -177,7 +177,7 @@ impl PackJob {
             return Err(differs("size", &plan.total().to_string(), &target.size.to_string()));
         }
         match (whole, &target.checksum) {
-            (Some(ours), Some(theirs)) => match ours.agrees(theirs) {
+            (Some(ours), Some(theirs)) => match ours.matches(theirs) {
                 Some(true) => return Ok(VerificationLevel::Checksum),
                 Some(false) => return Err(differs(ours.algorithm.name(), &ours.value, &theirs.value)),
                 None => {}
@@ -194,7 +194,7 @@ impl PackJob {
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
         match resolve_contradiction(compare(sent, CopySide::from(target), true), &[stated], &self.retry_context).await?
         {
-            Verdict::Proven(verified) => Ok(verified),
+            Verdict::Verified(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.
             Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),
             Verdict::Differs(_) | Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),

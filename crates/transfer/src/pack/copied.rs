@@ -25,14 +25,14 @@ use super::plan::Plan;
 use super::split::head_member;
 use crate::verification::{is_digest, unhex};
 
-/// Members that are looked up at a time. How many requests are under way is the budget's to decide.
+/// Members that are checked concurrently. The budget decides how many requests are in flight.
 const HEADS: usize = 64;
 
 /// Start and length of a range of a member, with its CRC where that is known.
 type RangeCrc<'a> = (u64, u64, Option<&'a str>);
 
 impl PackJob {
-    /// Asks for the CRC by `algorithm` of each member that the plan copies. Members without one are left out, and all
+    /// Requests the CRC by `algorithm` of each member that the plan copies. Members without one are left out, and all
     /// are where the service is known to answer copies without CRCs.
     pub(super) async fn stated_crcs(
         &self,
@@ -47,7 +47,7 @@ impl PackJob {
         while let Some(crc) = found.next().await {
             match crc {
                 Ok(crc) => crcs.extend(crc),
-                Err(trouble) => return Err(self.part_trouble(trouble, None).await),
+                Err(error) => return Err(self.part_error(error, None).await),
             }
         }
         Ok(crcs)
@@ -65,9 +65,9 @@ impl PackJob {
         Ok(meta.and_then(|meta| meta.checksum).filter(is_joined).map(|crc| (member, crc)))
     }
 
-    /// Finds out whether the service answers copies with the CRC of the copied bytes, where nothing has shown it yet:
-    /// it copies one byte of a member into an upload that is aborted. A copy of a whole member would show nothing,
-    /// since the CRC may be that which the service keeps for the source.
+    /// Probes whether the service returns the CRC of the copied bytes, unless this is known: it copies one byte of a
+    /// member into an upload that is aborted. A copy of a whole member would show nothing, since the CRC may be that
+    /// which the service keeps for the source.
     pub(super) async fn try_copied_sums(&mut self, crcs: &StatedCrcs) -> Result<bool, PackError> {
         let Some((member, stated)) = crcs.iter().min_by_key(|(member, _)| **member) else { return Ok(false) };
         let target = self.target.clone();
@@ -125,8 +125,8 @@ impl PackJob {
                 Ok(false)
             }
             Err(request) => {
-                let trouble = PartError::of(request, |error| PartError::Copy(member, error));
-                Err(self.part_trouble(trouble, Some(algorithm)).await)
+                let error = PartError::of(request, |error| PartError::Copy(member, error));
+                Err(self.part_error(error, Some(algorithm)).await)
             }
         }
     }
@@ -203,7 +203,7 @@ impl Sender {
             ranges.sort_unstable_by_key(|(start, _, _)| *start);
             let is_whole = ranges.iter().map(|(_, len, _)| len).sum::<u64>() == self.members.items()[member].size;
             let crcs: Option<Vec<(&str, u64)>> = ranges.iter().map(|(_, len, crc)| Some(((*crc)?, *len))).collect();
-            let joined = crcs.filter(|_| is_whole).and_then(|crcs| stated.algorithm.joined(crcs));
+            let joined = crcs.filter(|_| is_whole).and_then(|crcs| stated.algorithm.combine(crcs));
             match joined {
                 Some(joined) if joined != stated.value => {
                     let (name, value) = (stated.algorithm.name(), &stated.value);

@@ -1,7 +1,7 @@
-//! Failures of an archive, and what follows: a retry, a way without something, or the end.
+//! Failures of an archive, and the reaction: another attempt, an attempt without a feature, or the end.
 
 use seqferry_client::RequestError;
-use seqferry_store::{Address, Advice, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
+use seqferry_store::{Advice, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, ObjectUri, StoreError};
 
 use super::job::PackJob;
 use super::parts::{PartError, is_change};
@@ -51,7 +51,7 @@ impl PackJob {
         let address = self.address();
         let (member, code, cause) = match refused {
             PlanRefusal::Member(member, cause) => {
-                let source = Address(&self.policy.source_bucket, Some(&self.members.items()[*member].source_key));
+                let source = ObjectUri(&self.policy.source_bucket, Some(&self.members.items()[*member].source_key));
                 let cause = format!("{source} cannot be a member of {address}: {cause}");
                 (Some(*member), "MemberRefused", cause)
             }
@@ -73,8 +73,8 @@ impl PackJob {
         }
     }
 
-    pub(super) async fn part_trouble(&self, trouble: PartError, sum: Option<ChecksumAlgorithm>) -> PackError {
-        match trouble {
+    pub(super) async fn part_error(&self, error: PartError, sum: Option<ChecksumAlgorithm>) -> PackError {
+        match error {
             PartError::Cancelled => PackError::Cancelled,
             PartError::Member(member, error) | PartError::Copy(member, error) if is_change(&error) => {
                 PackError::again(Some(member), self.change_failure(member, &error))
@@ -95,13 +95,13 @@ impl PackJob {
     }
 
     fn content_mismatch(&self, member: usize, operation: &'static str, how: &str) -> PackError {
-        let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
+        let source = ObjectUri(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
         let message = format!("{source}: {how}. No archive was made. {}", Advice::RepeatOrAskAboutObject);
         let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", operation, message);
         PackError::again(Some(member), failure)
     }
 
-    /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
+    /// Explains a refused copy: if this process can read the member, it is streamed, and the refusal is remembered.
     async fn explain_refused_copy(&self, member: usize, error: StoreError) -> PackError {
         let (source, bucket) = (self.source.connection(), &self.policy.source_bucket);
         let elsewhere = !source.is_same(self.target.connection())
@@ -117,7 +117,7 @@ impl PackJob {
     }
 
     pub(super) fn change_failure(&self, member: usize, error: &StoreError) -> ObjectFailure {
-        let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
+        let source = ObjectUri(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
         let how = if error.class == ErrorClass::NotFound { "it is gone" } else { "it was overwritten" };
         let settle = if self.source.capabilities().in_place_changes {
             format!(" {}", Advice::WaitForFiles)

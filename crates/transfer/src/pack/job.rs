@@ -41,7 +41,7 @@ pub(super) struct PackJob {
     pub(super) again: bool,
     /// A third attempt was made.
     pub(super) thrice: bool,
-    /// Archives whose parts were all sent, and whose members had to stand a second look.
+    /// Archives whose parts were all sent, and whose members are checked again.
     pub(super) archives: u32,
     pub(super) there: TargetState,
     pub(super) recorded: Option<RecordedUpload>,

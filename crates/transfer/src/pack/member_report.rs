@@ -1,4 +1,4 @@
-//! The ends of all members, which are one: an archive holds all of them or is not made.
+//! Outcomes of all members, which are the same: an archive holds all of them or is not made.
 
 use seqferry_store::ErrorClass;
 
@@ -9,15 +9,15 @@ use crate::job::JobEvent;
 use crate::object::JobItem;
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectOutcome, ObjectState, VerificationLevel};
 
-/// Tells the ends.
+/// Reports the outcomes of the members.
 pub(super) struct MemberReport<'a> {
     pub(super) pack: &'a PackJob,
     pub(super) started_at: f64,
 }
 
 impl MemberReport<'_> {
-    /// All members are in the archive.
-    pub(super) fn tell_packed(&self, packed: &PackedArchive) {
+    /// Reports that all members are in the archive.
+    pub(super) fn report_packed(&self, packed: &PackedArchive) {
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let read = packed.contents.get(ordinal).and_then(Option::as_ref);
             let verified = match read {
@@ -42,8 +42,8 @@ impl MemberReport<'_> {
         }
     }
 
-    /// No archive was made: the culprit has the cause, the others say which it was.
-    pub(super) fn tell_failed(&self, failed: &ArchiveFailure) {
+    /// Reports that no archive was made: the failed member has the cause, the others name that member.
+    pub(super) fn report_failed(&self, failed: &ArchiveFailure) {
         let culprit = failed.member.map(|member| self.pack.members.items()[member].source_key.as_str());
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let failure = match culprit {
@@ -64,8 +64,8 @@ impl MemberReport<'_> {
         }
     }
 
-    /// The job was cancelled, and nothing is left of the upload.
-    pub(super) fn tell_cancelled(&self) {
+    /// Reports that the job was cancelled and the upload aborted.
+    pub(super) fn report_cancelled(&self) {
         for item in self.pack.members.items() {
             self.report(self.outcome(item, ObjectState::Cancelled));
         }

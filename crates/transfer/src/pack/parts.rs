@@ -35,9 +35,10 @@ use crate::schedule::JobSlots;
 use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest};
 use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest};
 
-/// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
+/// Largest number of members of one part that are fetched concurrently. The budget decides how many requests are in
+/// flight.
 const FETCHES: usize = 64;
-/// Copies that wait for the budget: enough to use its share, while the others cost nothing.
+/// Largest number of copies that wait for the budget: enough to use the share of the job.
 const AHEAD: usize = 8;
 /// Bytes that are hashed at a time: about 2 ms of a thread of the engine.
 const HASHED: usize = 1 << 20;
@@ -57,7 +58,7 @@ pub(super) enum PartError {
     Copy(usize, StoreError),
     /// The copied bytes of a member do not have the CRC that the source states.
     Miscopied(usize, String),
-    /// The service does not answer copies with the CRC of the copied bytes.
+    /// The service does not return the CRC of copied bytes.
     NoSums,
     /// The part could not be written.
     Write(StoreError),
@@ -140,7 +141,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Send every part that is not in `sent`. After a failure no part is under way any more.
+    /// Sends every part that is not in `sent`. After a failure no part is in flight any more.
     pub(super) async fn send_missing(self: &Arc<Self>, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartError> {
         let mut tasks = JoinSet::new();
         let outcome = self.run(&mut tasks, sent).await;
@@ -200,7 +201,7 @@ impl Sender {
         Ok((number, memory.map_err(|request| PartError::of(request, PartError::Write))?))
     }
 
-    /// Put a part together and send it.
+    /// Assembles a part and sends it.
     async fn assemble(&self, number: u32, memory: Option<MemoryPermit>) -> Result<SentPart, PartError> {
         let Some(part) = self.plan.part(number) else { return Err(PartError::Cancelled) };
         let mut buffer = vec![0; usize::try_from(part.range.end - part.range.start).unwrap_or(usize::MAX)];
@@ -212,7 +213,7 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Write a range of the archive into a buffer of zeros.
+    /// Writes a range of the archive into a buffer of zeros.
     async fn fill(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<FetchedRange>, PartError> {
         let mut wanted = Vec::new();
         let mut rest = buffer;
@@ -240,7 +241,7 @@ impl Sender {
         }
     }
 
-    /// Read a range of a member into its place.
+    /// Reads a range of a member into its place.
     async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<FetchedRange, PartError> {
         let object = self.members.pin(&self.source_bucket, member);
         let len = range.end - range.start;
@@ -275,7 +276,7 @@ impl Sender {
         };
         let verified = match resolve_contradiction(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
             Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
-            Verdict::Proven(verified) => verified,
+            Verdict::Verified(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
         };
         Ok(FetchedRange { member, range, crc32c, other_crcs, verified })
@@ -295,7 +296,7 @@ impl Sender {
             tokio::task::yield_now().await;
         }
         Ok(match stated.compare(Some(digest)).await? {
-            DigestComparison::Equal(level) => Verdict::Proven(level),
+            DigestComparison::Equal(level) => Verdict::Verified(level),
             DigestComparison::Differs(how) => Verdict::Differs(how),
             DigestComparison::Nothing => Verdict::Unknown,
         })
@@ -323,7 +324,7 @@ impl Sender {
         while let Some(chunk) = fetched.body.next().await {
             let chunk = chunk?;
             let Some(into) = place.get_mut(at..at + chunk.len()) else {
-                return Err(body_error(object, code::TRUNCATED, "more bytes came than were asked for"));
+                return Err(body_error(object, code::TRUNCATED, "more bytes came than were requested"));
             };
             into.copy_from_slice(&chunk);
             crc32c.update(&chunk);
@@ -343,14 +344,14 @@ impl Sender {
                 expected.verdict(&format_digest(expected.algorithm, &digester.finish()))
             }
             // Bytes read from a disk count as what it holds.
-            _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
+            _ if !self.source.capabilities().digests => Verdict::Verified(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
         };
         let others = others.into_iter().map(|(algorithm, digester)| (algorithm, base64(&digester.finish()))).collect();
         Ok((base64(&crc32c.finish()), others, verdict))
     }
 
-    /// Send an assembled part.
+    /// Sends an assembled part.
     async fn send(
         &self,
         number: u32,
@@ -411,7 +412,7 @@ pub(super) struct PackedMember {
 
 /// Checksums and verification levels of the members that were read or copied.
 pub(super) struct PackedContents {
-    /// By ordinal. None where this run has neither read nor proven all bytes.
+    /// By ordinal. None where this run has neither read nor verified all bytes.
     pub(super) of: Vec<Option<PackedMember>>,
 }
 
@@ -437,7 +438,7 @@ impl PackedContents {
             let verified = levels.reduce(VerificationLevel::weaker).unwrap_or(VerificationLevel::Size);
             let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
             if read == members.items()[member].size
-                && let Some(joined) = ChecksumAlgorithm::Crc32C.joined(values)
+                && let Some(joined) = ChecksumAlgorithm::Crc32C.combine(values)
             {
                 of[member] = Some(PackedMember { crc: crc32c(joined), verified });
             }

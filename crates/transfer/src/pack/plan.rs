@@ -17,27 +17,27 @@ use crate::object::{JobItem, Policy};
 use crate::plan::plan_parts;
 
 /// Largest member: 5 TiB, the largest object of most services. Few services could unpack a larger one.
-pub const LARGEST_MEMBER: u64 = 5 << 40;
+pub const MAX_MEMBER_SIZE: u64 = 5 << 40;
 /// Most members of one archive. The plan holds some 400 bytes for each; more members belong into shards.
-pub const MOST_MEMBERS: usize = 1_000_000;
+pub const MAX_MEMBERS: usize = 1_000_000;
 /// Size of a copied part as a multiple of the part size of other copies: 512 MiB.
 const COPIED_PARTS: u64 = 4;
 
 /// The archive cannot be made.
 #[derive(Debug)]
 pub(super) enum PlanRefusal {
-    /// One member cannot be in it. Its ordinal and why.
+    /// One member cannot be packed: its ordinal, and the reason.
     Member(usize, String),
-    /// The archive as a whole cannot be. Stable code and why.
+    /// The archive cannot be made: a stable code, and the reason.
     Archive(&'static str, String),
 }
 
 /// Rules for the parts of an archive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartRules {
-    /// The service can copy from the source.
+    /// True when the service can copy from the source.
     pub(super) copies: bool,
-    /// All parts but the last have one size: a disk wants that.
+    /// True when all parts but the last must have one size, as for a disk.
     pub(super) uniform: bool,
     /// Bytes that may be buffered.
     pub(super) memory: u64,
@@ -72,7 +72,7 @@ impl Members {
         entry(&self.name(item), item.size)
     }
 
-    /// A digest of what the archive is made of: the names, sizes and pins of all members.
+    /// Digest of the names, sizes and pins of all members.
     pub(super) fn digest(&self) -> String {
         let mut digester = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha256));
         digester.update(b"seqferry pack 1");
@@ -87,7 +87,7 @@ impl Members {
         hex(&digester.finish())
     }
 
-    /// A member, pinned to what it was found as.
+    /// A member, pinned to its listed state.
     pub(super) fn pin(&self, bucket: &str, member: usize) -> PinnedObject {
         let item = &self.items[member];
         let object = ObjectRef::new(bucket, &item.source_key).at_version(item.version_id.as_deref());
@@ -196,17 +196,17 @@ impl Plan {
 }
 
 fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
-    if members.items.len() > MOST_MEMBERS {
+    if members.items.len() > MAX_MEMBERS {
         let cause = format!(
-            "it would have {} members, and at most {MOST_MEMBERS} are packed into one; split it into shards",
+            "it would have {} members, and at most {MAX_MEMBERS} are packed into one; split it into shards",
             members.items.len()
         );
         return Err(PlanRefusal::Archive("TooManyMembers", cause));
     }
-    match members.items.iter().position(|item| item.size > LARGEST_MEMBER) {
+    match members.items.iter().position(|item| item.size > MAX_MEMBER_SIZE) {
         Some(member) => {
             let cause = format!(
-                "it has {} bytes, and a member has at most 5 TiB ({LARGEST_MEMBER})",
+                "it has {} bytes, and a member has at most 5 TiB ({MAX_MEMBER_SIZE})",
                 members.items[member].size
             );
             Err(PlanRefusal::Member(member, cause))
@@ -264,7 +264,7 @@ fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
 }
 
 /// Cuts members into archives of at most `shard_size` bytes each; returns the ordinals at which shards end. A larger
-/// member gets a shard of its own, and no shard has more than [`MOST_MEMBERS`].
+/// member gets a shard of its own, and no shard has more than [`MAX_MEMBERS`].
 ///
 /// # Errors
 /// When the members have more bytes than any tar can hold.
@@ -272,7 +272,7 @@ pub fn shards(names: &[String], sizes: &[u64], shard_size: u64) -> Result<Vec<us
     let entries: Vec<ArchiveEntry> = names.iter().zip(sizes).map(|(name, size)| entry(name, *size)).collect();
     let mut ends = Vec::new();
     for shard in split(&entries, shard_size).map_err(|error| error.to_string())? {
-        ends.extend(shard.clone().skip(MOST_MEMBERS).step_by(MOST_MEMBERS));
+        ends.extend(shard.clone().skip(MAX_MEMBERS).step_by(MAX_MEMBERS));
         ends.push(shard.end);
     }
     Ok(ends)

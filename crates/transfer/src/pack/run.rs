@@ -12,8 +12,8 @@ use seqferry_client::{
     ChecksumSupport, KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession,
 };
 use seqferry_store::{
-    Address, Advice, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
-    ObjectRef, PartInfo, Scope, StoreError,
+    Advice, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
+    ObjectRef, ObjectUri, PartInfo, Scope, StoreError,
 };
 use tokio::sync::RwLock;
 
@@ -35,7 +35,7 @@ use crate::verification::{is_digest, unhex};
 
 const CONTENT_TYPE: &str = "application/x-tar";
 
-/// Make one archive of `items`, and report the end of each.
+/// Makes one archive of `items`, and reports the outcome of each.
 pub(super) async fn run(
     shared: Arc<JobState>,
     source: RetryingClient,
@@ -91,7 +91,7 @@ impl PackJob {
                     self.again = true;
                     self.active.reset();
                     self.abort(false).await;
-                    match self.look_again().await {
+                    match self.recheck_source().await {
                         Ok(()) => {}
                         Err(PackError::Failed(failed) | PackError::Again(failed)) => return Some(Err(*failed)),
                         Err(PackError::Cancelled | PackError::Relearned) => return None,
@@ -110,16 +110,16 @@ impl PackJob {
     async fn report(mut self, end: Option<Result<PackedArchive, ArchiveFailure>>, started_at: f64) {
         let report = MemberReport { pack: &self, started_at };
         match end {
-            Some(Ok(packed)) => report.tell_packed(&packed),
+            Some(Ok(packed)) => report.report_packed(&packed),
             Some(Err(failed)) if failed.failure.scope == Scope::Job => {
                 self.shared.fail(Some(failed.failure));
                 self.abort(true).await;
             }
-            Some(Err(failed)) => report.tell_failed(&failed),
+            Some(Err(failed)) => report.report_failed(&failed),
             None if self.policy.only_clean || self.shared.aborts() => {
                 self.abort(true).await;
                 if self.shared.may_write() {
-                    MemberReport { pack: &self, started_at }.tell_cancelled();
+                    MemberReport { pack: &self, started_at }.report_cancelled();
                 }
             }
             None if self.shared.has_failed() => self.abort(true).await,
@@ -154,7 +154,7 @@ impl PackJob {
             memory: self.source.budget().memory_limit(),
         };
         let mut plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.plan_refusal(&refused))?;
-        if let Some(found) = self.look_at_target(&plan).await? {
+        if let Some(found) = self.check_target(&plan).await? {
             return Ok(found);
         }
         let mut sum = self.sum();
@@ -203,24 +203,24 @@ impl PackJob {
                 self.archives += u32::from(!self.settling_time().is_zero());
                 self.require_rest(&sender).await.map(|()| proven)
             }
-            Err(trouble) => Err(self.part_trouble(trouble, sum).await),
+            Err(error) => Err(self.part_error(error, sum).await),
         };
         let proven = match result {
             Ok(proven) => proven,
-            Err(trouble) => {
+            Err(error) => {
                 // Parts that were sent are waited for before the upload is aborted.
                 let mut session = sender.session.write().await;
-                if !matches!(trouble, PackError::Cancelled) || self.shared.aborts() {
+                if !matches!(error, PackError::Cancelled) || self.shared.aborts() {
                     session.abort(self.shared.aborts()).await;
                 }
                 self.recorded = session.open().cloned();
-                return Err(trouble);
+                return Err(error);
             }
         };
         self.complete(&sender, &sent, proven).await
     }
 
-    /// Decides which members the storage copies: those whose copies can be proven. Returns what their sources state.
+    /// Decides which members the storage copies: those whose copies can be verified. Returns what their sources state.
     async fn choose_copies(
         &mut self,
         plan: &mut Plan,
@@ -229,14 +229,14 @@ impl PackJob {
         let recorded = self.recorded.as_ref().map(|upload| upload.part_size);
         let stated = self.stated_crcs(plan, sum).await?;
         if !plan.copies() || recorded == Some(plan.fingerprint) {
-            // The run that began this upload has tried how copies are answered, or is of a version that copied all.
+            // The run that began this upload has checked the replies to copies, or is of a version that copied all.
             return Ok(stated);
         }
         plan.copy_only(|member| stated.contains_key(&member)).map_err(|refused| self.plan_refusal(&refused))?;
         if !plan.copies() || recorded == Some(plan.fingerprint) {
             return Ok(stated);
         }
-        // The run that began an upload without copies has found that they cannot be proven.
+        // The run that began an upload without copies has found that they cannot be verified.
         let is_streamed = recorded.is_some() && recorded == plan.streamed_fingerprint();
         if is_streamed || !self.try_copied_sums(&stated).await? {
             plan.copy_only(|_| false).map_err(|refused| self.plan_refusal(&refused))?;
@@ -245,7 +245,7 @@ impl PackJob {
         Ok(stated)
     }
 
-    /// Returns the upload's checksum. It covers copied parts as well, whose answers prove them.
+    /// Returns the upload's checksum. It also covers copied parts, which are verified by the replies.
     fn sum(&self) -> Option<ChecksumAlgorithm> {
         match self.target.quirks().sums() {
             _ if !self.target.capabilities().digests => Some(ChecksumAlgorithm::Crc64Nvme),
@@ -255,13 +255,13 @@ impl PackJob {
         }
     }
 
-    pub(super) fn address(&self) -> Address<'_> {
-        Address(&self.policy.target_bucket, Some(&self.key))
+    pub(super) fn address(&self) -> ObjectUri<'_> {
+        ObjectUri(&self.policy.target_bucket, Some(&self.key))
     }
 
-    /// Decide by what is at the target. None: make the archive.
-    async fn look_at_target(&mut self, plan: &Plan) -> Result<Option<PackedArchive>, PackError> {
-        let target = match self.ask_target().await {
+    /// Decides by the object at the target. None: make the archive.
+    async fn check_target(&mut self, plan: &Plan) -> Result<Option<PackedArchive>, PackError> {
+        let target = match self.head_target().await {
             Ok(target) => target,
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 self.there = TargetState::Nothing;
@@ -308,7 +308,7 @@ impl PackJob {
         Ok(Some(PackedArchive { state, method, target: written, verified, contents: Vec::new() }))
     }
 
-    pub(super) async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
+    pub(super) async fn head_target(&self) -> Result<ObjectMeta, RequestError> {
         self.head(&self.key).await
     }
 
@@ -362,8 +362,8 @@ impl PackJob {
         }
     }
 
-    /// Take all members as they are now.
-    async fn look_again(&mut self) -> Result<(), PackError> {
+    /// Updates all members to their present state.
+    async fn recheck_source(&mut self) -> Result<(), PackError> {
         let Some(members) = Arc::get_mut(&mut self.members) else { return Err(PackError::Cancelled) };
         let bucket = &self.policy.source_bucket;
         // A version never changes.

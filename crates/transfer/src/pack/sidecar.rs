@@ -6,7 +6,7 @@ use seqferry_archive::index::{
     IndexHead, IndexLimits, IndexMember, IndexReader, IndexWriter, MemberSource, SUFFIX, TarIdentity,
 };
 use seqferry_client::{ChecksumSupport, RequestError, RetryContext, RetryingClient};
-use seqferry_store::checksum::{base64, unbase64};
+use seqferry_store::checksum::{base64, decode_base64};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PinnedObject,
     PutObject, Range,
@@ -143,6 +143,6 @@ impl PackJob {
 
 fn crc32c(crc: &Checksum) -> Option<u32> {
     let value = Some(&crc.value).filter(|_| crc.algorithm == ChecksumAlgorithm::Crc32C)?;
-    let bytes: [u8; 4] = unbase64(value)?.try_into().ok()?;
+    let bytes: [u8; 4] = decode_base64(value)?.try_into().ok()?;
     Some(u32::from_be_bytes(bytes))
 }

@@ -19,7 +19,7 @@ use super::split_members::{MemberDigests, SplitMember};
 use crate::object_outcome::VerificationLevel;
 use crate::stated_digest::{DigestComparison, LookupCost, StatedDigest, hash};
 
-/// Members that are compared at a time. How many requests are under way is the budget's to decide.
+/// Largest number of members that are compared concurrently. The budget decides how many requests are in flight.
 const COMPARISONS: usize = 64;
 
 impl Sender {
@@ -58,14 +58,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Asks for what the source states of a member, before its first byte is hashed.
+    /// Requests the digest that the source states of a member, before its first byte is hashed.
     async fn stated_of(&self, member: usize) -> Result<MemberDigests, PartError> {
         let pinned = self.members.pin(&self.source_bucket, member);
         let head = head_member(&self.source, &pinned, &self.retry_context).await;
         let meta = head.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
         let Some(meta) = meta else { return Ok(MemberDigests::default()) };
         if let Some(crc) = meta.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject)
-            && crc.algorithm.spans_parts()
+            && crc.algorithm.supports_full_object()
         {
             return Ok(MemberDigests { crc: Some(crc), ..MemberDigests::default() });
         }
@@ -149,9 +149,9 @@ fn has_stated_crc(
 ) -> Result<Option<(usize, VerificationLevel)>, PartError> {
     let values: Option<Vec<(&str, u64)>> =
         ranges.iter().map(|fetch| Some((fetch.crc(stated.algorithm)?, fetch.range.end - fetch.range.start))).collect();
-    let Some(value) = values.and_then(|values| stated.algorithm.joined(values)) else { return Ok(None) };
+    let Some(value) = values.and_then(|values| stated.algorithm.combine(values)) else { return Ok(None) };
     let read = Checksum { algorithm: stated.algorithm, value, kind: ChecksumKind::FullObject };
-    match read.agrees(stated) {
+    match read.matches(stated) {
         Some(false) => {
             let (name, value) = (stated.algorithm.name(), &stated.value);
             let how = format!("the source states {name} {value}, and the bytes read in parts have {}", read.value);

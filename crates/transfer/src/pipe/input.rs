@@ -1,4 +1,4 @@
-//! A descriptor to an object: bytes go up as they come, in parts that are sent concurrently.
+//! A descriptor to an object: bytes are uploaded as they arrive, in parts that are sent concurrently.
 //!
 //! | killed | left behind | what happens next |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
-mod held;
 mod journal;
-mod settle;
 mod source;
+mod uploaded_parts;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,28 +27,27 @@ use seqferry_client::{
 };
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
-    Address, Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
-    DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject,
-    WrittenPart,
+    Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
+    Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PutObject, StoreError, WrittenObject, WrittenPart,
 };
 
-use held::HeldParts;
 use journal::FileJournal;
 use source::Descriptor;
-pub use source::{InputBytes, Replaces, ResumableInput, store_resumable};
+pub use source::{InputBytes, ReplaceCondition, ResumableInput, store_resumable};
+use uploaded_parts::UploadedParts;
 
-use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use super::{ByteCounter, PipeError, PipeReport, PipeResult};
 use crate::clock::now;
 use crate::object::{IfExists, Properties};
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{CopySide, Verdict, compare, is_digest, join_digests, joined_etag};
 
-/// Bytes of the first parts where nothing else is set: small enough that little is held, and it begins soon.
+/// Default size of the first parts: small, so that little memory is held and the upload begins early.
 pub const FIRST_PART: u64 = 8 << 20;
-/// Parts under way at a time.
-const AHEAD: usize = 8;
-/// Services that refuse one checksum after the other.
-const CHECKSUMS: usize = 3;
+/// Largest number of concurrent parts.
+const MAX_CONCURRENT_PARTS: usize = 8;
+/// Largest number of attempts with other checksums, for services that refuse them.
+const MAX_CHECKSUM_ATTEMPTS: usize = 3;
 
 /// Target object of an input.
 #[derive(Debug, Clone)]
@@ -68,9 +67,9 @@ pub struct InputOptions {
     pub storage_class: Option<String>,
     /// Properties that the object carries.
     pub properties: Properties,
-    /// Rule for an existing target: there is nothing to compare it with, so that [`IfExists::Same`] writes.
+    /// Rule for an existing target. The input cannot be compared with it, so that [`IfExists::Same`] overwrites.
     pub if_exists: IfExists,
-    /// The file that the upload's id is put into, and synced, before its first part.
+    /// File that the upload's id is written to, and synced, before the first part.
     pub journal: Option<PathBuf>,
 }
 
@@ -82,7 +81,7 @@ struct FilledPart {
     is_last: bool,
 }
 
-/// A part that the service has.
+/// A part that was uploaded.
 struct UploadedPart {
     part: CompletedPart,
     size: u64,
@@ -99,8 +98,8 @@ struct InputUpload<S, J> {
     source: S,
     journal: J,
     recorded: Option<RecordedUpload>,
-    replaces: Replaces,
-    /// An upload that fails stays open, to continue with: it is on record.
+    replaces: ReplaceCondition,
+    /// True when a failed upload stays open, since it is recorded and can be resumed.
     stays_open: bool,
     passed: ByteCounter,
 }
@@ -111,7 +110,7 @@ pub(crate) async fn store_input(
     options: InputOptions,
     source: File,
     passed: ByteCounter,
-) -> PipeEnd {
+) -> PipeResult {
     let source = Descriptor { source: Arc::new(source), cancel: client.cancel().clone() };
     let journal = FileJournal { path: options.journal.clone(), target: target.clone() };
     InputUpload {
@@ -122,7 +121,7 @@ pub(crate) async fn store_input(
         source,
         journal,
         recorded: None,
-        replaces: Replaces::Anything,
+        replaces: ReplaceCondition::Anything,
         stays_open: false,
         passed,
     }
@@ -131,7 +130,7 @@ pub(crate) async fn store_input(
 }
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    async fn store(self) -> PipeEnd {
+    async fn store(self) -> PipeResult {
         if matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
             && let Some(there) = self.head_target().await?
         {
@@ -150,8 +149,8 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         if first.is_last { self.put(first).await } else { self.in_parts(first).await }
     }
 
-    fn address(&self) -> Address<'_> {
-        Address(&self.target.bucket, Some(&self.target.key))
+    fn address(&self) -> ObjectUri<'_> {
+        ObjectUri(&self.target.bucket, Some(&self.target.key))
     }
 
     fn part_size(&self, number: u32) -> u64 {
@@ -192,7 +191,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 self.options
                     .properties
                     .checksum
-                    .filter(|wanted| wanted.spans_parts())
+                    .filter(|wanted| wanted.supports_full_object())
                     .unwrap_or(ChecksumAlgorithm::Crc64Nvme),
             ),
             ChecksumSupport::Crc32C => Some(ChecksumAlgorithm::Crc32C),
@@ -210,7 +209,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         }
     }
 
-    /// True when a write was refused for the checksum sent with it; the refused algorithm is then remembered.
+    /// True when a write was refused for the checksum sent with it; the algorithm is then recorded as unsupported.
     fn refuses_sum(&self, error: &StoreError, sum: Option<ChecksumAlgorithm>) -> bool {
         let Some(sum) = sum else { return false };
         let about = error.class == ErrorClass::Capability || error.is_about_checksums();
@@ -222,23 +221,25 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     }
 
     fn if_absent(&self) -> bool {
-        let is_wanted =
-            matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) || self.replaces == Replaces::Nothing;
-        // A client that looks before writes drops what the service refuses, and looks for it.
+        let is_wanted = matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
+            || self.replaces == ReplaceCondition::Nothing;
+        // A client that checks before writes drops conditions that the service refuses, and checks them with HEAD.
         is_wanted && (self.client.looks_before_writes() || !self.client.quirks().refuses_conditions())
     }
 
     fn if_match(&self) -> Option<String> {
         match &self.replaces {
-            Replaces::Version(etag) if self.client.looks_before_writes() || !self.client.quirks().refuses_matches() => {
+            ReplaceCondition::Version(etag)
+                if self.client.looks_before_writes() || !self.client.quirks().refuses_matches() =>
+            {
                 Some(etag.clone())
             }
-            Replaces::Version(_) | Replaces::Anything | Replaces::Nothing => None,
+            ReplaceCondition::Version(_) | ReplaceCondition::Anything | ReplaceCondition::Nothing => None,
         }
     }
 
-    /// All there is, in one request.
-    async fn put(&self, only: FilledPart) -> PipeEnd {
+    /// Stores the whole input with one request.
+    async fn put(&self, only: FilledPart) -> PipeResult {
         let FilledPart { bytes, memory: _memory, .. } = only;
         let size = bytes.len() as u64;
         for tried in 1.. {
@@ -255,12 +256,14 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 digests: digests.map_err(|_| PipeError::Cancelled)?,
                 if_absent: self.if_absent(),
                 if_match: self.if_match(),
-                synced_later: false,
+                defer_sync: false,
             };
             let put = self.client.put_object(&object, &bytes, &self.retry_context);
             let written = match put.await {
                 Ok(written) => written,
-                Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,
+                Err(RequestError::Failed(error)) if tried < MAX_CHECKSUM_ATTEMPTS && self.refuses_sum(&error, sum) => {
+                    continue;
+                }
                 Err(other) => return Err(other.into()),
             };
             self.passed.add(size);
@@ -275,7 +278,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         Err(PipeError::Cancelled)
     }
 
-    async fn in_parts(&self, first: FilledPart) -> PipeEnd {
+    async fn in_parts(&self, first: FilledPart) -> PipeResult {
         let InputTarget { bucket, key } = &self.target;
         let session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
         let mut session = session.recorded(self.recorded.clone());
@@ -286,19 +289,19 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         end
     }
 
-    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeEnd {
-        let held = self.adopt(session).await?;
-        let (sum, first) = match &held {
-            Some(held) => (held.sum, self.send(session, 1, held.sum, first, Some(held)).await?),
+    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeResult {
+        let uploaded = self.adopt(session).await?;
+        let (sum, first) = match &uploaded {
+            Some(uploaded) => (uploaded.sum, self.send(session, 1, uploaded.sum, first, Some(uploaded)).await?),
             None => self.begin(session, first).await?,
         };
         let mut sent = BTreeMap::from([(1, first)]);
-        self.send_remaining(session, sum, &mut sent, held.as_ref()).await?;
+        self.send_remaining(session, sum, &mut sent, uploaded.as_ref()).await?;
         let size = sent.values().map(|part| part.size).sum();
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
                 sent.values().map(|part| Some((part.sum.as_deref()?, part.size))).collect();
-            let value = algorithm.joined(values?)?;
+            let value = algorithm.combine(values?)?;
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
         });
         let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
@@ -321,7 +324,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 let found = self.head_target().await?.filter(|found| found.size == size);
                 let is_ours = |found: &ObjectMeta| {
                     let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
-                    matches!(proof, Verdict::Proven(_)) || joined.as_ref() == Some(&found.etag)
+                    matches!(proof, Verdict::Verified(_)) || joined.as_ref() == Some(&found.etag)
                 };
                 let Some(found) = found.filter(is_ours) else {
                     return Err(RequestError::Failed(error).into());
@@ -334,7 +337,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         }
     }
 
-    /// Creates the upload and sends the first part, which shows what the service takes.
+    /// Creates the upload and sends the first part, whose reply shows which checksums the service accepts.
     async fn begin(
         &self,
         session: &mut UploadSession,
@@ -367,7 +370,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 Err(cancelled) => return Err(cancelled.into()),
             };
             session.abort(true).await;
-            if tried >= CHECKSUMS || !self.refuses_sum(&refused, sum) {
+            if tried >= MAX_CHECKSUM_ATTEMPTS || !self.refuses_sum(&refused, sum) {
                 return Err(RequestError::Failed(refused).into());
             }
         }
@@ -380,7 +383,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         session: &UploadSession,
         sum: Option<ChecksumAlgorithm>,
         sent: &mut BTreeMap<u32, UploadedPart>,
-        held: Option<&HeldParts>,
+        uploaded: Option<&UploadedParts>,
     ) -> Result<(), PipeError> {
         let mut under_way = FuturesUnordered::new();
         for number in 2.. {
@@ -399,11 +402,11 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             let is_last = filled.is_last;
             if !filled.bytes.is_empty() {
                 let going_up = async move {
-                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, held).await?))
+                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, uploaded).await?))
                 };
                 under_way.push(going_up);
             }
-            while is_last || under_way.len() >= AHEAD {
+            while is_last || under_way.len() >= MAX_CONCURRENT_PARTS {
                 let Some(part) = under_way.next().await else { return Ok(()) };
                 let (number, part) = part?;
                 sent.insert(number, part);
@@ -418,14 +421,14 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         number: u32,
         sum: Option<ChecksumAlgorithm>,
         filled: FilledPart,
-        held: Option<&HeldParts>,
+        uploaded: Option<&UploadedParts>,
     ) -> Result<UploadedPart, RequestError> {
         let FilledPart { bytes, memory, .. } = filled;
         let body = bytes.clone();
         let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
         let digests = digests.map_err(|_| RequestError::Cancelled)?;
         let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
-        let found = held.and_then(|held| held.find(number, &bytes, ours.as_deref()));
+        let found = uploaded.and_then(|uploaded| uploaded.find(number, &bytes, ours.as_deref()));
         let WrittenPart { etag, checksum, opaque_etag } = match found {
             Some(found) => found,
             None => session.put_part(number, PartBody { bytes: bytes.clone(), digests, memory }).await?,

@@ -13,12 +13,12 @@ use seqferry_client::request::join_request;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::checksum::base64;
 use seqferry_store::{
-    Address, Advice, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range,
+    Advice, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PinnedObject, Range,
     StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use super::{ByteCounter, PipeError, PipeReport, PipeResult};
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::limits::CopyLimits;
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
@@ -27,11 +27,11 @@ use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes that are read at a time: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
-/// An object up to this size is proven whole before its first byte is written.
+/// An object up to this size is verified as a whole before its first byte is written.
 const WHOLE_OBJECT: u64 = 16 << 20;
-/// The longest parts whose checksums are compared one by one: each is held whole.
+/// Largest size of parts whose checksums are compared one by one: each is held in memory as a whole.
 const LONGEST_PART: u64 = 64 << 20;
-/// Ranges under way at a time.
+/// Largest number of concurrent ranges.
 const RANGES_AHEAD: usize = 12;
 
 /// Object that is written to the descriptor.
@@ -50,7 +50,7 @@ type PieceTask = AbortOnDropHandle<Result<OutputPiece, RequestError>>;
 
 struct OutputPiece {
     bytes: Bytes,
-    /// The checksum of the part, as computed and as the service keeps it.
+    /// Checksum of the part: computed, and as the service states it.
     part: Option<(String, String)>,
     _memory: Option<MemoryPermit>,
 }
@@ -69,7 +69,7 @@ pub(crate) async fn write_output(
     source: OutputSource,
     sink: File,
     passed: ByteCounter,
-) -> PipeEnd {
+) -> PipeResult {
     let retry_context = Arc::<RetryContext>::default();
     let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
     let call = RequestSpec::read("HeadObject", &source.bucket);
@@ -88,7 +88,7 @@ pub(crate) async fn write_output(
 }
 
 impl OutputWriter {
-    async fn whole(&self, sink: &Arc<File>) -> PipeEnd {
+    async fn whole(&self, sink: &Arc<File>) -> PipeResult {
         let first_part = self.first_part().await?;
         let expected = match ExpectedDigest::of(&self.meta, first_part, &CopyLimits::default()) {
             None if first_part.is_some() => {
@@ -100,7 +100,7 @@ impl OutputWriter {
         let mut digest = expected.as_ref().map(SegmentedDigest::new);
         let size = self.meta.size;
         if size <= WHOLE_OBJECT {
-            let piece = self.at_once().await?;
+            let piece = self.read_whole().await?;
             if let Some(digest) = &mut digest {
                 digest.update(&piece.bytes);
             }
@@ -141,7 +141,7 @@ impl OutputWriter {
         let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated_etag() };
         match resolve_contradiction(expected.verdict(&computed), &[stated], &self.retry_context).await? {
             Verdict::Differs(how) => Err(self.mismatch(&how)),
-            Verdict::Proven(verified) => Ok(verified),
+            Verdict::Verified(verified) => Ok(verified),
             Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
         }
     }
@@ -161,7 +161,7 @@ impl OutputWriter {
         } else {
             format!("Do not use the {printed} bytes that were written.")
         };
-        let address = Address(&self.source.bucket, Some(&self.source.key));
+        let address = ObjectUri(&self.source.bucket, Some(&self.source.key));
         let message = format!("GetObject {address}: {how}. {left} {}", Advice::RepeatOrAskAboutObject);
         ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message).into()
     }
@@ -192,7 +192,8 @@ impl OutputWriter {
         self.client.call(call, &self.retry_context, async |store| store.head(object, Some(number)).await).await
     }
 
-    async fn at_once(&self) -> Result<OutputPiece, PipeError> {
+    /// Reads the whole object with one request.
+    async fn read_whole(&self) -> Result<OutputPiece, PipeError> {
         let size = self.meta.size;
         let memory = self.client.reserve_bytes(size).await?;
         let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
@@ -371,7 +372,7 @@ impl OutputWriter {
         let printed = self.passed.so_far();
         let message = format!(
             "GetObject {}: the object was overwritten while it was read ({}). Do not use the {printed} bytes that were written. {}",
-            Address(&self.source.bucket, Some(&self.source.key)),
+            ObjectUri(&self.source.bucket, Some(&self.source.key)),
             error.code,
             Advice::Repeat
         );

@@ -1,6 +1,6 @@
-//! Slots for objects that are streamed in parts: a few at a time, and flows in turn.
+//! Slots for objects that are streamed in parts: a few at a time, shared fairly by the flows.
 //!
-//! Memory goes to parts in the order in which they ask for it, so objects that begin together progress together. All of
+//! Memory goes to parts in the order of their requests, so objects that begin together progress together. All of
 //! them would be unfinished until the end, and a kill would find none done. A few objects have enough parts to fill the
 //! memory.
 
@@ -25,7 +25,7 @@ struct SlotState {
     waiting: FairQueue<FlowId, oneshot::Sender<MultipartPermit>>,
 }
 
-/// The right to stream one object in parts; given back on drop.
+/// Permit to stream one object in parts; released on drop.
 #[derive(Debug)]
 pub struct MultipartPermit {
     slots: Arc<MultipartSlots>,
@@ -51,7 +51,7 @@ impl MultipartSlots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wait for the right.
+    /// Waits for the permit.
     pub(super) async fn acquire(self: &Arc<Self>, flow: FlowId) -> MultipartPermit {
         let (wake, woken) = oneshot::channel();
         {

@@ -152,10 +152,10 @@ impl ArchiveBytes {
     /// Bytes `start..end` as they come.
     pub(super) async fn body(&self, etag: &str, start: u64, end: u64) -> Result<Body, StoreError> {
         if start >= end {
-            return Ok(Body::of_chunks(Box::pin(futures::stream::empty())));
+            return Ok(Body::from_stream(Box::pin(futures::stream::empty())));
         }
         if let Some(pieces) = self.retained.as_ref().and_then(|retained| retained.take(etag, start, end)) {
-            return Ok(Body::of_chunks(Box::pin(futures::stream::iter(pieces.into_iter().map(Ok)))));
+            return Ok(Body::from_stream(Box::pin(futures::stream::iter(pieces.into_iter().map(Ok)))));
         }
         if self.format.is_stream() {
             return self.plain_body(etag, start, end).await;
@@ -201,7 +201,7 @@ impl ArchiveBytes {
             }
         });
         let first = futures::stream::iter((!kept.is_empty()).then_some(Ok(kept)));
-        Ok(Body::of_chunks(Box::pin(futures::StreamExt::chain(first, rest))))
+        Ok(Body::from_stream(Box::pin(futures::StreamExt::chain(first, rest))))
     }
 
     fn body_of_nothing(&self) -> Result<Body, StoreError> {

@@ -132,7 +132,7 @@ impl RunningCheck {
         let mut bytes = ForwardReader::new(source, archive.size, SIZES);
         let mut state =
             CheckState { report: CheckReport { indexed: lines.is_some(), ..CheckReport::default() }, current: None };
-        let mut told = 0;
+        let mut reported = 0;
         while stream.position() < archive.size {
             let chunk = bytes.at(stream.position()).await?;
             let (mut input, before) = (&chunk[..], stream.position());
@@ -143,8 +143,8 @@ impl RunningCheck {
                 state.event(&event, listed.as_mut(), scan).await?;
             }
             digest = hash(digest, stated_digest::first(&chunk, stream.position() - before)).await;
-            if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
-                told = stream.position();
+            if stream.position() - reported >= STEP || state.report.problems.len() >= 1000 {
+                reported = stream.position();
                 self.send_report(&mut state, stream.position()).await?;
             }
         }

@@ -159,7 +159,7 @@ impl MemberLocation {
     }
 
     /// True when `found`, parsed from the headers at the place, is the member of this place and is not refused.
-    pub fn is(&self, found: &Member) -> bool {
+    pub fn matches_header(&self, found: &Member) -> bool {
         let there = Self::of(found, None);
         // The bytes before these headers are not known here.
         let there =

@@ -20,7 +20,7 @@ use seqferry_store::{
     ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, StoredMetadata, UploadInfo,
     UploadRef, WrittenObject, WrittenPart,
 };
-use seqferry_store::{BucketEncryption, BucketService, LateSync, put_whole_part};
+use seqferry_store::{BucketEncryption, BucketService, DeferredSync, put_buffered_part};
 
 use super::bytes::{ArchiveBytes, Span};
 use super::member_location::{Format, LocationKind, MemberAttributes, MemberLocation, archive_etag, member_etag};
@@ -97,7 +97,7 @@ impl MemberStore {
                 Err(error) => Some((Err(error), (body, 0))),
             }
         });
-        Ok(FetchedObject { meta, body: Body::of_chunks(chunks.boxed()) })
+        Ok(FetchedObject { meta, body: Body::from_stream(chunks.boxed()) })
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn parse(location: &MemberLocation, headers: &[u8]) -> Option<Member>
                 if let Some(MemberAttributes { mtime, nanos, .. }) = location.attributes {
                     (found.mtime, found.mtime_nanos) = (mtime, nanos);
                 }
-                return location.is(&found).then_some(*found);
+                return location.matches_header(&found).then_some(*found);
             }
             ScanStep::End(_) => return None,
         }
@@ -233,7 +233,7 @@ fn refuse<T>(operation: &'static str, bucket: &str, key: &str) -> Result<T> {
 }
 
 fn whole(bytes: Bytes) -> Body {
-    Body::of_chunks(stream::iter([Ok(bytes)]).boxed())
+    Body::from_stream(stream::iter([Ok(bytes)]).boxed())
 }
 
 /// Pieces of a sparse file, one after another.
@@ -251,7 +251,7 @@ fn join_pieces(bytes: Arc<ArchiveBytes>, archive: String, pieces: Vec<MemberPiec
             chunks
         }
     });
-    Body::of_chunks(chunks.flatten().boxed())
+    Body::from_stream(chunks.flatten().boxed())
 }
 
 fn zeros(len: u64) -> ByteStream {
@@ -325,7 +325,7 @@ impl ObjectRead for MemberStore {
                 let prelude = usize::try_from(location.data - location.header).unwrap_or(usize::MAX);
                 let headers = body.take(prelude, |_| ()).await?;
                 let member = parse(&location, &headers).ok_or_else(|| wanted.foreign())?;
-                Ok(wanted.to_fetched(&member, Body::of_chunks(body.into_stream())))
+                Ok(wanted.to_fetched(&member, Body::from_stream(body.into_stream())))
             }
             // Parts of a member whose headers `head` has read before the first of them.
             (LocationKind::File, Some(range)) => {
@@ -356,7 +356,7 @@ impl ObjectRead for MemberStore {
         Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
-    fn forget(&self, _source: &PinnedObject) {}
+    fn invalidate(&self, _source: &PinnedObject) {}
 
     async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         Ok(Vec::new())
@@ -407,7 +407,7 @@ impl MultipartUpload for MemberStore {
     }
 
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
-        put_whole_part(self, upload, part, size, body).await
+        put_buffered_part(self, upload, part, size, body).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, _after: Option<u32>) -> Result<PartsPage> {
@@ -433,7 +433,7 @@ impl ObjectStore for MemberStore {
         Capabilities {
             conditions: false,
             tags: false,
-            sure_ranges: true,
+            reliable_ranges: true,
             streamed_parts: false,
             write_times: false,
             ..self.store.capabilities()
@@ -444,7 +444,7 @@ impl ObjectStore for MemberStore {
         None
     }
 
-    fn encrypts_all(&self) -> bool {
+    fn encrypts_by_default(&self) -> bool {
         false
     }
 
@@ -456,7 +456,7 @@ impl ObjectStore for MemberStore {
         self.store.take_notes(sends_bodies)
     }
 
-    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+    fn deferred_sync(&self, _bucket: &str) -> Option<Box<dyn DeferredSync>> {
         None
     }
 

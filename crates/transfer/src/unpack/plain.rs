@@ -84,13 +84,13 @@ impl PlainStream {
     ) -> Self {
         let (compressed, input) = mpsc::channel(QUEUED);
         let (output, chunks) = mpsc::channel(QUEUED);
-        let (told, ended) = oneshot::channel();
+        let (end_sender, ended) = oneshot::channel();
         tokio::spawn(fetch(store, object.clone(), part, compressed));
         let about = object.clone();
         tokio::task::spawn_blocking(move || {
             let input = CompressedInput { chunks: input, here: Bytes::new(), digest };
             if let Some(read) = decode(input, format, end, &about, &output) {
-                let _receiver_gone = told.send(read);
+                let _receiver_gone = end_sender.send(read);
             }
         });
         Self { object, position: 0, left: Bytes::new(), chunks, ended }

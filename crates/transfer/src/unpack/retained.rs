@@ -58,7 +58,7 @@ impl WindowPool {
     }
 
     /// Drop what a scan has kept.
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         self.retain(None);
     }
 

@@ -73,8 +73,8 @@ pub struct ScanOptions {
     pub members: u64,
     /// Most bytes of holes of a sparse file: they are written out as zeros.
     pub holes: u64,
-    /// Each member shall be proven: where it has no checksum, the whole archive is read first and held against the
-    /// digest that its storage states.
+    /// True when each member must be verified: where it has no checksum, the whole archive is read first and compared
+    /// with the digest that its storage states.
     pub proven: bool,
 }
 

@@ -25,7 +25,7 @@ impl RangeTarget {
 seqferry_store::forward_object_read!(
     RangeTarget,
     store,
-    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, forget]
+    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, invalidate]
 );
 
 seqferry_store::forward_object_write! {

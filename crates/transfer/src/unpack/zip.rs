@@ -415,7 +415,7 @@ pub(super) fn body(store: Arc<dyn ObjectStore>, object: PinnedObject, location: 
             Err(error) => Some((Err::<Bytes, StoreError>(error), None)),
         }
     });
-    Body::of_chunks(Box::pin(chunks))
+    Body::from_stream(Box::pin(chunks))
 }
 
 #[cfg(test)]

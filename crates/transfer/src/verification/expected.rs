@@ -95,7 +95,7 @@ impl ExpectedDigest {
             }
         };
         if is_equal {
-            return Verdict::Proven(level);
+            return Verdict::Verified(level);
         }
         let how = format!("the {name} is {}, and the bytes as they were read give {computed}", self.value);
         // Not every `ETag` that looks like a digest is one, and parts may have other boundaries than the first shows.

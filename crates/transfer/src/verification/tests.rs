@@ -8,12 +8,12 @@ const MIB: u64 = 1 << 20;
 const PLAIN: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 fn meta(size: u64, etag: &str, checksum: Option<(ChecksumAlgorithm, &str)>) -> ObjectMeta {
-    let checksum = checksum.map(|(algorithm, value)| Checksum::read(algorithm, value, None));
+    let checksum = checksum.map(|(algorithm, value)| Checksum::from_header(algorithm, value, None));
     ObjectMeta { size, etag: etag.to_owned(), checksum, ..ObjectMeta::default() }
 }
 
 fn route(source: &ObjectMeta, first_part: Option<u64>) -> Route {
-    choose(source, first_part, PartOptions::default(), &CopyLimits::default()).unwrap()
+    choose_route(source, first_part, PartOptions::default(), &CopyLimits::default()).unwrap()
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn equal_digests_in_listings_prove_equal_objects() {
 
 #[test]
 fn small_objects_go_at_once() {
-    assert!(needs_no_look(128 * MIB, PLAIN, PartOptions::default(), &CopyLimits::default()));
-    assert!(!needs_no_look(128 * MIB + 1, PLAIN, PartOptions::default(), &CopyLimits::default()));
-    assert!(!needs_no_look(1, &format!("{PLAIN}-1"), PartOptions::default(), &CopyLimits::default()));
+    assert!(needs_no_head(128 * MIB, PLAIN, PartOptions::default(), &CopyLimits::default()));
+    assert!(!needs_no_head(128 * MIB + 1, PLAIN, PartOptions::default(), &CopyLimits::default()));
+    assert!(!needs_no_head(1, &format!("{PLAIN}-1"), PartOptions::default(), &CopyLimits::default()));
     assert_eq!(route(&meta(1, "odd", None), None), Route::Copy(None));
     let checksum = Some((ChecksumAlgorithm::Crc64Nvme, "AAAA"));
     assert_eq!(
@@ -78,13 +78,13 @@ fn wishes_win_over_evidence() {
     let limits = CopyLimits::default();
     let part_options = PartOptions { part_size: Some(16 * MIB), copy_threshold: Some(10 * MIB) };
 
-    let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, part_options, &limits).unwrap() else {
+    let Route::Parts(parts) = choose_route(&meta(100 * MIB, PLAIN, None), None, part_options, &limits).unwrap() else {
         panic!("not in parts")
     };
     assert_eq!(parts.plan.part_size, 16 * MIB);
 
     let source = meta(100 * MIB, &format!("{PLAIN}-13"), None);
-    let Route::Parts(parts) = choose(&source, Some(8 * MIB), part_options, &limits).unwrap() else {
+    let Route::Parts(parts) = choose_route(&source, Some(8 * MIB), part_options, &limits).unwrap() else {
         panic!("not in parts")
     };
     assert_eq!((parts.plan.part_size, parts.same_boundaries), (16 * MIB, false));
@@ -96,10 +96,15 @@ fn side<'a>(etag: &'a str, checksum: Option<&'a Checksum>) -> CopySide<'a> {
 
 #[test]
 fn checksums_decide_before_etags() {
-    let (a, b) =
-        (Checksum::read(ChecksumAlgorithm::Crc32, "a", None), Checksum::read(ChecksumAlgorithm::Crc32, "b", None));
+    let (a, b) = (
+        Checksum::from_header(ChecksumAlgorithm::Crc32, "a", None),
+        Checksum::from_header(ChecksumAlgorithm::Crc32, "b", None),
+    );
 
-    assert_eq!(compare(side("x", Some(&a)), side("y", Some(&a)), false), Verdict::Proven(VerificationLevel::Checksum));
+    assert_eq!(
+        compare(side("x", Some(&a)), side("y", Some(&a)), false),
+        Verdict::Verified(VerificationLevel::Checksum)
+    );
     assert!(matches!(compare(side(PLAIN, Some(&a)), side(PLAIN, Some(&b)), false), Verdict::Differs(_)));
 }
 
@@ -115,9 +120,9 @@ fn unequal_etags_are_doubtful_only_where_they_should_be_equal() {
     let other = "00000000000000000000000000000000";
     let (multi, other_multi) = (format!("{PLAIN}-3"), format!("{other}-3"));
 
-    assert_eq!(compare(side(PLAIN, None), side(PLAIN, None), false), Verdict::Proven(VerificationLevel::Etag));
+    assert_eq!(compare(side(PLAIN, None), side(PLAIN, None), false), Verdict::Verified(VerificationLevel::Etag));
     assert!(matches!(compare(side(PLAIN, None), side(other, None), false), Verdict::Doubtful(_)));
-    assert_eq!(compare(side(&multi, None), side(&multi, None), false), Verdict::Proven(VerificationLevel::Etag));
+    assert_eq!(compare(side(&multi, None), side(&multi, None), false), Verdict::Verified(VerificationLevel::Etag));
     assert!(matches!(compare(side(&multi, None), side(&other_multi, None), true), Verdict::Doubtful(_)));
     assert_eq!(compare(side(&multi, None), side(&other_multi, None), false), Verdict::Unknown);
     assert_eq!(compare(side(&multi, None), side(PLAIN, None), true), Verdict::Unknown);
@@ -146,7 +151,7 @@ proptest! {
         let reference = ExpectedDigest::of(&source, first_part, &limits);
         let part_options = PartOptions { part_size, copy_threshold: None };
 
-        let route = choose_stream(size, reference.clone(), part_options, &limits, memory).unwrap();
+        let route = choose_stream_route(size, reference.clone(), part_options, &limits, memory).unwrap();
 
         let plan = route.parts.plan;
         prop_assert_eq!(plan.size, size);
@@ -215,7 +220,7 @@ proptest! {
         let etag = parts.map_or(PLAIN.to_owned(), |(n, _)| format!("{PLAIN}-{n}"));
         let source = meta(size, &etag, full.then_some((ChecksumAlgorithm::Crc64Nvme, "AAAA")));
         let limits = CopyLimits::default();
-        match choose(&source, parts.map(|(_, p)| p), PartOptions { part_size, copy_threshold }, &limits).unwrap() {
+        match choose_route(&source, parts.map(|(_, p)| p), PartOptions { part_size, copy_threshold }, &limits).unwrap() {
             Route::Copy(_) => prop_assert!(size <= limits.maximum_copy),
             Route::Parts(route) => {
                 prop_assert_eq!(route.plan.size, size);

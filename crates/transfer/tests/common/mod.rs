@@ -190,7 +190,7 @@ impl ServicePair {
 pub async fn drain(job: Job) -> (HashMap<u64, ObjectOutcome>, Job) {
     tokio::task::spawn_blocking(move || {
         let mut outcomes = HashMap::new();
-        while !job.finished() {
+        while !job.is_finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
                     JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),

@@ -177,7 +177,7 @@ impl ObjectRead for CachedStore {
         let chunks = futures::stream::try_unfold(reading, async |mut reading| {
             Ok(reading.next().await?.map(|bytes| (bytes, reading)))
         });
-        Ok(FetchedObject { meta, body: Body::of_chunks(chunks.boxed()) })
+        Ok(FetchedObject { meta, body: Body::from_stream(chunks.boxed()) })
     }
 
     async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
@@ -192,11 +192,11 @@ impl ObjectRead for CachedStore {
         self.store.get_tags(object).await
     }
 
-    fn forget(&self, source: &PinnedObject) {
+    fn invalidate(&self, source: &PinnedObject) {
         if let Some(object) = self.version(source) {
             self.cache.forget(&object);
         }
-        self.store.forget(source);
+        self.store.invalidate(source);
     }
 }
 

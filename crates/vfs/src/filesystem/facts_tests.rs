@@ -315,6 +315,6 @@ fn a_stored_time_passes_through_no_float() {
                 (-i64::try_from(before.as_secs()).unwrap() - 1, 1_000_000_000 - before.subsec_nanos())
             }
         };
-        assert_eq!(seqferry_store::mtime_text(again.0, again.1), text);
+        assert_eq!(seqferry_store::format_mtime(again.0, again.1), text);
     }
 }

@@ -294,7 +294,7 @@ async fn a_long_walk_is_listed_by_ranges_of_keys_side_by_side() {
     // Files between the directories, and names that sort otherwise than the keys below them.
     let mut keys = nested_keys(200, 10);
     keys.extend((0..200).flat_map(|at| [format!("d{at:03}.txt"), format!("d{at:03}-/x"), format!("d{at:03}//hidden")]));
-    let store = Arc::new(MemoryStore::new(1).with_page(50));
+    let store = Arc::new(MemoryStore::new(1).with_page_size(50));
     store.create_bucket("b");
     put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let source = Arc::new(StoreSource::new(store));
@@ -316,7 +316,7 @@ async fn a_long_walk_is_listed_by_ranges_of_keys_side_by_side() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_lists_out_of_order_is_not_listed_flat() {
     let keys = nested_keys(20, 30);
-    let store = Arc::new(MemoryStore::new(1).with_list_order(|key| key.chars().rev().collect()).with_page(100));
+    let store = Arc::new(MemoryStore::new(1).with_list_order(|key| key.chars().rev().collect()).with_page_size(100));
     store.create_bucket("b");
     put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let source = Arc::new(StoreSource::new(store));
@@ -328,7 +328,7 @@ async fn a_service_that_lists_out_of_order_is_not_listed_flat() {
 #[tokio::test(start_paused = true)]
 async fn a_flat_listing_ends_when_nobody_follows() {
     let keys = nested_keys(60, 50);
-    let store = Arc::new(MemoryStore::new(1).with_page(20));
+    let store = Arc::new(MemoryStore::new(1).with_page_size(20));
     store.create_bucket("b");
     put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let source = Arc::new(StoreSource::new(store));

@@ -163,7 +163,7 @@ async fn a_damaged_block_is_fetched_and_forgotten_bytes_are_too() {
     assert!(read(&setting.cached, &source, Some(whole)).await == bytes);
     assert_eq!((setting.cache.stats().damaged, setting.store.count("GetObject")), (1, 2));
 
-    setting.cached.forget(&source);
+    setting.cached.invalidate(&source);
     assert_eq!(setting.cache.read(&crate::support::object("k", 1), 0, 1), [None]);
     assert!(read(&setting.cached, &source, Some(whole)).await == bytes);
     assert_eq!(setting.store.count("GetObject"), 3);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use seqferry_nfs::{SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
-use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _, Request};
+use seqferry_store_testing::{ConditionalWrite, MemoryStore, ObjectWriteExt as _};
 
 use super::super::tests::{Setting, random, root};
 use super::tests::{Running, keys, objects, store_of};
@@ -98,12 +98,12 @@ impl Write {
 }
 
 /// A service, by the requests whose conditions it ignores.
-const SERVICES: [(&str, &[Request]); 5] = [
+const SERVICES: [(&str, &[ConditionalWrite]); 5] = [
     ("keeps all", &[]),
-    ("ignores those of puts", &[Request::Put]),
-    ("ignores those of copies", &[Request::Copy]),
-    ("ignores those of completions", &[Request::Complete]),
-    ("ignores all", &[Request::Put, Request::Copy, Request::Complete]),
+    ("ignores those of puts", &[ConditionalWrite::Put]),
+    ("ignores those of copies", &[ConditionalWrite::Copy]),
+    ("ignores those of completions", &[ConditionalWrite::Complete]),
+    ("ignores all", &[ConditionalWrite::Put, ConditionalWrite::Copy, ConditionalWrite::Complete]),
 ];
 
 /// A hook by which another program writes an object of its own under a key.
@@ -160,7 +160,7 @@ async fn no_write_replaces_an_object_that_came_right_before_it_where_conditions_
 #[tokio::test(start_paused = true)]
 async fn each_kind_of_request_is_probed_once_and_alone() {
     let setting = Setting::over(
-        MemoryStore::new(1).ignoring_conditions_of(&[Request::Copy]),
+        MemoryStore::new(1).ignoring_conditions_of(&[ConditionalWrite::Copy]),
         &[("d/one", b"1".to_vec()), ("d/two", b"2".to_vec())],
     )
     .await;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use seqferry_client::RequestError;
 use seqferry_store::{Attributes, ErrorClass, ObjectMeta};
 use seqferry_transfer::CopyMethod;
-use seqferry_transfer::pipe::Replaces;
+use seqferry_transfer::pipe::ReplaceCondition;
 
 use super::finish::{base_at, clean, ended};
 use super::generation::GenerationReader;
@@ -84,7 +84,7 @@ impl<D: Disk> Uploader<D> {
                 return Ok(Some(ConflictCopy { path, object: found.into(), list: None }));
             }
             if unknown.is_empty() {
-                let written = Box::pin(self.write(file_upload, node, &open, None, Replaces::Nothing)).await?;
+                let written = Box::pin(self.write(file_upload, node, &open, None, ReplaceCondition::Nothing)).await?;
                 let Some(object) = written else {
                     // The object has gone since it was looked for.
                     return if node.is_as_base() { Ok(None) } else { Err(UploadError::Superseded) };
@@ -95,7 +95,7 @@ impl<D: Disk> Uploader<D> {
             let Some(list) = self.put_list(file_upload, node, &path, unknown).await? else { continue };
             let bytes = GenerationReader::over_zeros(Arc::clone(&self.inner), file_upload.number, file_upload.changed);
             let facts = (attributes_of(node, &open, None), Vec::new());
-            let object = self.stream(file_upload, bytes, &path, facts, Replaces::Nothing).await?;
+            let object = self.stream(file_upload, bytes, &path, facts, ReplaceCondition::Nothing).await?;
             self.inner.control.note_conflict();
             return Ok(Some(ConflictCopy { path, object, list: Some(list) }));
         }
@@ -188,7 +188,7 @@ impl<D: Disk> Uploader<D> {
             (node, overlay.path(&self.inner.file_table, number))
         });
         let (Some(node), Ok(path)) = (node, path) else { return self.abort(number).await };
-        let replaces = Replaces::Nothing;
+        let replaces = ReplaceCondition::Nothing;
         let file_upload = FileUpload { number, changed: open.changed, path: path.into(), replaces, is_again: true };
         if !self.unknown_ranges(&node).await?.is_empty() {
             return self.abort(number).await;

@@ -123,7 +123,7 @@ pub(crate) fn is_within(path: &str, top: &str) -> bool {
 impl UploadControl {
     /// Set the rules, once.
     pub(crate) fn set_rules(&self, rules: UploadRules) {
-        self.throttle.limit(rules.max_bandwidth);
+        self.throttle.set_rate(rules.max_bandwidth);
         let _unused = self.rules.set(rules);
     }
 

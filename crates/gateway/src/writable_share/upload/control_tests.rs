@@ -107,7 +107,7 @@ async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still(
     until("the failure", async || setting.share.write_status().await.failing_files == 1).await;
     assert_eq!(writes(&store, "Complete.txt"), 0);
 
-    store.heal();
+    store.clear_rules();
     setting.share.flush("");
     running.drain(&setting).await;
     let order: Vec<String> =
@@ -264,7 +264,7 @@ async fn a_flush_tries_again_at_once_what_waits_after_a_failure() {
         setting.share.write_status().await.failing.first().is_some_and(|failing| failing.attempts >= 3)
     })
     .await;
-    store.heal();
+    store.clear_rules();
 
     let (began, scope) = (Instant::now(), setting.share.flush("a"));
     until("the flush", async || setting.share.left(&scope).waiting == 0).await;

@@ -7,7 +7,7 @@ use seqferry_client::{RequestError, UploadSession, upload::Completion};
 use seqferry_store::{
     Attributes, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, PinnedObject, Range,
 };
-use seqferry_transfer::pipe::Replaces;
+use seqferry_transfer::pipe::ReplaceCondition;
 
 use super::generation::ShareUploadJournal;
 use super::plan::FileUpload;
@@ -28,7 +28,7 @@ pub(super) struct LargeCopy<'a> {
     pub(super) to: &'a str,
     pub(super) attributes: &'a Attributes,
     pub(super) tags: Vec<(String, String)>,
-    pub(super) replaces: &'a Replaces,
+    pub(super) replaces: &'a ReplaceCondition,
 }
 
 impl<D: Disk> Uploader<D> {
@@ -76,8 +76,8 @@ impl<D: Disk> Uploader<D> {
             },
             Err(other) => return Err(other.into()),
         };
-        let if_match = if let Replaces::Version(etag) = copy.replaces { Some(etag.clone()) } else { None };
-        let if_absent = *copy.replaces == Replaces::Nothing;
+        let if_match = if let ReplaceCondition::Version(etag) = copy.replaces { Some(etag.clone()) } else { None };
+        let if_absent = *copy.replaces == ReplaceCondition::Nothing;
         let request = CompleteUpload { parts, size, if_absent, if_match, ..CompleteUpload::default() };
         match session.complete(request).await {
             Ok(Completion::Object(written)) => Ok(Some((written.etag, written.version_id))),

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use seqferry_nfs::{FileKind, TimeUpdate};
 use seqferry_store::prelude::*;
-use seqferry_store::{ObjectRef, mtime_text};
+use seqferry_store::{ObjectRef, format_mtime};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Rule};
 
@@ -42,7 +42,7 @@ async fn upload_time(setting: &Setting, path: &str) -> SystemTime {
 
 fn mtime_of(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap();
-    mtime_text(i64::try_from(since.as_secs()).unwrap(), since.subsec_nanos())
+    format_mtime(i64::try_from(since.as_secs()).unwrap(), since.subsec_nanos())
 }
 
 const NOTHING: SetAttributes =
@@ -265,7 +265,7 @@ async fn a_guess_is_never_stored_while_the_bucket_does_not_answer() {
     assert_eq!(setting.share.lookup(&root(), top, b"a").await.unwrap_err(), FileError::TryLater);
     let page = setting.share.read_directory(&root(), top, 2, 10, EntryDetail::All).await.unwrap();
     assert_eq!((page.entries.len(), page.entries[0].is_known), (1, false), "names show");
-    setting.asked.heal();
+    setting.asked.clear_rules();
     setting.share.rename(&root(), top, b"a", top, b"b").await.unwrap();
     drained(&setting).await;
     assert_eq!(stated(&setting, "b").await, metadata(PROGRAM));

@@ -1,7 +1,7 @@
 //! Download of the bytes that a file still takes from its object, before that object is replaced.
 
 use seqferry_nfs::FileError;
-use seqferry_transfer::pipe::Replaces;
+use seqferry_transfer::pipe::ReplaceCondition;
 
 use super::plan::FileUpload;
 use super::send::local;
@@ -67,7 +67,7 @@ impl<D: Disk> Uploader<D> {
             number,
             changed: node.changed,
             path: path.into(),
-            replaces: Replaces::Nothing,
+            replaces: ReplaceCondition::Nothing,
             is_again: false,
         };
         Box::pin(self.resolve_missing_object(&file_upload, &node)).await

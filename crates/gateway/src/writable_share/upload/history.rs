@@ -139,7 +139,7 @@ async fn history(random: &mut fastrand::Rng, events: &EventLog) {
     let mut model = model::model_of(model::view(&setting).await);
     for _ in 0..3 {
         let store = store_of(&setting);
-        store.at_random(random.u64(..), 1.0, late_answers(random.u64(2..20)));
+        store.inject_randomly(random.u64(..), 1.0, late_answers(random.u64(2..20)));
         let running = Running::start(&setting, store as Arc<dyn seqferry_store::ObjectStore>);
         if random.bool() {
             let disk = if random.bool() { &setting.journal } else { &setting.data };
@@ -162,7 +162,7 @@ async fn history(random: &mut fastrand::Rng, events: &EventLog) {
     }
     events.note("drained");
     let store: Arc<FaultStore> = store_of(&setting);
-    store.at_random(random.u64(..), 1.0, late_answers(5));
+    store.inject_randomly(random.u64(..), 1.0, late_answers(5));
     Running::start(&setting, store as Arc<dyn seqferry_store::ObjectStore>).drain(&setting).await;
     shows(&setting, &model, "at the end").await;
     let mut found = objects(&setting).await;

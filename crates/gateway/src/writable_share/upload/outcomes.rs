@@ -69,7 +69,7 @@ impl<D: Disk> Uploader<D> {
             version_id: written.version_id.as_deref().unwrap_or_default(),
             checksum_algorithm: written.checksum.as_ref().map(|sum| sum.algorithm.name()),
             checksum: written.checksum.as_ref().map(|sum| sum.value.as_str()),
-            method: written.method.word(),
+            method: written.method.as_str(),
             verified: written.verified,
         };
         Change::UploadOutcome { at, line: UploadOutcome { size, version: Some(version), ..outcome }.line() }
@@ -92,7 +92,7 @@ impl<D: Disk> Uploader<D> {
         }
         let recorded = self.inner.overlay.record(|overlay| {
             let (at, outcome) = outcome(&file_upload.path, overlay.node(file_upload.number), begun, attempts);
-            let (class, operation, message) = (failure.class.word(), failure.operation, failure.message.as_str());
+            let (class, operation, message) = (failure.class.as_str(), failure.operation, failure.message.as_str());
             let failure = OutcomeFailure { class, code: "UploadFailed", operation, message };
             Ok((
                 vec![Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }],

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
-use seqferry_transfer::pipe::Replaces;
+use seqferry_transfer::pipe::ReplaceCondition;
 
 use crate::file_table::FileTable;
 use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
@@ -41,7 +41,7 @@ pub(super) struct FileUpload {
     /// Its `changed`: another value is another generation.
     pub(super) changed: u64,
     pub(super) path: Box<str>,
-    pub(super) replaces: Replaces,
+    pub(super) replaces: ReplaceCondition,
     /// An attempt of it, or of another generation, was recorded before.
     pub(super) is_again: bool,
 }
@@ -208,10 +208,10 @@ pub(super) fn may_send(overlay: &Overlay, file_table: &FileTable, file_upload: &
 
 fn file_upload(overlay: &Overlay, node: &Node, path: &str) -> FileUpload {
     let replaces = match &node.base {
-        Some(base) if &*base.path == path => Replaces::Version(base.etag.to_string()),
+        Some(base) if &*base.path == path => ReplaceCondition::Version(base.etag.to_string()),
         _ => match overlay.pending_removals().get(path) {
-            Some(etag) => Replaces::Version(etag.to_string()),
-            None => Replaces::Nothing,
+            Some(etag) => ReplaceCondition::Version(etag.to_string()),
+            None => ReplaceCondition::Nothing,
         },
     };
     let is_again = overlay.uploads().contains_key(&node.file.number);

@@ -2,7 +2,7 @@
 
 use seqferry_client::RecordedUpload;
 use seqferry_store::ObjectMeta;
-use seqferry_transfer::pipe::Replaces;
+use seqferry_transfer::pipe::ReplaceCondition;
 
 use super::condition_probe::NO_FILE;
 use super::metadata::has_facts;
@@ -29,7 +29,7 @@ impl<D: Disk> Uploader<D> {
         let there = self.head(&open.path).await?;
         let path = open.path.trim_end_matches('/').into();
         let file_upload =
-            FileUpload { number, changed: open.changed, path, replaces: Replaces::Nothing, is_again: true };
+            FileUpload { number, changed: open.changed, path, replaces: ReplaceCondition::Nothing, is_again: true };
         let Some(there) = there.as_ref().filter(|there| open.has_made(there)) else {
             return self.abort(number).await;
         };

@@ -11,7 +11,9 @@ use seqferry_store::{
     Attributes, CopyTarget, Digests, ErrorClass, ListRequest, ObjectMeta, ObjectRef, ObjectStore, PinnedObject,
     PutObject, StoreError, WrittenObject,
 };
-use seqferry_transfer::pipe::{InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable};
+use seqferry_transfer::pipe::{
+    InputOptions, InputTarget, PipeError, ReplaceCondition, ResumableInput, store_resumable,
+};
 use seqferry_transfer::{CopyMethod, FailureClass, IfExists, ObjectFailure, Properties};
 
 use super::super::Inner;
@@ -80,7 +82,8 @@ impl<D: Disk> Uploader<D> {
             return self.send_marker(file_upload, &node, &open).await;
         }
         // One that was not tried before is not there: the write has the condition that nothing is.
-        let is_fresh = file_upload.replaces == Replaces::Nothing && conditions_hold && node.base.is_none() && !is_again;
+        let is_fresh =
+            file_upload.replaces == ReplaceCondition::Nothing && conditions_hold && node.base.is_none() && !is_again;
         let there = if is_fresh { None } else { self.head(&file_upload.path).await? };
         if let Some(there) = &there {
             match self.match_write((file_upload, &open, is_again), &node, there).await? {
@@ -103,9 +106,13 @@ impl<D: Disk> Uploader<D> {
             }
         }
         let replaces = match (&file_upload.replaces, &there) {
-            (Replaces::Version(etag), Some(there)) if there.etag == *etag => Replaces::Version(etag.clone()),
+            (ReplaceCondition::Version(etag), Some(there)) if there.etag == *etag => {
+                ReplaceCondition::Version(etag.clone())
+            }
             // It was removed from the bucket meanwhile.
-            (Replaces::Version(_) | Replaces::Nothing | Replaces::Anything, None) => Replaces::Nothing,
+            (ReplaceCondition::Version(_) | ReplaceCondition::Nothing | ReplaceCondition::Anything, None) => {
+                ReplaceCondition::Nothing
+            }
             (_, Some(there)) => return Box::pin(self.conflict(file_upload, &node, Some(there))).await,
         };
         match Box::pin(self.write(file_upload, &node, &open, there, replaces)).await? {
@@ -167,7 +174,7 @@ impl<D: Disk> Uploader<D> {
         node: &Node,
         open: &OpenUpload,
         there: Option<ObjectMeta>,
-        replaces: Replaces,
+        replaces: ReplaceCondition,
     ) -> Result<Option<UploadedObject>, UploadError> {
         let path = &*open.path;
         // Other attributes of the object that the file was stay with it.
@@ -175,9 +182,8 @@ impl<D: Disk> Uploader<D> {
             None => None,
             // The object is the one that the file was made of, or an attempt to write the file, which has the same
             // facts.
-            Some(base) if &*base.path == path => {
-                there.filter(|there| replaces == Replaces::Version(there.etag.clone()) || there.etag == *base.etag)
-            }
+            Some(base) if &*base.path == path => there
+                .filter(|there| replaces == ReplaceCondition::Version(there.etag.clone()) || there.etag == *base.etag),
             Some(base) => self.head(&base.path).await?.filter(|found| found.etag == *base.etag),
         };
         if source.is_none() && !node.gaps().is_empty() {
@@ -239,7 +245,7 @@ impl<D: Disk> Uploader<D> {
         &self,
         from: &str,
         source: &ObjectMeta,
-        (to, replaces): (&str, &Replaces),
+        (to, replaces): (&str, &ReplaceCondition),
         attributes: &Attributes,
     ) -> Result<Option<UploadedObject>, UploadError> {
         let bucket = self.spec.bucket.as_str();
@@ -248,8 +254,8 @@ impl<D: Disk> Uploader<D> {
         let target = CopyTarget {
             storage_class: self.spec.storage_class.as_deref(),
             attributes: Some(attributes),
-            if_absent: *replaces == Replaces::Nothing,
-            if_match: if let Replaces::Version(etag) = replaces { Some(etag) } else { None },
+            if_absent: *replaces == ReplaceCondition::Nothing,
+            if_match: if let ReplaceCondition::Version(etag) = replaces { Some(etag) } else { None },
             ..CopyTarget::new(bucket, &to)
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
@@ -288,7 +294,7 @@ impl<D: Disk> Uploader<D> {
         bytes: GenerationReader<D>,
         path: &str,
         (attributes, tags): (Attributes, Vec<(String, String)>),
-        replaces: Replaces,
+        replaces: ReplaceCondition,
     ) -> Result<UploadedObject, UploadError> {
         let recorded = self.recorded(file_upload, path);
         if file_upload.is_again && recorded.is_none() {
@@ -317,7 +323,7 @@ impl<D: Disk> Uploader<D> {
         match store_resumable(self.spec.client.clone(), target, options, input).await {
             Ok(report) => {
                 let method = if report.etag.contains('-') { CopyMethod::Multipart } else { CopyMethod::Stream };
-                let (version_id, checksum, verified) = (report.version_id, report.checksum, report.verified.word());
+                let (version_id, checksum, verified) = (report.version_id, report.checksum, report.verified.as_str());
                 let written = Some(WrittenVersion { version_id, checksum, method, verified });
                 Ok(UploadedObject { etag: report.etag, size: report.bytes, has_facts: true, written })
             }

@@ -60,7 +60,7 @@ impl Uploads {
         size: u64,
     ) -> Result<PartWrite> {
         let mut writing = self.begin_part(boot, upload, number, size)?;
-        if options.cache == PageCache::Past && writing.open.past_cache().is_some() {
+        if options.cache == PageCache::Bypass && writing.open.past_cache().is_some() {
             writing.kept = WriteBuffer::new(writing.offset, PIECE);
             writing.past_cache = true;
         }
@@ -92,14 +92,14 @@ impl Uploads {
 
 impl PartWrite {
     /// Buffer to append the next bytes to, and the number of bytes that fit. None: all have been received.
-    pub(in super::super) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+    pub(in super::super) fn buffer(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let left = usize::try_from(self.size - self.came).unwrap_or(usize::MAX);
         let (memory, room) = self.kept.room();
         (left > 0).then_some((memory, room.min(left)))
     }
 
     /// Counts appended bytes, and returns them.
-    pub(in super::super) fn took(&mut self, bytes: usize) -> &[u8] {
+    pub(in super::super) fn count_received(&mut self, bytes: usize) -> &[u8] {
         self.came += bytes as u64;
         let kept = self.kept.bytes();
         &kept[kept.len() - bytes..]
@@ -111,7 +111,7 @@ impl PartWrite {
     }
 
     /// True when writing waits for the disk, and does not only copy.
-    pub(in super::super) fn waits(&self) -> bool {
+    pub(in super::super) fn is_blocking(&self) -> bool {
         self.past_cache
     }
 
@@ -146,7 +146,7 @@ impl PartWrite {
         crc64: u64,
     ) -> Result<WrittenPart> {
         if self.came != self.size {
-            return Err(self.other_length());
+            return Err(self.length_error());
         }
         self.write()?;
         let (number, part) = (self.number, Part { size: self.size, crc64 });
@@ -199,7 +199,7 @@ impl PartWrite {
         Ok(())
     }
 
-    pub(in super::super) fn other_length(&self) -> DiskFailure {
+    pub(in super::super) fn length_error(&self) -> DiskFailure {
         DiskFailure::new("IncompleteBody", format!("part {} was said to have {} bytes", self.number, self.size))
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool)
     };
     let mut state = State::new(log, record);
     if read_back && let Some(bytes) = &bytes {
-        if !is_as_made(bytes, &state.record.begun)? {
+        if !is_unmodified(bytes, &state.record.begun)? {
             // Writes to it would go into another file too, or into a file that was moved away.
             remove(&folder, id)?;
             return Err(gone());
@@ -92,13 +92,13 @@ pub(super) fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool)
 }
 
 /// True when a file is unchanged since its space was reserved: neither truncated nor linked to another name.
-pub(super) fn is_as_made(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
+pub(super) fn is_unmodified(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
-    Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))
+    Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_reserved_size(&stat, begun))
 }
 
 /// True when the reserved space was not truncated. Without a size no space was reserved.
-pub(super) fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
+pub(super) fn has_reserved_size(stat: &Stat, begun: &OpenUpload) -> bool {
     begun.size == 0 || u64::try_from(stat.st_size).unwrap_or(0) >= begun.size
 }
 

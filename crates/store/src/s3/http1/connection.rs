@@ -12,45 +12,45 @@ use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use super::head::{Framing, Head, HeadReader, LONGEST_HEAD, invalid};
+use super::head::{Framing, Head, HeadReader, MAX_HEAD, invalid_data};
 use crate::throttle::ByteThrottle;
 
 /// Bytes of one read while the end of a head is searched: more than a head has, and so few that little of a body must
 /// be moved.
-pub(super) const HEAD: usize = 8 << 10;
+pub(super) const HEAD_READ_SIZE: usize = 8 << 10;
 /// Longest line between the chunks of a chunked body.
-pub(super) const LONGEST_LINE: usize = 8 << 10;
+pub(super) const MAX_LINE: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct HttpConnection<S> {
     stream: S,
     /// Bytes that were read, and not parsed yet.
-    ahead: BytesMut,
+    buffered: BytesMut,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, ahead: BytesMut::new() }
+        Self { stream, buffered: BytesMut::new() }
     }
 
     /// True when bytes were read ahead that no caller has taken yet.
-    pub(super) fn has_bytes_ahead(&self) -> bool {
-        !self.ahead.is_empty()
+    pub(super) fn has_buffered_bytes(&self) -> bool {
+        !self.buffered.is_empty()
     }
 
     /// Bytes of memory that are kept for the next reads.
     #[cfg(test)]
-    pub(super) fn room_ahead(&self) -> usize {
-        self.ahead.capacity()
+    pub(super) fn buffer_capacity(&self) -> usize {
+        self.buffered.capacity()
     }
 
     /// Releases the memory: thousands of connections may be idle.
     pub(super) fn shrink(&mut self) {
-        self.ahead = BytesMut::new();
+        self.buffered = BytesMut::new();
     }
 
     /// Sends a request. `head` ends before `body`. With `is_head`, the answer has no body, whatever it announces.
-    pub(super) async fn ask(
+    pub(super) async fn send(
         &mut self,
         head: Bytes,
         body: Bytes,
@@ -63,12 +63,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {
             // A service that refuses a body may stop reading it, but sends a reason.
             return match self.head(&mut reader).await {
-                Ok(head) => Ok(Head { goes_on: false, ..head }),
+                Ok(head) => Ok(Head { keep_alive: false, ..head }),
                 Err(_) => Err(error),
             };
         }
         let head = self.head(&mut reader).await?;
-        Ok(Head { goes_on: head.goes_on && !rest.has_remaining(), ..head })
+        Ok(Head { keep_alive: head.keep_alive && !rest.has_remaining(), ..head })
     }
 
     /// Writes all bytes, or stops when an answer arrives.
@@ -79,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         throttle: Option<&ByteThrottle>,
     ) -> io::Result<()> {
         if let Some(throttle) = throttle {
-            while let Some(piece) = throttle.piece().filter(|piece| *piece < rest.remaining()) {
+            while let Some(piece) = throttle.max_piece().filter(|piece| *piece < rest.remaining()) {
                 throttle.send(piece).await;
                 let mut piece = (&mut *rest).take(piece);
                 self.write_unthrottled(&mut piece, reader).await?;
@@ -95,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
 
     /// Writes without a throttle, as fast as the peer accepts.
     async fn write_unthrottled(&mut self, rest: &mut impl Buf, reader: &mut HeadReader) -> io::Result<()> {
-        let Self { stream, ahead } = self;
+        let Self { stream, buffered } = self;
         poll_fn(|cx| {
             while rest.has_remaining() {
                 match poll_write_buf(Pin::new(&mut *stream), cx, rest) {
@@ -103,11 +103,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
                     Poll::Ready(Ok(_)) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {
-                        ahead.reserve(HEAD);
-                        if ready!(poll_read_buf(Pin::new(&mut *stream), cx, ahead))? == 0 {
+                        buffered.reserve(HEAD_READ_SIZE);
+                        if ready!(poll_read_buf(Pin::new(&mut *stream), cx, buffered))? == 0 {
                             return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
                         }
-                        if reader.find(ahead)?.is_some() {
+                        if reader.find(buffered)?.is_some() {
                             return Poll::Ready(Ok(()));
                         }
                     }
@@ -121,11 +121,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
     /// Reads the head of the answer.
     async fn head(&mut self, reader: &mut HeadReader) -> io::Result<Head> {
         loop {
-            if let Some((head, length)) = reader.find(&mut self.ahead)? {
-                self.ahead.advance(length);
+            if let Some((head, length)) = reader.find(&mut self.buffered)? {
+                self.buffered.advance(length);
                 return Ok(head);
             }
-            if self.more().await? == 0 {
+            if self.fill().await? == 0 {
                 return Err(io::Error::new(
                     ErrorKind::UnexpectedEof,
                     "the connection was closed before there was an answer",
@@ -134,29 +134,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         }
     }
 
-    /// Reads the next bytes ahead.
-    async fn more(&mut self) -> io::Result<usize> {
-        self.ahead.reserve(HEAD);
-        let Self { stream, ahead } = self;
-        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, ahead)).await
+    /// Reads the next bytes into the buffer.
+    async fn fill(&mut self) -> io::Result<usize> {
+        self.buffered.reserve(HEAD_READ_SIZE);
+        let Self { stream, buffered } = self;
+        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, buffered)).await
     }
 
     /// True when the stream has neither bytes nor an end to read, as expected of an idle connection.
-    pub(super) async fn is_silent(&mut self) -> bool {
-        let Self { stream, ahead } = self;
-        ahead.reserve(1);
-        let read = poll_fn(|cx| Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, ahead).is_pending()));
+    pub(super) async fn is_idle(&mut self) -> bool {
+        let Self { stream, buffered } = self;
+        buffered.reserve(1);
+        let read = poll_fn(|cx| Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, buffered).is_pending()));
         read.await
     }
 
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
-        if !self.ahead.is_empty() {
-            let length = at_most.min(self.ahead.len());
-            into.extend_from_slice(&self.ahead[..length]);
-            self.ahead.advance(length);
+        if !self.buffered.is_empty() {
+            let length = at_most.min(self.buffered.len());
+            into.extend_from_slice(&self.buffered[..length]);
+            self.buffered.advance(length);
             return Ok(length);
         }
-        self.ahead = BytesMut::new();
+        self.buffered = BytesMut::new();
         into.reserve(at_most);
         let stream = &mut self.stream;
         poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, &mut (&mut *into).limit(at_most))).await
@@ -166,24 +166,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
     pub(super) async fn line(&mut self) -> io::Result<BytesMut> {
         let mut searched = 0;
         loop {
-            if let Some(end) = self.ahead[searched..].iter().position(|byte| *byte == b'\n') {
+            if let Some(end) = self.buffered[searched..].iter().position(|byte| *byte == b'\n') {
                 let end = searched + end;
-                if end > LONGEST_LINE {
-                    return Err(invalid("a chunk's line has no end"));
+                if end > MAX_LINE {
+                    return Err(invalid_data("a chunk's line has no end"));
                 }
-                let mut line = self.ahead.split_to(end + 1);
+                let mut line = self.buffered.split_to(end + 1);
                 if !line.ends_with(b"\r\n") {
-                    return Err(invalid("a chunk's line does not end as HTTP lines do"));
+                    return Err(invalid_data("a chunk's line does not end as HTTP lines do"));
                 }
                 line.truncate(end - 1);
                 return Ok(line);
             }
-            searched = self.ahead.len();
-            if searched > LONGEST_LINE {
-                return Err(invalid("a chunk's line has no end"));
+            searched = self.buffered.len();
+            if searched > MAX_LINE {
+                return Err(invalid_data("a chunk's line has no end"));
             }
-            if self.more().await? == 0 {
-                return Err(early_end());
+            if self.fill().await? == 0 {
+                return Err(early_end_error());
             }
         }
     }
@@ -197,7 +197,7 @@ fn chunk_length(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-fn early_end() -> io::Error {
+fn early_end_error() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
 }
 
@@ -207,28 +207,28 @@ pub(super) struct Body<S> {
     connection: Option<HttpConnection<S>>,
     framing: Framing,
     /// True when another request may follow on the connection.
-    goes_on: bool,
+    keep_alive: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
     /// The body that follows this head.
     pub(super) fn new(connection: HttpConnection<S>, head: &Head) -> Self {
-        Self { connection: Some(connection), framing: head.framing, goes_on: head.goes_on }
+        Self { connection: Some(connection), framing: head.framing, keep_alive: head.keep_alive }
     }
 
     /// Returns the connection once the body is at its end, if another request may follow. None if further bytes have
     /// arrived.
-    pub(super) fn release(&mut self) -> Option<HttpConnection<S>> {
+    pub(super) fn take_connection(&mut self) -> Option<HttpConnection<S>> {
         if self.framing != Framing::Length(0) {
             return None;
         }
-        self.connection.take().filter(|connection| self.goes_on && !connection.has_bytes_ahead())
+        self.connection.take().filter(|connection| self.keep_alive && !connection.has_buffered_bytes())
     }
 
     /// Bytes of memory that are kept for the next reads.
     #[cfg(test)]
-    pub(super) fn room_ahead(&self) -> usize {
-        self.connection.as_ref().map_or(0, HttpConnection::room_ahead)
+    pub(super) fn buffer_capacity(&self) -> usize {
+        self.connection.as_ref().map_or(0, HttpConnection::buffer_capacity)
     }
 
     /// Appends the next available bytes, at most `at_most`. 0: the end.
@@ -238,16 +238,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
         };
         if self.framing == Framing::Chunks(None) {
             let line = connection.line().await?;
-            let size = chunk_length(&line).ok_or_else(|| invalid("a chunk has no length"))?;
+            let size = chunk_length(&line).ok_or_else(|| invalid_data("a chunk has no length"))?;
             if size == 0 {
                 // Trailers follow the last chunk; no request asks for them.
-                let mut room = LONGEST_HEAD;
+                let mut room = MAX_HEAD;
                 loop {
                     let trailer = connection.line().await?;
                     if trailer.is_empty() {
                         break;
                     }
-                    room = room.checked_sub(trailer.len()).ok_or_else(|| invalid("the trailers have no end"))?;
+                    room = room.checked_sub(trailer.len()).ok_or_else(|| invalid_data("the trailers have no end"))?;
                 }
                 self.framing = Framing::Length(0);
                 return Ok(0);
@@ -263,10 +263,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
         match &mut self.framing {
             Framing::Close if came == 0 => self.framing = Framing::Length(0),
             Framing::Close => {}
-            _ if came == 0 => return Err(early_end()),
+            _ if came == 0 => return Err(early_end_error()),
             Framing::Chunks(_) if left == 0 => {
                 if !connection.line().await?.is_empty() {
-                    return Err(invalid("a chunk is longer than announced"));
+                    return Err(invalid_data("a chunk is longer than announced"));
                 }
                 self.framing = Framing::Chunks(None);
             }

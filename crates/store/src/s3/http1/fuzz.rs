@@ -14,8 +14,8 @@ use futures::FutureExt as _;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::{Body, HEAD, HttpConnection};
-use super::head::LONGEST_HEAD;
+use super::connection::{Body, HEAD_READ_SIZE, HttpConnection};
+use super::head::MAX_HEAD;
 use crate::s3::fuzz::mutate::{RecordedAnswer, corpus, mutated, mutations};
 use crate::throttle::ByteThrottle;
 
@@ -24,7 +24,7 @@ static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(corpus);
 /// The answer to the second request on a connection.
 const SECOND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond";
 /// Largest size of a buffer, which grows by doubling.
-const MOST_AHEAD: usize = 2 * (LONGEST_HEAD + 2 * HEAD);
+const MAX_BUFFERED: usize = 2 * (MAX_HEAD + 2 * HEAD_READ_SIZE);
 
 /// A server that answers each request with the next bytes, in pieces, and then is silent or closes the connection.
 #[derive(Debug)]
@@ -90,18 +90,18 @@ enum Outcome {
 /// Makes a request. Returns the connection if it can be used again.
 fn request(mut connection: HttpConnection<Script>, is_head: bool) -> (Outcome, Option<HttpConnection<Script>>) {
     let throttle = ByteThrottle::default();
-    let asked = connection.ask(Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), Bytes::new(), is_head, &throttle);
+    let asked = connection.send(Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), Bytes::new(), is_head, &throttle);
     let head = match asked.now_or_never() {
         None => return (Outcome::Waits, None),
         Some(Err(_)) => return (Outcome::Refused, None),
         Some(Ok(head)) => head,
     };
-    assert!(connection.room_ahead() <= MOST_AHEAD, "{} bytes ahead", connection.room_ahead());
+    assert!(connection.buffer_capacity() <= MAX_BUFFERED, "{} bytes ahead", connection.buffer_capacity());
     let status = head.status;
     let (mut body, mut bytes, mut ended) = (Body::new(connection, &head), Vec::new(), false);
     loop {
-        if let Some(mut connection) = body.release() {
-            let silent = connection.is_silent().now_or_never() == Some(true);
+        if let Some(mut connection) = body.take_connection() {
+            let silent = connection.is_idle().now_or_never() == Some(true);
             return (Outcome::Answered(status, Some(bytes)), silent.then_some(connection));
         }
         if ended {
@@ -111,7 +111,7 @@ fn request(mut connection: HttpConnection<Script>, is_head: bool) -> (Outcome, O
             Some(Ok(came)) => ended = came == 0,
             Some(Err(_)) | None => return (Outcome::Answered(status, None), None),
         }
-        assert!(body.room_ahead() <= MOST_AHEAD, "{} bytes ahead", body.room_ahead());
+        assert!(body.buffer_capacity() <= MAX_BUFFERED, "{} bytes ahead", body.buffer_capacity());
     }
 }
 

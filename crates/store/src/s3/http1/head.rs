@@ -1,7 +1,7 @@
 //! Heads of answers: status, headers, and where the body ends.
 //!
-//! A head of at most [`LONGEST_HEAD`] bytes is found in time linear in its length, however small its pieces are. At
-//! most [`INTERIM_ANSWERS`] interim answers (1xx) come before the final one.
+//! A head of at most [`MAX_HEAD`] bytes is found in time linear in its length, however small its pieces are. At
+//! most [`MAX_INTERIM_REPLIES`] interim answers (1xx) come before the final one.
 
 use std::error::Error;
 use std::fmt;
@@ -13,12 +13,12 @@ use bytes::{Buf as _, BytesMut};
 
 /// Largest number of bytes and lines of a head. S3 sends some twenty lines of its own and 2 KiB of metadata, which is
 /// at most some 600 more.
-pub(super) const LONGEST_HEAD: usize = 64 << 10;
-const HEADERS: usize = 1024;
+pub(super) const MAX_HEAD: usize = 64 << 10;
+const MAX_HEADERS: usize = 1024;
 /// Lines that fit without an allocation.
 const USUAL_HEADERS: usize = 100;
 /// Largest number of interim answers to one request. Services send one (100), proxies perhaps a few more.
-pub(super) const INTERIM_ANSWERS: u32 = 16;
+pub(super) const MAX_INTERIM_REPLIES: u32 = 16;
 
 /// Status, headers and framing that precede a body.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Head {
     pub(super) headers: Headers,
     pub(super) framing: Framing,
     /// True when another request may follow on the same connection.
-    pub(super) goes_on: bool,
+    pub(super) keep_alive: bool,
 }
 
 /// End of a body: by length, by chunks, or with the connection.
@@ -68,7 +68,7 @@ impl HeadReader {
         while self.is_worth_parsing(bytes) {
             #[cfg(test)]
             (self.parsed += bytes.len());
-            match read_head(bytes, self.is_head)? {
+            match parse_head(bytes, self.is_head)? {
                 None => {
                     self.searched = bytes.len();
                     break;
@@ -78,8 +78,8 @@ impl HeadReader {
                 Some((_, length)) => {
                     bytes.advance(length);
                     self.interim += 1;
-                    if self.interim > INTERIM_ANSWERS {
-                        return Err(invalid("one interim answer follows another without an end"));
+                    if self.interim > MAX_INTERIM_REPLIES {
+                        return Err(invalid_data("one interim answer follows another without an end"));
                     }
                     (self.searched, self.parse_at) = (0, 0);
                 }
@@ -98,7 +98,7 @@ impl HeadReader {
             return true;
         }
         self.searched = bytes.len();
-        let due = bytes.len() >= self.parse_at.min(LONGEST_HEAD);
+        let due = bytes.len() >= self.parse_at.min(MAX_HEAD);
         if due {
             self.parse_at = 2 * bytes.len();
         }
@@ -118,89 +118,89 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     false
 }
 
-/// Error for a head with more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
+/// Error for a head with more than [`MAX_HEAD`] bytes or [`MAX_HEADERS`] lines.
 #[derive(Debug)]
 pub(crate) struct OversizedHead;
 
 impl fmt::Display for OversizedHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the answer has more than {HEADERS} headers, or more than {} KiB of them", LONGEST_HEAD >> 10)
+        write!(f, "the answer has more than {MAX_HEADERS} headers, or more than {} KiB of them", MAX_HEAD >> 10)
     }
 }
 
 impl Error for OversizedHead {}
 
 /// Parses a number of decimal digits only, without sign or blanks.
-pub(super) fn plain_number(text: &str) -> Option<u64> {
+pub(super) fn parse_digits(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-pub(super) fn invalid(what: &str) -> io::Error {
+pub(super) fn invalid_data(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
 /// Parses a head and its length, once it is complete. An ambiguous length of the body is refused, so that no bytes of
 /// one answer are taken for another's. The answer to a HEAD ends with its head.
-pub(super) fn read_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head, usize)>> {
+pub(super) fn parse_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head, usize)>> {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) {
-        return Err(invalid("an empty line stands where the answer begins"));
+        return Err(invalid_data("an empty line stands where the answer begins"));
     }
     let (mut few, mut many) = ([const { MaybeUninit::uninit() }; USUAL_HEADERS], Vec::new());
     let mut answer = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
     let mut parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut few);
     if matches!(parsed, Err(httparse::Error::TooManyHeaders)) {
-        many.resize(HEADERS, MaybeUninit::uninit());
+        many.resize(MAX_HEADERS, MaybeUninit::uninit());
         answer = httparse::Response::new(&mut []);
         parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut many);
     }
     let length = match parsed {
-        Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
-        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
             return Err(io::Error::new(ErrorKind::InvalidData, OversizedHead));
         }
-        Err(error) => return Err(invalid(&format!("the answer is no HTTP: {error}"))),
+        Err(error) => return Err(invalid_data(&format!("the answer is no HTTP: {error}"))),
     };
     let status = answer.code.unwrap_or_default();
     let mut headers = Headers::new();
-    let (mut declared, mut chunked, mut goes_on) = (None, false, answer.version == Some(1));
+    let (mut declared, mut chunked, mut keep_alive) = (None, false, answer.version == Some(1));
     for header in answer.headers.iter() {
-        let value =
-            std::str::from_utf8(header.value).map_err(|_| invalid(&format!("header {} is no text", header.name)))?;
+        let value = std::str::from_utf8(header.value)
+            .map_err(|_| invalid_data(&format!("header {} is no text", header.name)))?;
         if header.name.eq_ignore_ascii_case("content-length") {
-            let length =
-                plain_number(value.trim_matches([' ', '\t'])).ok_or_else(|| invalid("Content-Length is no number"))?;
+            let length = parse_digits(value.trim_matches([' ', '\t']))
+                .ok_or_else(|| invalid_data("Content-Length is no number"))?;
             if declared.is_some_and(|before| before != length) {
-                return Err(invalid("there are two lengths"));
+                return Err(invalid_data("there are two lengths"));
             }
             declared = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.trim().eq_ignore_ascii_case("chunked") {
-                return Err(invalid(&format!("transfer encoding {value:?}, which was not requested")));
+                return Err(invalid_data(&format!("transfer encoding {value:?}, which was not requested")));
             }
             if chunked || answer.version != Some(1) {
-                return Err(invalid("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
+                return Err(invalid_data("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
             }
             chunked = true;
         } else if header.name.eq_ignore_ascii_case("connection") {
             let says = |word| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
-            goes_on = !says("close") && (goes_on || says("keep-alive"));
+            keep_alive = !says("close") && (keep_alive || says("keep-alive"));
         }
         headers
             .try_append(header.name.to_ascii_lowercase(), value.trim().to_owned())
-            .map_err(|error| invalid(&format!("header {}: {error}", header.name)))?;
+            .map_err(|error| invalid_data(&format!("header {}: {error}", header.name)))?;
     }
     if chunked && declared.is_some() {
-        return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
+        return Err(invalid_data("the answer has a length and chunks, and only one of them can be right"));
     }
     if status == 101 {
-        return Err(invalid("another protocol, which was not requested"));
+        return Err(invalid_data("another protocol, which was not requested"));
     }
     let has_no_body = matches!(status, 100..=199 | 204 | 304);
     if has_no_body && (chunked || declared.is_some_and(|length| length > 0)) {
         // A body is announced that this status cannot have: its bytes would be taken for the next answer.
-        goes_on = false;
+        keep_alive = false;
     }
     let framing = match declared {
         _ if has_no_body || is_head => Framing::Length(0),
@@ -208,7 +208,7 @@ pub(super) fn read_head(bytes: &[u8], is_head: bool) -> io::Result<Option<(Head,
         Some(length) => Framing::Length(length),
         None => Framing::Close,
     };
-    Ok(Some((Head { status, headers, framing, goes_on: goes_on && framing != Framing::Close }, length)))
+    Ok(Some((Head { status, headers, framing, keep_alive: keep_alive && framing != Framing::Close }, length)))
 }
 
 #[cfg(test)]
@@ -249,13 +249,13 @@ mod tests {
         ) {
             let mut bytes = pieces.concat().into_bytes();
             if noise_first { bytes.splice(0..0, noise); } else { bytes.extend(noise); }
-            let whole = read_head(&bytes, false);
+            let whole = parse_head(&bytes, false);
             if let Ok(Some((head, length))) = &whole {
                 prop_assert!(*length <= bytes.len());
                 for end in 0..*length {
-                    prop_assert!(!matches!(read_head(&bytes[..end], false), Ok(Some(_))), "{end} of {length} bytes are no head");
+                    prop_assert!(!matches!(parse_head(&bytes[..end], false), Ok(Some(_))), "{end} of {length} bytes are no head");
                 }
-                let again = read_head(&bytes[..*length], false).unwrap().unwrap();
+                let again = parse_head(&bytes[..*length], false).unwrap().unwrap();
                 prop_assert_eq!((again.0.status, again.0.framing, again.1), (head.status, head.framing, *length));
             }
         }
@@ -263,7 +263,7 @@ mod tests {
         #[test]
         fn only_plain_numbers_are_lengths(text in "[0-9a-fxX+ \\-_]{0,20}") {
             let decimal = !text.is_empty() && text.chars().all(|one| one.is_ascii_digit());
-            prop_assert!(plain_number(&text).is_none() || decimal);
+            prop_assert!(parse_digits(&text).is_none() || decimal);
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
                 }
             };
             assert!(refused.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<OversizedHead>), "{refused}");
-            assert!(bytes.len() <= LONGEST_HEAD + line.len());
+            assert!(bytes.len() <= MAX_HEAD + line.len());
         }
     }
 
@@ -301,7 +301,9 @@ mod tests {
     fn interim_answers_without_an_end_are_refused() {
         for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n"] {
             let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-            for (count, accepted) in [(0, true), (1, true), (INTERIM_ANSWERS, true), (INTERIM_ANSWERS + 1, false)] {
+            for (count, accepted) in
+                [(0, true), (1, true), (MAX_INTERIM_REPLIES, true), (MAX_INTERIM_REPLIES + 1, false)]
+            {
                 let mut reader = HeadReader::default();
                 let mut bytes = BytesMut::from((interim.repeat(count as usize) + answer).as_str());
                 let found = reader.find(&mut bytes);

@@ -1,22 +1,22 @@
-//! The body of a GET under a watch: a body that stalls or trickles is given up, one that ends early is an error.
+//! The body of a GET with timeouts: a body that stalls, is too slow or ends early is an error.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{STALLED, TRICKLE};
+use super::{MIN_RATE, STALL_TIMEOUT};
 use crate::body::ByteSource;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::errors::whole;
+use crate::s3::accept_encoding::transformation_error;
+use crate::s3::errors::error_chain;
 use crate::s3::http1::PooledBody;
-use crate::s3::stored_form::transformation_error;
 use crate::throttle::ByteThrottle;
 use crate::types::PinnedObject;
 
-/// A body that is being received and watched.
+/// A body that is being received, with its timeouts.
 pub(super) struct WatchedBody {
     pub(super) bucket: String,
     pub(super) key: String,
@@ -24,9 +24,9 @@ pub(super) struct WatchedBody {
     pub(super) throttle: ByteThrottle,
     /// Announced bytes that have not arrived yet.
     pub(super) left: u64,
-    /// The object whose whole body this is, where the body ends with its last chunk: a body of another length than the
-    /// object was changed on the way.
-    pub(super) chunks_of: Option<PinnedObject>,
+    /// The object whose whole body this is, where the body ends with its last chunk: a body of another length was
+    /// transformed in transit.
+    pub(super) chunked_source: Option<PinnedObject>,
     /// Bytes that have arrived.
     pub(super) arrived: u64,
     /// Time spent waiting for bytes, and bytes received, since the rate was last checked.
@@ -35,7 +35,7 @@ pub(super) struct WatchedBody {
 }
 
 impl WatchedBody {
-    fn broken(&self, how: &str) -> StoreError {
+    fn truncated(&self, how: &str) -> StoreError {
         StoreError::new("GetObject", &self.bucket, Some(&self.key), code::TRUNCATED, Some(200)).with_message(how)
     }
 }
@@ -43,13 +43,13 @@ impl WatchedBody {
 #[async_trait]
 impl ByteSource for WatchedBody {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
-        let at_most = self.throttle.piece().map_or(at_most, |piece| at_most.min(piece));
+        let at_most = self.throttle.max_piece().map_or(at_most, |piece| at_most.min(piece));
         let since = Instant::now();
-        match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
-            Err(_) => Err(self.broken("the body stalled")),
-            Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
-            Ok(Ok(0)) if self.chunks_of.as_ref().is_some_and(|source| self.arrived < source.size) => {
-                let source = self.chunks_of.take().unwrap_or_default();
+        match tokio::time::timeout(STALL_TIMEOUT, self.body.read(into, at_most)).await {
+            Err(_) => Err(self.truncated("the body stalled")),
+            Ok(Ok(0)) if self.left > 0 => Err(self.truncated(&format!("the body ended {} bytes early", self.left))),
+            Ok(Ok(0)) if self.chunked_source.as_ref().is_some_and(|source| self.arrived < source.size) => {
+                let source = self.chunked_source.take().unwrap_or_default();
                 Err(transformation_error(&source, self.arrived))
             }
             Ok(Ok(came)) => {
@@ -58,17 +58,17 @@ impl ByteSource for WatchedBody {
                 // Time spent on the disk, or by a limit, does not count as waiting for the service.
                 self.waited += since.elapsed();
                 self.came += came as u64;
-                if self.waited >= TRICKLE.0 {
-                    if self.came < TRICKLE.1 && self.left > 0 {
+                if self.waited >= MIN_RATE.0 {
+                    if self.came < MIN_RATE.1 && self.left > 0 {
                         let (came, seconds) = (self.came, self.waited.as_secs());
-                        return Err(self.broken(&format!("the body stalled: {came} bytes came in {seconds} s")));
+                        return Err(self.truncated(&format!("the body stalled: {came} bytes came in {seconds} s")));
                     }
                     (self.waited, self.came) = (Duration::ZERO, 0);
                 }
-                self.throttle.received(came).await;
+                self.throttle.receive(came).await;
                 Ok(came)
             }
-            Ok(Err(error)) => Err(self.broken(&whole(&error))),
+            Ok(Err(error)) => Err(self.truncated(&error_chain(&error))),
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        let body = PooledBody::of(Box::new(ours));
+        let body = PooledBody::from_stream(Box::new(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
         let mut watched = WatchedBody {
             bucket,
@@ -98,7 +98,7 @@ mod tests {
             body,
             throttle,
             left: size,
-            chunks_of: None,
+            chunked_source: None,
             arrived: 0,
             waited: Duration::ZERO,
             came: 0,

@@ -118,7 +118,7 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     } else {
         state.etag_of(&object.content, &attributes)
     };
-    let made = SimState::made(object.content, etag, sum, Layout::AtOnce, attributes);
+    let made = SimState::made(object.content, etag, sum, Layout::Single, attributes);
     let mut xml = Xml::document("CopyObjectResult");
     xml.element("LastModified", &iso(made.modified())).etag(&etag.text());
     if let Some(sum) = checksum_header(&made)? {

@@ -214,7 +214,7 @@ pub(super) fn put(state: &mut SimState, request: &SimRequest) -> ReplyResult {
         None => state.etag_of(&sent.content, &attributes),
     };
     let sum = sent.value.map_or_else(|| state.default_sum(), full);
-    let object = SimState::made(sent.content.clone(), etag, sum, Layout::AtOnce, attributes);
+    let object = SimState::made(sent.content.clone(), etag, sum, Layout::Single, attributes);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&etag.text());
     set_checksum(&mut reply, checksum_header(&object)?);
     state.counters.bytes_received += length;

@@ -1,9 +1,9 @@
 //! Objects that the service decompresses on the way (`Content-Encoding`), whatever a request accepts: the body is
 //! copied as it comes, from one read of the whole object.
 //!
-//! The bytes as they are stored cannot be had. So no digest of the source covers what comes: the copy is reported
-//! without a verification and with a note, and the target gets no `Content-Encoding`. Where a verification is required,
-//! the object fails.
+//! The stored bytes cannot be read, so that no digest of the source covers the body: the copy is reported without a
+//! verification and with a note, and the target gets no `Content-Encoding`. Where a verification is required, the
+//! object fails.
 //!
 //! A body counts as decompressed only if the object is labelled with known codings, and its body begins with none of
 //! them and has a length that they could have made of it. Anything else that has another length than is stored fails.
@@ -85,11 +85,11 @@ impl<J: UploadJournal> Object<'_, J> {
             match self.read_body(&source, &encoding, failure).await {
                 Ok(copy) => return Ok((copy, encoding)),
                 Err(Interrupt::Broken(error)) => {
-                    reads.repeat(error, &self.retry_context).map_err(|error| self.copy_trouble(error))?;
+                    reads.repeat(error, &self.retry_context).map_err(|error| self.copy_error(error))?;
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(Interrupt::Other(trouble)) => return Err(trouble),
+                Err(Interrupt::Other(error)) => return Err(error),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let stored = self.stored_size.unwrap_or_default();
         let fetched = fetch_whole(self.source, &self.retry_context, &pinned, stored).await;
         let (meta, mut reader) = fetched.map_err(|request| match request {
-            RequestError::Failed(error) => Interrupt::Other(self.copy_trouble(error)),
+            RequestError::Failed(error) => Interrupt::Other(self.copy_error(error)),
             RequestError::Cancelled => Interrupt::Other(AttemptError::Cancelled),
         })?;
         let mut route = self.route_of_body(meta.size).map_err(Interrupt::Other)?;
@@ -115,7 +115,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if codings(encoding).any(|coding| begins_with(&first.bytes, &coding)) {
             return Err(Interrupt::Other(AttemptError::Failed(failure.clone())));
         }
-        let read = Verdict::Proven(VerificationLevel::Size);
+        let read = Verdict::Verified(VerificationLevel::Size);
         if (first.bytes.len() as u64) < part_size {
             self.item.size = first.bytes.len() as u64;
             self.check_length(encoding, failure)?;
@@ -142,7 +142,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let source = ObjectMeta { size: came, ..source.clone() };
         let settled = async {
             let written = self.complete(&parts, &source, completed).await?;
-            self.settle(StreamResult { read, sum: whole, etag, doubt: None }, written, &source, false).await
+            self.verify_stream(StreamResult { read, sum: whole, etag, doubt: None }, written, &source, false).await
         };
         settled.await.map_err(Interrupt::Other)
     }
@@ -211,7 +211,7 @@ impl<J: UploadJournal> Object<'_, J> {
     fn route_of_body(&self, declared: u64) -> Result<StreamRoute, AttemptError> {
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let memory = self.source.budget().memory_limit();
-        let mut route = verification::choose_stream(declared, None, part_options, limits, memory)
+        let mut route = verification::choose_stream_route(declared, None, part_options, limits, memory)
             .map_err(|error| self.too_large(&error))?;
         let plan = &mut route.parts.plan;
         if declared == 0 {
@@ -232,7 +232,7 @@ impl<J: UploadJournal> Object<'_, J> {
         sum.into_iter().chain(md5.then_some(DigestAlgorithm::Md5)).collect()
     }
 
-    /// A compressed file is hardly longer than its content. A body that is much shorter was cut off.
+    /// A compressed file is hardly longer than its content. A body that is much shorter was truncated.
     fn check_length(&self, encoding: &str, failure: &ObjectFailure) -> Result<(), Interrupt> {
         /// Header and trailer of a compressed file, with a name of usual length.
         const ENVELOPE: u64 = 64;

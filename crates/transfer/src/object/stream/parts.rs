@@ -75,8 +75,8 @@ impl<J: UploadJournal> Object<'_, J> {
         }
 
         let whole = whole_sum(&sending, &sent);
-        if let Some(trouble) = self.differs_from_before(whole.as_ref()) {
-            return Err(trouble);
+        if let Some(error) = self.differs_from_before(whole.as_ref()) {
+            return Err(error);
         }
         let etag = whole_etag(&sent);
         let doubt = sent.iter().find(|(_, sent)| sent.plain == Some(false)).map(|(number, sent)| {
@@ -87,7 +87,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let completed = sent.into_iter().map(|(number, sent)| (number, sent.part)).collect();
         let written = self.complete(&parts, source, completed).await?;
         let same_boundaries = parts.same_boundaries;
-        self.settle(StreamResult { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
+        self.verify_stream(StreamResult { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
     }
 
     async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, AttemptError> {
@@ -96,7 +96,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let target = self.target.capabilities();
         let held = if target.streamed_parts { u64::MAX } else { memory };
-        let mut route = verification::choose_stream(source.size, reference, part_options, limits, held)
+        let mut route = verification::choose_stream_route(source.size, reference, part_options, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
         if part_size.min(source.size) > memory && self.holds(&route) {
@@ -146,7 +146,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let plan = sending.plan();
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !sent.contains_key(number)).collect();
         let mut missing = missing.into_iter().filter_map(|number| Some((number, plan.range(number)?))).peekable();
-        if !self.source.capabilities().sure_ranges
+        if !self.source.capabilities().reliable_ranges
             && plan.count() > 1
             && let Some((number, range)) = missing.peek().copied()
         {

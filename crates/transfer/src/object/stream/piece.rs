@@ -5,7 +5,7 @@ use seqferry_client::reading::{DigestedBytes, fetch_pinned, read_pinned, with_di
 use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
-use seqferry_store::checksum::{base64, hex, unbase64};
+use seqferry_store::checksum::{base64, decode_base64, hex};
 use seqferry_store::{
     Advice, Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart,
 };
@@ -66,7 +66,7 @@ impl<J: UploadJournal> Object<'_, J> {
                     let (body, digests) = with_digests(fetched.body, &algorithms);
                     let copied = writer.write(number, range.len(), body).await?;
                     let mut digests = digests.finish();
-                    let returned = copied.checksum.as_deref().and_then(unbase64);
+                    let returned = copied.checksum.as_deref().and_then(decode_base64);
                     digests.extend(of_target.zip(returned));
                     Ok((copied, digests))
                 }));
@@ -90,7 +90,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if error.cause() == Cause::RangeIgnored {
             return AttemptError::RangesIgnored;
         }
-        self.stream_trouble(error)
+        self.stream_error(error)
     }
 
     /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use seqferry_client::UploadJournal;
-use seqferry_store::checksum::unbase64;
+use seqferry_store::checksum::decode_base64;
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
 
 use super::super::Object;
@@ -68,7 +68,7 @@ impl<J: UploadJournal> Object<'_, J> {
                     .collect();
                 match (segments, reference.algorithm) {
                     (Some(all), DigestAlgorithm::Checksum(algorithm)) => {
-                        algorithm.joined(all.iter().map(|(value, len)| (value.as_str(), *len)))
+                        algorithm.combine(all.iter().map(|(value, len)| (value.as_str(), *len)))
                     }
                     _ => None,
                 }
@@ -82,7 +82,9 @@ impl<J: UploadJournal> Object<'_, J> {
 pub(super) fn of_listed_part(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
     let segment_digest = sending.route.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhex_etag(&part.etag),
-        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
+        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => {
+            decode_base64(part.checksum.as_deref()?)
+        }
         DigestAlgorithm::Checksum(_) => None,
     });
     StreamedPart { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), segment_digest, plain: None, part }
@@ -102,7 +104,7 @@ fn join_checksums(
 ) -> Option<String> {
     let values: Option<Vec<(&str, u64)>> =
         sent.iter().map(|(number, sent)| Some((sent.sum.as_deref()?, sending.plan().range(*number)?.len()))).collect();
-    algorithm.joined(values?)
+    algorithm.combine(values?)
 }
 
 /// Compute the checksum that the target must have. None where its upload has none, or that of a part is unknown.

@@ -25,9 +25,9 @@ impl<J: UploadJournal> Object<'_, J> {
             match self.feed(sending, order.as_ref(), sent).await {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) => {
-                    reads.repeat(error, &self.retry_context).map_err(|error| self.stream_trouble(error))?;
+                    reads.repeat(error, &self.retry_context).map_err(|error| self.stream_error(error))?;
                 }
-                Err(Interrupt::Other(trouble)) => return Err(trouble),
+                Err(Interrupt::Other(error)) => return Err(error),
             }
         }
     }
@@ -42,7 +42,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let pinned = self.pinned_source();
         let fetched = fetch_whole(self.source, &self.retry_context, &pinned, self.item.size).await;
         let (_, mut reader) = fetched.map_err(|request| match request {
-            RequestError::Failed(error) => Interrupt::Other(self.stream_trouble(error)),
+            RequestError::Failed(error) => Interrupt::Other(self.stream_error(error)),
             RequestError::Cancelled => Interrupt::Other(AttemptError::Cancelled),
         })?;
         let mut parts = FuturesUnordered::new();

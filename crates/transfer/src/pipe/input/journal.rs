@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
-use seqferry_store::{Address, file_error};
+use seqferry_store::{ObjectUri, file_error};
 
 use super::InputTarget;
 
@@ -31,7 +31,7 @@ impl UploadJournal for FileJournal {
         };
         let written = tokio::task::spawn_blocking(write).await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         written.map_err(|cause| {
-            file_error("RecordUpload", Address(&self.target.bucket, Some(&self.target.key)), &what, &cause).into()
+            file_error("RecordUpload", ObjectUri(&self.target.bucket, Some(&self.target.key)), &what, &cause).into()
         })
     }
 }

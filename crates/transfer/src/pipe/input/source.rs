@@ -9,19 +9,19 @@ use seqferry_client::{RecordedUpload, RetryingClient, UploadJournal};
 use tokio_util::sync::CancellationToken;
 
 use super::{InputOptions, InputTarget, InputUpload};
-use crate::pipe::{ByteCounter, PipeEnd, PipeError};
+use crate::pipe::{ByteCounter, PipeError, PipeResult};
 
-/// Object that an input may replace. Anything else at the target fails it where the service knows conditions, with
-/// class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
+/// Object that an input may replace. Any other object at the target is a failure where the service supports conditions,
+/// of class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
 /// [`NotFound`](seqferry_store::ErrorClass::NotFound).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Replaces {
-    /// Any.
+pub enum ReplaceCondition {
+    /// Any object.
     #[default]
     Anything,
-    /// None.
+    /// No object.
     Nothing,
-    /// The one with this `ETag`.
+    /// The object with this `ETag`.
     Version(String),
 }
 
@@ -41,7 +41,7 @@ pub struct ResumableInput<S, J> {
     /// Upload that an earlier run has recorded, of the same bytes and attributes.
     pub recorded: Option<RecordedUpload>,
     /// Object that it may replace, besides the rule of its options.
-    pub replaces: Replaces,
+    pub replaces: ReplaceCondition,
 }
 
 /// Bytes that come from a descriptor, until they are cancelled.
@@ -79,7 +79,7 @@ pub async fn store_resumable<S: InputBytes, J: UploadJournal + Send>(
     target: InputTarget,
     options: InputOptions,
     input: ResumableInput<S, J>,
-) -> PipeEnd {
+) -> PipeResult {
     let (retry_context, passed) = (Arc::default(), ByteCounter::default());
     let ResumableInput { bytes: source, journal, recorded, replaces } = input;
     InputUpload {

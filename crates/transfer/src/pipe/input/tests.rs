@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 
 /// An object in parts of 10 bytes, with its upload's id recorded in this file.
-async fn store_with_journal(store: &Arc<MemoryStore>, journal: &str) -> PipeEnd {
+async fn store_with_journal(store: &Arc<MemoryStore>, journal: &str) -> PipeResult {
     let endpoint = Endpoint::new(Arc::clone(store) as Arc<dyn ObjectStore>);
     let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
     let client = RetryingClient::new(endpoint, budget, RetryPolicy::default(), CancellationToken::new(), metrics);
@@ -77,8 +77,8 @@ async fn store_again(
     store: &Arc<FaultStore>,
     rows: &Rows,
     recorded: Option<RecordedUpload>,
-    replaces: Replaces,
-) -> PipeEnd {
+    replaces: ReplaceCondition,
+) -> PipeResult {
     let endpoint = Endpoint::new(Arc::clone(store) as Arc<dyn ObjectStore>);
     let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
     let client = RetryingClient::new(endpoint, budget, RetryPolicy::impatient(), CancellationToken::new(), metrics);
@@ -96,12 +96,12 @@ async fn an_input_that_can_be_read_again_sends_the_parts_that_are_missing() {
     let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
     let rows = Rows(std::sync::Mutex::default());
     store.rule(Rule::always("UploadPart", Fault::Fail("InvalidRequest", 400)).part(2));
-    store_again(&store, &rows, None, Replaces::Nothing).await.unwrap_err();
+    store_again(&store, &rows, None, ReplaceCondition::Nothing).await.unwrap_err();
     assert_eq!(memory.list_uploads("runs", "").await.unwrap().len(), 1, "it stays open");
     let recorded = rows.0.lock().unwrap().last().cloned();
     assert_eq!(recorded.as_ref().map(|upload| upload.part_size), Some(10));
-    store.heal();
-    let report = store_again(&store, &rows, recorded, Replaces::Nothing).await.unwrap();
+    store.clear_rules();
+    let report = store_again(&store, &rows, recorded, ReplaceCondition::Nothing).await.unwrap();
     // The first part was there before the second was tried.
     let first = store.requests().iter().filter(|request| request.part == Some(1)).count();
     assert_eq!((report.bytes, first, store.count("CreateMultipartUpload")), (25, 1, 1));
@@ -109,10 +109,10 @@ async fn an_input_that_can_be_read_again_sends_the_parts_that_are_missing() {
     assert!(memory.list_uploads("runs", "").await.unwrap().is_empty());
     // Only what may be replaced is.
     for (replaces, is_done) in [
-        (Replaces::Nothing, false),
-        (Replaces::Version("0123".to_owned()), false),
-        (Replaces::Version(report.etag.clone()), true),
-        (Replaces::Anything, true),
+        (ReplaceCondition::Nothing, false),
+        (ReplaceCondition::Version("0123".to_owned()), false),
+        (ReplaceCondition::Version(report.etag.clone()), true),
+        (ReplaceCondition::Anything, true),
     ] {
         let end = store_again(&store, &rows, None, replaces.clone()).await;
         assert_eq!(end.is_ok(), is_done, "{replaces:?}");

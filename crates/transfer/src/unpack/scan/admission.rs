@@ -45,13 +45,13 @@ pub struct FoundMember {
 }
 
 /// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
-/// [`decide`](Self::found) decides on each member.
+/// [`decide`](Self::decide) decides on each member.
 pub(super) struct MemberAdmission {
     tree: MemberTree,
     holes: u64,
     /// Format of the archive.
     pub(super) format: Format,
-    /// True when the checksums of lines count: they are of an index beside the archive, or of bytes that were proven.
+    /// True when the checksums of lines count: they are from an index beside the archive, or of verified bytes.
     pub(super) sums: bool,
     /// True when an index lacks the checksum of a file.
     pub(super) lacks_sums: bool,
@@ -143,7 +143,7 @@ impl MemberAdmission {
         components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
     }
 
-    /// Decides like [`decide`](Self::found) on the member of an index line.
+    /// Decides like [`decide`](Self::decide) on the member of an index line.
     pub(super) fn admit_listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
         let crc32c = match entry.member.kind {
             // The checksum in the line is compared as the contents of a file are.
@@ -164,7 +164,7 @@ impl MemberAdmission {
         own: Option<MemberLocation>,
         archive: &str,
     ) -> Option<FoundMember> {
-        let told = FoundMember {
+        let found = FoundMember {
             name: member.display_name(),
             kind: kind_word(member.kind),
             size: member.size,
@@ -178,7 +178,7 @@ impl MemberAdmission {
         let left_out = matches!(member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo);
         if let Some(refusal) = self.refused.get(&ordinal) {
             let left_out = left_out || refusal.0 == MemberRefusal::LinkExcluded.code();
-            return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
+            return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..found });
         }
         let path = MemberPath::new(&member.name).ok()?;
         let own = own.map(|location| {
@@ -199,7 +199,7 @@ impl MemberAdmission {
             // Folders come again, and links to the same file under the same name.
             let again = member.kind == MemberKind::Directory || placed < Some(ordinal);
             let replaced = ("Replaced".to_owned(), "a later member has the same path".to_owned());
-            return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..told });
+            return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..found });
         }
         let location = match self.links.get(&ordinal) {
             Some(linked) => self.places.get(linked).copied(),
@@ -209,7 +209,7 @@ impl MemberAdmission {
         let Some((location, size)) = location else {
             // Its target was refused when all members were known.
             let refusal = (MemberRefusal::HardLinkTarget.code().to_owned(), MemberRefusal::HardLinkTarget.to_string());
-            return Some(FoundMember { refusal: Some(refusal), ..told });
+            return Some(FoundMember { refusal: Some(refusal), ..found });
         };
         let mut text = path.as_str()?.to_owned();
         let directory = location.kind == LocationKind::Directory;
@@ -226,7 +226,7 @@ impl MemberAdmission {
             etag: member_etag(archive, location.header),
             crc32c: location.crc32c.filter(|_| !location.format.is_zip()),
             implied: directory && self.tree.children(node, None).next().is_some(),
-            ..told
+            ..found
         })
     }
 }

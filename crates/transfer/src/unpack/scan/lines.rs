@@ -1,4 +1,4 @@
-//! The lines of an index, and their claims held against the archive.
+//! The lines of an index, and their claims compared with the archive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -229,7 +229,7 @@ fn mixed(seed: u64) -> u64 {
 pub(in crate::unpack) struct Ranges {
     pub(in crate::unpack) client: RetryingClient,
     pub(in crate::unpack) object: PinnedObject,
-    /// Takes in the bytes that were read.
+    /// Keeps the bytes that were read.
     pub(in crate::unpack) retained: Option<Arc<RetainedBytes>>,
 }
 

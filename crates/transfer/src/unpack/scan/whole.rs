@@ -72,7 +72,8 @@ impl WholePass {
 }
 
 impl Lines {
-    /// The index of an archive that is read whole, with the CRC-32C of every member, and held against its stated.
+    /// The index of an archive that is read whole, with the CRC-32C of every member, compared with the digest that its
+    /// storage states.
     pub(super) async fn of_whole(
         scan: &Scan,
         archive: &PinnedObject,
@@ -120,7 +121,7 @@ impl Follower {
             return;
         };
         let known = usize::try_from(known).unwrap_or(usize::MAX);
-        // A fault of the archive is for the reader of its headers to tell.
+        // The reader of the headers reports faults of the archive.
         if known < bytes.len() && pass.feed(bytes.slice(known..), |_| ()).await.is_err() {
             self.pass = None;
         }

@@ -1,4 +1,4 @@
-//! The object that an input has become: checked, and removed where it does not hold the bytes that were sent.
+//! Verification of the object that an input has made. It is removed if it does not hold the bytes that were sent.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
@@ -7,18 +7,18 @@ use super::{InputBytes, InputUpload, proof, report};
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::EncryptionRule;
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
-use crate::pipe::{PipeEnd, PipeError};
+use crate::pipe::{PipeError, PipeResult};
 use crate::verification::Verdict;
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    /// Look at the object that was made, and remove it when it does not hold the bytes sent.
+    /// Checks the new object, and removes it if it does not hold the bytes that were sent.
     pub(super) async fn verify_target(
         &self,
         size: u64,
         sum: Option<Checksum>,
         etag: Option<String>,
         written: WrittenObject,
-    ) -> PipeEnd {
+    ) -> PipeResult {
         let there = match self.head_target().await {
             Ok(Some(there)) if there.etag == written.etag => Some(there),
             Ok(_) => {
@@ -37,7 +37,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             && !encryption.as_ref().is_some_and(|found| found.satisfies(requested))
         {
             let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
-            let how = format!("{requested} was asked for, and the target shows {shown}");
+            let how = format!("{requested} was requested, and the target shows {shown}");
             return Err(self
                 .remove_written(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
                 .await);
@@ -45,7 +45,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         if let Some(there) = &there
             && !there.lock.satisfies(&self.options.properties.explicit_options().lock)
         {
-            let how = "Object Lock was asked for, and the target does not show it";
+            let how = "Object Lock was requested, and the target does not show it";
             return Err(self
                 .remove_written(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
                 .await);
@@ -62,7 +62,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             resolve_contradiction(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context)
                 .await?;
         let verified = match proof {
-            Verdict::Proven(verified) => verified,
+            Verdict::Verified(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
             Verdict::Differs(how) => {
                 return Err(self.remove_written(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);

@@ -12,7 +12,7 @@ use super::DiskOptions;
 use super::disk_failure::DiskFailure;
 use super::folders;
 use crate::error::StoreError;
-use crate::store::LateSync;
+use crate::store::DeferredSync;
 
 /// Magic numbers of the file systems.
 const KNOWN: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
@@ -37,7 +37,7 @@ impl FileSystem {
     }
 }
 
-impl LateSync for FileSystem {
+impl DeferredSync for FileSystem {
     fn sync(&self) -> Result<(), StoreError> {
         rustix::fs::syncfs(&self.root)
             .map_err(|errno| DiskFailure::of_write(errno).into_error("PutObject", &self.bucket, None))

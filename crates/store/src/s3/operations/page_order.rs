@@ -1,18 +1,19 @@
 //! Order of the pages of a listing.
 //!
-//! A page that does not follow the one before came from a cache, or from a service that ignores the token of a page:
-//! the listing would end, and lack what the right page holds. Services list in the order of bytes, or of folders
-//! (SeaweedFS). Some have another order; those repeat no entry of the page before either.
+//! A page that does not follow the one before came from a cache, or from a service that ignores continuation tokens.
+//! Without this check the listing would end early and lack the entries of the right page. Services list in the order of
+//! bytes, or of folders (SeaweedFS). Some have another order; those repeat no entry of the page before either.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Neighbours in one order after which that is the order of the service: others have them by chance once in 10^6.
-const SURE: usize = 8;
-/// Listings under way whose last pages are remembered: each up to 1,000 entries of 8 bytes.
-const LISTINGS: usize = 256;
+/// Number of sorted neighbours from which on an order counts as the service's. Other orders reach it by chance once
+/// in 10^6.
+const MIN_NEIGHBOURS: usize = 8;
+/// Largest number of listings whose last pages are remembered: each up to 1,000 entries of 8 bytes.
+const MAX_LISTINGS: usize = 256;
 
 /// Order in which a service may list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Order {
         }
     }
 
-    fn holds(self, keys: &[&str]) -> bool {
+    fn is_sorted(self, keys: &[&str]) -> bool {
         keys.is_sorted_by(|one, other| self.compare(one, other) != Ordering::Greater)
     }
 }
@@ -41,7 +42,7 @@ impl Order {
 /// Entries of a page, in lists that each have the order of the service: objects and common prefixes, or versions and
 /// delete markers.
 #[derive(Debug, Default)]
-pub(super) struct Entries<'a> {
+pub(super) struct PageEntries<'a> {
     pub(super) lists: [Vec<&'a str>; 2],
     /// Ids of versions, which tell entries of one key apart, by the list and place of the entry. Empty: the key alone.
     pub(super) ids: Vec<&'a str>,
@@ -49,9 +50,9 @@ pub(super) struct Entries<'a> {
     pub(super) repeats_second: bool,
 }
 
-/// A listing up to a page.
+/// State of a listing after a page.
 #[derive(Debug, Clone, Default)]
-struct Passed {
+struct ListingState {
     /// Orders that all pages have had.
     orders: Vec<Order>,
     /// Last keys of the lists.
@@ -62,46 +63,46 @@ struct Passed {
     neighbours: usize,
 }
 
-/// The listings under way, by what asks for their next page.
+/// States of the listings in progress, by the request for their next page.
 #[derive(Debug, Default)]
-pub(in crate::s3) struct ListingOrders {
+pub(in crate::s3) struct PageOrders {
     state: Mutex<State>,
     hashes: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    listings: HashMap<u64, Arc<Passed>>,
+    listings: HashMap<u64, Arc<ListingState>>,
     /// The oldest first.
     ages: VecDeque<u64>,
 }
 
-impl ListingOrders {
-    /// Holds a page against the one before. `asked` is what the request states: bucket, prefix, and the marker of the
-    /// page; `next` is the marker of the next page, if there is one.
+impl PageOrders {
+    /// Compares a page with the one before. `listing` identifies the listing, such as by bucket and prefix; `marker` is
+    /// the marker of this page, and `next` that of the next one, if they have one.
     ///
     /// # Errors
-    /// What is wrong with the page.
-    pub(super) fn follow<A: Hash + Copy, M: Hash + Copy>(
+    /// The contradiction, for a message.
+    pub(super) fn check<A: Hash + Copy, M: Hash + Copy>(
         &self,
-        asked: A,
+        listing: A,
         marker: Option<M>,
         next: Option<M>,
-        entries: &Entries<'_>,
+        entries: &PageEntries<'_>,
     ) -> Result<(), String> {
         if marker.is_none() && next.is_none() {
             return Ok(());
         }
-        let hash = |marker: &M| self.hashes.hash_one((&asked, marker));
+        let hash = |marker: &M| self.hashes.hash_one((&listing, marker));
         let before = marker.as_ref().and_then(|marker| self.lock().listings.get(&hash(marker)).cloned());
-        let passed = self.passed(before.as_deref(), entries)?;
+        let passed = self.next_state(before.as_deref(), entries)?;
         if let Some(next) = &next {
             let mut state = self.lock();
             let key = hash(next);
             if state.listings.insert(key, Arc::new(passed)).is_none() {
                 state.ages.push_back(key);
             }
-            if state.ages.len() > LISTINGS
+            if state.ages.len() > MAX_LISTINGS
                 && let Some(oldest) = state.ages.pop_front()
             {
                 state.listings.remove(&oldest);
@@ -114,11 +115,11 @@ impl ListingOrders {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The listing up to this page. Without what came before it any page will do.
-    fn passed(&self, before: Option<&Passed>, entries: &Entries<'_>) -> Result<Passed, String> {
+    /// State of the listing after this page. A page without a known predecessor is accepted.
+    fn next_state(&self, before: Option<&ListingState>, entries: &PageEntries<'_>) -> Result<ListingState, String> {
         let count: usize = entries.lists.iter().map(Vec::len).sum();
         let Some(before) = before else {
-            let all = Passed { orders: vec![Order::Bytes, Order::Folders], ..Passed::default() };
+            let all = ListingState { orders: vec![Order::Bytes, Order::Folders], ..ListingState::default() };
             return Ok(self.after(&all, entries, all.orders.clone()));
         };
         if count == 0 {
@@ -133,7 +134,7 @@ impl ListingOrders {
                 return Err(format!("'{key}' was in the page before"));
             }
         }
-        let held: Vec<Order> = before.orders.iter().copied().filter(|order| entries.holds(*order)).collect();
+        let held: Vec<Order> = before.orders.iter().copied().filter(|order| entries.is_sorted(*order)).collect();
         let follows = |order: &Order| {
             let last = lasts.into_iter().flatten().max_by(|one, other| order.compare(one, other));
             let first = entries.first(*order);
@@ -141,7 +142,7 @@ impl ListingOrders {
         };
         let following: Vec<Order> = held.iter().copied().filter(follows).collect();
         if let (Some(order), true) =
-            (held.first(), following.is_empty() && before.neighbours + entries.neighbours() >= SURE)
+            (held.first(), following.is_empty() && before.neighbours + entries.neighbours() >= MIN_NEIGHBOURS)
         {
             let (last, first) = (lasts.into_iter().flatten().max(), entries.first(*order));
             return Err(format!(
@@ -153,10 +154,10 @@ impl ListingOrders {
         Ok(self.after(before, entries, following))
     }
 
-    fn after(&self, before: &Passed, entries: &Entries<'_>, orders: Vec<Order>) -> Passed {
-        let orders: Vec<Order> = orders.into_iter().filter(|order| entries.holds(*order)).collect();
+    fn after(&self, before: &ListingState, entries: &PageEntries<'_>, orders: Vec<Order>) -> ListingState {
+        let orders: Vec<Order> = orders.into_iter().filter(|order| entries.is_sorted(*order)).collect();
         let last = |list: usize| entries.lists[list].last().map(|key| (*key).to_owned());
-        Passed {
+        ListingState {
             neighbours: if orders.is_empty() { 0 } else { before.neighbours + entries.neighbours() },
             orders,
             last: [0, 1].map(|list| last(list).or_else(|| before.last[list].clone())),
@@ -164,13 +165,13 @@ impl ListingOrders {
         }
     }
 
-    fn hashes_of(&self, entries: &Entries<'_>) -> Vec<u64> {
+    fn hashes_of(&self, entries: &PageEntries<'_>) -> Vec<u64> {
         let ids = entries.ids.iter().copied().chain(std::iter::repeat(""));
         entries.all().zip(ids).map(|(entry, id)| self.hashes.hash_one((entry, id))).collect()
     }
 }
 
-impl<'a> Entries<'a> {
+impl<'a> PageEntries<'a> {
     /// The keys with the numbers of their lists.
     fn all(&self) -> impl Iterator<Item = (usize, &'a str)> {
         self.lists.iter().enumerate().flat_map(|(list, keys)| keys.iter().map(move |key| (list, *key)))
@@ -180,8 +181,8 @@ impl<'a> Entries<'a> {
         self.lists.iter().map(|list| list.len().saturating_sub(1)).sum()
     }
 
-    fn holds(&self, order: Order) -> bool {
-        self.lists.iter().all(|list| order.holds(list))
+    fn is_sorted(&self, order: Order) -> bool {
+        self.lists.iter().all(|list| order.is_sorted(list))
     }
 
     /// The first key in an order that both lists have.
@@ -196,12 +197,12 @@ mod tests {
 
     /// The first page whose order is wrong, and why. Each page has the next one's number as its token.
     fn wrong(pages: &[&[&str]]) -> Option<(usize, String)> {
-        let orders = ListingOrders::default();
+        let orders = PageOrders::default();
         (0..pages.len()).find_map(|number| {
-            let entries = Entries { lists: [pages[number].to_vec(), Vec::new()], ..Entries::default() };
+            let entries = PageEntries { lists: [pages[number].to_vec(), Vec::new()], ..PageEntries::default() };
             let marker = (number > 0).then_some(number);
             let next = (number + 1 < pages.len()).then_some(number + 1);
-            orders.follow("listing", marker, next, &entries).err().map(|why| (number, why))
+            orders.check("listing", marker, next, &entries).err().map(|why| (number, why))
         })
     }
 
@@ -245,27 +246,27 @@ mod tests {
 
     #[test]
     fn common_prefixes_may_come_again_and_versions_of_a_key_go_on() {
-        let orders = ListingOrders::default();
-        let page = |objects: &[&'static str], groups: &[&'static str]| Entries {
-            lists: [objects.to_vec(), groups.to_vec()],
+        let orders = PageOrders::default();
+        let page = |objects: &[&'static str], common_prefixes: &[&'static str]| PageEntries {
+            lists: [objects.to_vec(), common_prefixes.to_vec()],
             repeats_second: true,
-            ..Entries::default()
+            ..PageEntries::default()
         };
-        orders.follow("groups", None, Some(1), &page(&["a", "c"], &["b/", "d/"])).unwrap();
-        orders.follow("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
+        orders.check("groups", None, Some(1), &page(&["a", "c"], &["b/", "d/"])).unwrap();
+        orders.check("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
         // A token that is sent again gets the same answer: requests are repeated.
-        orders.follow("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
-        let versions = |ids: &[&'static str]| Entries {
+        orders.check("groups", Some(1), None, &page(&["e"], &["d/"])).unwrap();
+        let versions = |ids: &[&'static str]| PageEntries {
             lists: [vec!["k"; ids.len()], Vec::new()],
             ids: ids.to_vec(),
-            ..Entries::default()
+            ..PageEntries::default()
         };
-        orders.follow("versions", None, Some("2"), &versions(&["1", "2"])).unwrap();
-        orders.follow("versions", Some("2"), None, &versions(&["3", "4"])).unwrap();
+        orders.check("versions", None, Some("2"), &versions(&["1", "2"])).unwrap();
+        orders.check("versions", Some("2"), None, &versions(&["3", "4"])).unwrap();
         let listings = orders.lock().listings.len();
-        for token in 0..2 * LISTINGS {
-            orders.follow("many", None, Some(token), &page(&["a"], &[])).unwrap();
+        for token in 0..2 * MAX_LISTINGS {
+            orders.check("many", None, Some(token), &page(&["a"], &[])).unwrap();
         }
-        assert_eq!((listings, orders.lock().listings.len()), (2, LISTINGS));
+        assert_eq!((listings, orders.lock().listings.len()), (2, MAX_LISTINGS));
     }
 }

@@ -9,14 +9,14 @@ use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PartInfo, Wri
 use super::{InputBytes, InputUpload, PipeError};
 
 /// See the module.
-pub(super) struct HeldParts {
-    /// The checksum that the upload was created with. None: the service shows none of its parts.
+pub(super) struct UploadedParts {
+    /// The checksum that the upload was created with. None: the service lists no checksums of parts.
     pub(super) sum: Option<ChecksumAlgorithm>,
     parts: BTreeMap<u32, PartInfo>,
 }
 
-impl HeldParts {
-    /// The part, where it holds these bytes: it is not sent again.
+impl UploadedParts {
+    /// Returns the uploaded part if it has these bytes: it is not sent again.
     pub(super) fn find(&self, number: u32, bytes: &[u8], sum: Option<&str>) -> Option<WrittenPart> {
         let part = self.parts.get(&number).filter(|part| part.size == bytes.len() as u64)?;
         let is_same = match (&part.checksum, sum) {
@@ -29,8 +29,8 @@ impl HeldParts {
 }
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
-    /// Go on with the upload that an earlier run has recorded. None: there is nothing to continue with.
-    pub(super) async fn adopt(&self, session: &mut UploadSession) -> Result<Option<HeldParts>, PipeError> {
+    /// Resumes the upload that an earlier run has recorded. None: the upload does not exist.
+    pub(super) async fn adopt(&self, session: &mut UploadSession) -> Result<Option<UploadedParts>, PipeError> {
         let Some(parts) = session.adopt().await? else { return Ok(None) };
         if parts.is_empty() {
             // Nothing shows whether it was created with a checksum, which its end has to know. A new one costs nothing.
@@ -40,6 +40,6 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         // Parts were sent with this one, unless the service refuses it.
         let sum = self.sum().filter(|_| parts.iter().all(|part| part.checksum.is_some()));
         let parts = parts.into_iter().map(|part| (part.number, part)).collect();
-        Ok(Some(HeldParts { sum, parts }))
+        Ok(Some(UploadedParts { sum, parts }))
     }
 }

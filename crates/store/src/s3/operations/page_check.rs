@@ -1,11 +1,12 @@
-//! Listings compared with themselves and with their request.
+//! Checks of a page of a listing: it must not contradict itself or its request.
 //!
-//! A page that contradicts itself does not show what is there: a cache, a gateway or a fault may have answered for
-//! another bucket, or dropped entries. Such a page is an error, since a listing that lacks entries decides on copies and
-//! removals. Every field that the service states is compared. A field that it leaves out, or leaves empty, is not.
+//! A contradictory page is not reliable: a cache, a gateway or a fault may have answered for another bucket, or dropped
+//! entries. Such a page is an error, since listings decide on copies and removals. Every field that the service states
+//! is compared. A field that it leaves out, or leaves empty, is not.
 //!
 //! Differences of real services are no contradictions: encoded and plain forms of one text are the same, counts may
-//! leave out common prefixes, and keys may come in any order within a page. [`order`](super::order) compares pages.
+//! leave out common prefixes, and keys may come in any order within a page. [`page_order`](super::page_order) compares
+//! pages.
 
 use std::borrow::Cow;
 
@@ -15,30 +16,30 @@ use crate::error::classify::code;
 use crate::s3::encoding::decode_key;
 use crate::s3::xml::Element;
 
-/// The page and its request, as far as they are compared.
+/// Values of a page and its request that are compared.
 #[derive(Debug, Default)]
-pub(super) struct StatedPage<'a> {
+pub(super) struct PageCheck<'a> {
     pub(super) operation: &'static str,
     pub(super) bucket: &'a str,
     /// Prefix that was requested, or the key of an upload.
     pub(super) prefix: &'a str,
     /// Largest number of entries that was requested.
-    pub(super) most: Option<i32>,
+    pub(super) max_keys: Option<i32>,
     /// Number of entries that came, without common prefixes.
     pub(super) entries: usize,
     /// Number of common prefixes that came.
-    pub(super) groups: usize,
+    pub(super) common_prefixes: usize,
 }
 
-impl StatedPage<'_> {
-    /// Error for a page that says one thing and holds another.
+impl PageCheck<'_> {
+    /// Error for a page that contradicts itself or its request.
     pub(super) fn contradiction(&self, what: &str) -> StoreError {
         StoreError::new(self.operation, self.bucket, Some(self.prefix).filter(|it| !it.is_empty()), CODE, Some(200))
             .with_message(format!("the page of the listing contradicts itself or its request: {what}"))
     }
 
-    /// The name of the bucket. Access points have several names, and Ceph puts the tenant before it.
-    pub(super) fn bucket_is(&self, stated: Option<&str>) -> Result<()> {
+    /// Checks the name of the bucket. Access points have several names, and Ceph puts the tenant before it.
+    pub(super) fn check_bucket(&self, stated: Option<&str>) -> Result<()> {
         let has_aliases = self.bucket.contains(':') || self.bucket.ends_with("-s3alias");
         match stated.filter(|stated| !stated.is_empty() && !has_aliases && *stated != self.bucket) {
             Some(other) => Err(self.contradiction(&format!("it is of the bucket '{other}'"))),
@@ -46,26 +47,26 @@ impl StatedPage<'_> {
         }
     }
 
-    /// A text that the service repeats from the request: plain or encoded.
-    pub(super) fn echoes(&self, name: &str, stated: Option<&str>, asked: Option<&str>) -> Result<()> {
+    /// Checks a text that the service repeats from the request, plain or encoded.
+    pub(super) fn check_echo(&self, name: &str, stated: Option<&str>, asked: Option<&str>) -> Result<()> {
         let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return Ok(()) };
         let asked = asked.unwrap_or_default();
-        if is_same(stated, asked) || is_same(&decode_key(stated), asked) {
+        if equals_in_xml(stated, asked) || equals_in_xml(&decode_key(stated), asked) {
             return Ok(());
         }
         let was = if asked.is_empty() { "none was requested".to_owned() } else { format!("'{asked}' was requested") };
         Err(self.contradiction(&format!("its {name} is '{stated}', and {was}")))
     }
 
-    /// The number of entries that the page says it has, and the most that it says it may have.
-    pub(super) fn counts(&self, count: Option<i32>, maximum: Option<i32>) -> Result<()> {
-        let came = self.entries + self.groups;
+    /// Checks the number of entries that the page states, and the maximum that it states.
+    pub(super) fn check_counts(&self, count: Option<i32>, maximum: Option<i32>) -> Result<()> {
+        let came = self.entries + self.common_prefixes;
         if let Some(count) = count
             && ![came, self.entries].iter().any(|came| i64::try_from(*came) == Ok(i64::from(count)))
         {
             return Err(self.contradiction(&format!("it counts {count} entries and has {came}")));
         }
-        let is_none_requested = self.most == Some(0);
+        let is_none_requested = self.max_keys == Some(0);
         if let Some(maximum) = maximum
             && (maximum <= 0 && !is_none_requested || i64::try_from(self.entries).is_ok_and(|n| n > i64::from(maximum)))
         {
@@ -74,34 +75,30 @@ impl StatedPage<'_> {
         Ok(())
     }
 
-    /// The end of the listing: stated, and with a mark of the next page exactly where there is one. `repeats`: the mark
-    /// is the one that was sent, with which a listing would never end.
-    pub(super) fn ends(&self, truncated: Option<bool>, next: Option<&str>, repeats: bool) -> Result<()> {
+    /// Checks that the page states whether it is truncated, and that it has a marker of the next page exactly if it is.
+    /// `repeats`: the marker is the one of the request, with which the listing would never end.
+    pub(super) fn check_truncation(&self, truncated: Option<bool>, next: Option<&str>, repeats: bool) -> Result<()> {
         match (truncated, next.filter(|next| !next.is_empty())) {
-            (None, _) => Err(self.contradiction("it does not say whether it is the last one (IsTruncated)")),
-            (Some(false), Some(_)) => {
-                Err(self.contradiction("it says that it is the last one, and names the beginning of a next one"))
-            }
-            (Some(true), None) => {
-                Err(self.contradiction("it says that it is not the last one, and names no beginning of a next one"))
-            }
+            (None, _) => Err(self.contradiction("it has no IsTruncated")),
+            (Some(false), Some(_)) => Err(self.contradiction("it is not truncated, and has a marker for a next page")),
+            (Some(true), None) => Err(self.contradiction("it is truncated, and has no marker for the next page")),
             (Some(true), Some(_)) if repeats => {
-                Err(self.contradiction("it names its own beginning as that of the next one"))
+                Err(self.contradiction("its marker for the next page is that of its own request"))
             }
             _ => Ok(()),
         }
     }
 
-    /// The entries have a size each.
-    pub(super) fn have_sizes<'a>(&self, mut entries: impl Iterator<Item = &'a Element<'a>>) -> Result<()> {
+    /// Checks that each entry has a size.
+    pub(super) fn check_sizes<'a>(&self, mut entries: impl Iterator<Item = &'a Element<'a>>) -> Result<()> {
         if entries.any(|entry| entry.value::<i64>("Size").is_none_or(|size| size < 0)) {
             return Err(self.contradiction("an entry has no size"));
         }
         Ok(())
     }
 
-    /// The encoding of keys is the one that was requested, or none.
-    pub(super) fn encoding(&self, stated: Option<&str>) -> Result<()> {
+    /// Checks that the encoding of keys is the requested one, or none.
+    pub(super) fn check_encoding(&self, stated: Option<&str>) -> Result<()> {
         match stated.filter(|stated| !stated.is_empty() && *stated != "url") {
             Some(other) => {
                 Err(self.contradiction(&format!("its keys have the encoding '{other}', which was not requested")))
@@ -110,12 +107,12 @@ impl StatedPage<'_> {
         }
     }
 
-    /// A key, or a common prefix, of the page.
-    pub(super) fn belongs(&self, key: &str) -> Result<()> {
+    /// Checks that a key, or a common prefix, begins with the requested prefix.
+    pub(super) fn check_key(&self, key: &str) -> Result<()> {
         if key.is_empty() {
             return Err(self.contradiction("an entry has no key"));
         }
-        if key.starts_with(self.prefix) || begins_with(key, self.prefix) || self.is_normalised(key) {
+        if key.starts_with(self.prefix) || starts_in_xml(key, self.prefix) || self.is_normalised(key) {
             return Ok(());
         }
         Err(self.contradiction(&format!("the key '{key}' does not begin with the prefix that was requested")))
@@ -128,8 +125,8 @@ impl StatedPage<'_> {
         normal != self.prefix && key.starts_with(&*normal)
     }
 
-    /// Common prefixes come only with a delimiter, and end in it: they have it once behind the prefix.
-    pub(super) fn check_group(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
+    /// Checks that a common prefix ends in the requested delimiter, and has it once behind the prefix.
+    pub(super) fn check_common_prefix(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
         let Some(delimiter) = delimiter else {
             return Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was requested")));
         };
@@ -139,8 +136,8 @@ impl StatedPage<'_> {
         self.check_one_level(group, group_start.strip_prefix(self.prefix), delimiter)
     }
 
-    /// A key has no delimiter behind the prefix: it would be grouped. A service that ignores the delimiter lists all
-    /// keys below a folder as names in it.
+    /// Checks that a key has no delimiter behind the prefix: it would be grouped. A service that ignores the delimiter
+    /// lists all keys below a folder.
     pub(super) fn check_ungrouped(&self, key: &str, delimiter: Option<&str>) -> Result<()> {
         let Some(delimiter) = delimiter.filter(|delimiter| !delimiter.is_empty()) else { return Ok(()) };
         let rest = key.strip_prefix(self.prefix);
@@ -161,14 +158,14 @@ impl StatedPage<'_> {
 
 const CODE: &str = code::CONTRADICTORY_LISTING;
 
-/// True when a text of a document is `asked`, as far as XML can hold it: other characters come as U+FFFD, and a carriage
-/// return comes as a line feed.
-fn is_same(stated: &str, asked: &str) -> bool {
-    stated == asked || stated.chars().count() == asked.chars().count() && begins_with(stated, asked)
+/// True when a text of a document is `asked`, as far as XML can hold it: other characters come as U+FFFD, and a
+/// carriage return comes as a line feed.
+fn equals_in_xml(stated: &str, asked: &str) -> bool {
+    stated == asked || stated.chars().count() == asked.chars().count() && starts_in_xml(stated, asked)
 }
 
 /// The same for the beginning of a text.
-fn begins_with(stated: &str, asked: &str) -> bool {
+fn starts_in_xml(stated: &str, asked: &str) -> bool {
     let mut stated = stated.chars();
     asked.chars().all(|asked| match stated.next() {
         Some('\u{fffd}') => asked == '\u{fffd}' || asked < ' ' || matches!(asked, '\u{fffe}' | '\u{ffff}'),
@@ -217,7 +214,7 @@ mod tests {
             ("a", "ab", false),
             ("ab", "a", false),
         ] {
-            assert_eq!(is_same(stated, asked), same, "{stated:?} {asked:?}");
+            assert_eq!(equals_in_xml(stated, asked), same, "{stated:?} {asked:?}");
         }
     }
 

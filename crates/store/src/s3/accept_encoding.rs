@@ -1,9 +1,9 @@
-//! The form in which objects come: as they are stored.
+//! `Accept-Encoding` of GET requests, chosen so that objects arrive as they are stored.
 //!
-//! Some services and proxies decompress objects with a `Content-Encoding` on the way, unless the request says that the
-//! reader takes that; others compress unless it says that the reader takes nothing else. Requests ask for the plain
-//! form first, as other clients do. An answer about the pinned object with another length than it has was changed on
-//! the way: the object is then requested in the other form, which is remembered.
+//! Some services and proxies decompress objects with a `Content-Encoding` in transit unless the request accepts that
+//! encoding; others compress unless it accepts `identity` only. Requests accept `identity` first, as other clients do.
+//! A reply for the pinned object with another length was transformed in transit: the object is requested again with
+//! the other value, which is then remembered.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,16 +12,16 @@ use crate::error::classify::code;
 use crate::s3::http1::PooledBody;
 use crate::types::{ObjectMeta, PinnedObject, Range};
 
-/// A form in which an object is requested.
+/// Encodings that a request accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::s3) enum Form {
+pub(in crate::s3) enum AcceptEncoding {
     /// `Accept-Encoding: identity`
     Identity,
     /// `Accept-Encoding` of all codings that are in use.
     Encoded,
 }
 
-impl Form {
+impl AcceptEncoding {
     /// Value of `Accept-Encoding`.
     pub(in crate::s3) fn header(self) -> &'static str {
         match self {
@@ -38,22 +38,22 @@ impl Form {
     }
 }
 
-/// The form in which objects are requested: the one in which they came as they are stored.
+/// The value with which objects arrived as they are stored.
 #[derive(Debug, Default)]
-pub(in crate::s3) struct PreferredForm(AtomicU8);
+pub(in crate::s3) struct PreferredEncoding(AtomicU8);
 
-impl PreferredForm {
-    pub(super) fn get(&self) -> Form {
-        if self.0.load(Ordering::Relaxed) == 0 { Form::Identity } else { Form::Encoded }
+impl PreferredEncoding {
+    pub(super) fn get(&self) -> AcceptEncoding {
+        if self.0.load(Ordering::Relaxed) == 0 { AcceptEncoding::Identity } else { AcceptEncoding::Encoded }
     }
 
-    pub(super) fn learn(&self, form: Form) {
-        self.0.store(u8::from(form == Form::Encoded), Ordering::Relaxed);
+    pub(super) fn set(&self, form: AcceptEncoding) {
+        self.0.store(u8::from(form == AcceptEncoding::Encoded), Ordering::Relaxed);
     }
 }
 
-/// An answer to a GET.
-pub(super) struct FetchAnswer {
+/// Reply to a GET.
+pub(super) struct GetReply {
     pub(super) meta: ObjectMeta,
     pub(super) content_range: Option<String>,
     /// True when the answer states its length.
@@ -63,8 +63,8 @@ pub(super) struct FetchAnswer {
     pub(super) body: PooledBody,
 }
 
-impl FetchAnswer {
-    /// True for an answer about the pinned object whose length shows that its bytes were changed on the way.
+impl GetReply {
+    /// True for a reply for the pinned object whose length shows that its bytes were transformed in transit.
     pub(super) fn is_transformed(&self, source: &PinnedObject, range: Option<Range>) -> bool {
         if source.size == 0 || source.if_match.as_ref() != Some(&self.meta.etag) {
             return false;
@@ -81,7 +81,7 @@ impl FetchAnswer {
     }
 }
 
-/// Error for an object that comes in no form as it is stored.
+/// Error for an object that is transformed in transit with either value.
 pub(super) fn transformation_error(source: &PinnedObject, came: u64) -> StoreError {
     let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
     let message = format!(

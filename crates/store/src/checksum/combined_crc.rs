@@ -9,7 +9,7 @@ use super::ChecksumAlgorithm;
 
 /// A CRC that parts are added to.
 #[derive(Debug, Clone)]
-pub(crate) struct JoinedCrc {
+pub(crate) struct CombinedCrc {
     /// The polynomial without its highest term, its lowest power in the highest of the CRC's bits.
     polynomial: u64,
     /// x^0 in this representation.
@@ -19,7 +19,7 @@ pub(crate) struct JoinedCrc {
     factor: (u64, u64),
 }
 
-impl JoinedCrc {
+impl CombinedCrc {
     /// The CRC of no bytes. None for algorithms other than CRCs.
     pub(crate) fn new(algorithm: ChecksumAlgorithm) -> Option<Self> {
         match algorithm {
@@ -95,7 +95,7 @@ mod tests {
             let whole = parts.concat();
             for algorithm in [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32C, ChecksumAlgorithm::Crc32] {
                 let (crc, _) = algorithm.crc().unwrap();
-                let mut joined = JoinedCrc::new(algorithm).unwrap();
+                let mut joined = CombinedCrc::new(algorithm).unwrap();
                 for part in &parts {
                     joined.push(crc_fast::checksum(crc, part), part.len() as u64);
                 }
