@@ -149,7 +149,7 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
     if owned:
         together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
-        with counting(connection, before, bulk.of_results(connection, together), barren_runs=0):
+        with counting(connection, before, bulk.matches_results(connection, together), barren_runs=0):
             bulk.update_ended(connection, together)
     return {run for run, _ in owned}
 
@@ -157,8 +157,8 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
 def end_open(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
     """End all objects of the batch that are still open."""
     before = _lock_rows(connection, [run])
-    open_ones = object_.update().where(*of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
-    with counting(connection, before, sa.and_(*of_batch(run))):
+    open_ones = object_.update().where(*batch_conditions(run), object_.c.state.in_(OPEN_OBJECT_STATES))
+    with counting(connection, before, sa.and_(*batch_conditions(run))):
         connection.execute(open_ones.values(asdict(end)))
 
 
@@ -167,7 +167,7 @@ def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
     connection.execute(_batch_where(run, batch.update()).values(state="ended", ended_at=at))
 
 
-def abandon(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> bool:
+def cancel_open(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> bool:
     """End some open batches as cancelled, whatever runs of them there were; False when there are none."""
     numbers = open_batches(connection, transfer_id, limit=limit)
     for number in numbers:
@@ -190,7 +190,7 @@ def _lock_rows(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[Batc
     return {(row.transfer_id, row.number): row for row in rows}
 
 
-def of_batch(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+def batch_conditions(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     return object_.c.transfer_id == run.transfer_id, object_.c.batch_number == run.number
 
 

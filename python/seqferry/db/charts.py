@@ -35,7 +35,7 @@ def read(
         return samples.read(connection, transfer_id, since=since, until=until, points=points)
     return [
         Point(at, width, Counts(*counts), kept.workers_within(at, at + width))
-        for at, width, counts, _ in samples.course([kept.curve], since, until, points)
+        for at, width, counts, _ in samples.intervals([kept.curve], since, until, points)
     ]
 
 

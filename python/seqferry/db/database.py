@@ -76,7 +76,7 @@ _ISOLATION: Final = "READ COMMITTED"
 """Of each transaction that names none, whatever a role or database has as its default. A writer that has waited for a
 lock has to see what was committed meanwhile, as the head of the ledger."""
 
-LEAST_VERSION: Final = 14
+MIN_POSTGRES_VERSION: Final = 14
 """Major version of PostgreSQL that is needed: older ones are not maintained, and not tested."""
 
 _STATEMENT_MODE: Final = "statement pooling mode"
@@ -160,8 +160,8 @@ class Database:
                 f"The state folder of {self.label} cannot be written, so that nothing can be put on record in it: only "
                 "what reads it works (status, watch, report, audit verify). Give another folder with --state-dir."
             )
-        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s and tries again. Threads of this
-        # process wait for each other here instead.
+        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each
+        # attempt. Threads of this process wait for each other here instead.
         with self._turn, self._translate_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
@@ -253,9 +253,9 @@ class Database:
 
     def _refusal(self, why: Exception) -> ConfigError | None:
         """The error for rights that the user of the database lacks, and for a database that takes no changes."""
-        told = getattr(why, "orig", None)
-        state = getattr(told, "sqlstate", None)
-        cause = str(told).partition("\n")[0].rstrip(".")
+        driver_error = getattr(why, "orig", None)
+        state = getattr(driver_error, "sqlstate", None)
+        cause = str(driver_error).partition("\n")[0].rstrip(".")
         if state == _NO_RIGHT:
             return ConfigError(
                 f"The user of the database {self.label} lacks a right: {cause}. Name the user that owns its tables in "
@@ -363,11 +363,11 @@ def _requires_fit(label: str) -> Callable[[psycopg.Connection[Any], Any], None]:
 
     def check(connection: psycopg.Connection[Any], _record: Any) -> None:
         major = connection.info.server_version // 10000
-        if major < LEAST_VERSION:
+        if major < MIN_POSTGRES_VERSION:
             connection.close()
             raise ConfigError(
-                f"The database {label} is PostgreSQL {major}, which is too old: Seqferry needs {LEAST_VERSION} or "
-                "newer. Upgrade the server, or name another one in SEQFERRY_DATABASE_URL."
+                f"The database {label} is PostgreSQL {major}, which is too old: Seqferry needs {MIN_POSTGRES_VERSION} "
+                "or newer. Upgrade the server, or name another one in SEQFERRY_DATABASE_URL."
             )
         encoding = connection.info.parameter_status("server_encoding")
         if encoding in (None, "UTF8"):

@@ -29,7 +29,7 @@ DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 _ENDED: Final = "SUCCESS"
 """State of a workflow that has come to its end. Our rows may say otherwise: a server that lost its latest commits (it
-does not sync them, or a replica took its place) may have lost those, and be told of the end by a worker afterwards."""
+does not sync them, or a replica took its place) may have lost ours, and get the end from a worker afterwards."""
 
 PRIORITY_STEP: Final = 64
 """Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
@@ -38,7 +38,7 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 """Workflows of one transfer: their ids begin with its own."""
 
 
-def place_of(priority: int) -> int:
+def first_priority(priority: int) -> int:
     """First place in the queue for the work of a transfer of this priority; places by size follow it."""
     return PRIORITY_STEP * (MOST_PRIORITY - priority)
 
@@ -78,7 +78,9 @@ class Queue:
         """Add the workflow of a transfer; ``revival`` is the number of its workflows that were given up before."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
-        self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, place_of(priority) + 1, transfer_id)
+        self._enqueue(
+            connection, names.WORKFLOW_TRANSFER, queue, workflow_id, first_priority(priority) + 1, transfer_id
+        )
 
     def enqueue_batch(
         self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
@@ -88,7 +90,7 @@ class Queue:
         workflow_id = names.batch_workflow_id(transfer_id, number)
         self._enqueue(connection, names.WORKFLOW_BATCH, queue, workflow_id, priority, transfer_id, number)
 
-    def adopt(
+    def enqueue_with_batches(
         self,
         connection: sa.Connection,
         transfer_id: str,
@@ -99,9 +101,9 @@ class Queue:
         """Add the workflows of a transfer that is not on the queue, and of its batches (number, place by size)."""
         self.enqueue_transfer(connection, transfer_id, lane, priority=priority)
         for number, place in open_batches:
-            self.enqueue_batch(connection, transfer_id, lane, number, place_of(priority) + place)
+            self.enqueue_batch(connection, transfer_id, lane, number, first_priority(priority) + place)
 
-    def holds(self, connection: sa.Connection, transfer_id: str) -> bool:
+    def contains(self, connection: sa.Connection, transfer_id: str) -> bool:
         """True when the transfer is, or was, on the queue; in the caller's transaction."""
         query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
@@ -109,10 +111,10 @@ class Queue:
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
         """Serve what waits of a transfer by its new priority."""
         query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
-        change = place_of(priority) - place_of(before)
+        change = first_priority(priority) - first_priority(before)
         connection.execute(sa.text(query), {"change": change, **_whose(transfer_id)})
 
-    def park(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
+    def requeue(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
         """Put a workflow that this executor runs, and leaves now, back on a queue. DBOS has no such verb."""
         query = f"""
             update {_table(connection)} set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
@@ -138,11 +140,11 @@ class Queue:
             connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
         changes.notify(connection)
 
-    def drop(self, workflow_ids: list[str]) -> None:
+    def cancel(self, workflow_ids: list[str]) -> None:
         """Take workflows off the queue that have nothing left to do. Running ones learn of it at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
-    def forget(self, workflow_ids: list[str]) -> None:
+    def delete(self, workflow_ids: list[str]) -> None:
         """Remove workflows that have ended, with their steps."""
         self._client().delete_workflows(workflow_ids)
 
@@ -177,7 +179,7 @@ class Queue:
         """Have DBOS forget a schedule. Ticks that are on the queue stay there."""
         self._client().delete_schedule(name)
 
-    def fire(self, name: str, at: datetime) -> None:
+    def trigger(self, name: str, at: datetime) -> None:
         """Put the tick of a schedule on the queue, unless it is, or was, there."""
         second = timedelta(seconds=1)
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
@@ -202,7 +204,7 @@ class Queue:
         """Batches, among the given ones, whose workflows have ended. One that is open after this was asked is lost."""
         return self._batches_in(transfer_id, numbers, [_ENDED])
 
-    def begin_anew(self, transfer_id: str, number: int, lane: str | None) -> None:
+    def restart_batch(self, transfer_id: str, number: int, lane: str | None) -> None:
         """Put the workflow of a batch back on the queue, from its first step. It must not be under way."""
         self._client().rewind_workflow(
             names.batch_workflow_id(transfer_id, number),

@@ -6,13 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.tables import report_ticket
 
 
 def begin_adding(connection: sa.Connection, now: float) -> None:
     """Until the end of the transaction no other adds tickets, so that what is counted holds; removes expired ones."""
-    take(connection, AdvisoryLock.TICKETS)
+    acquire(connection, AdvisoryLock.TICKETS)
     connection.execute(report_ticket.delete().where(report_ticket.c.ends_at <= now))
 
 
@@ -30,18 +30,18 @@ def add(connection: sa.Connection, digest: str, ends_at: float, link_id: str | N
     connection.execute(report_ticket.insert().values(values))
 
 
-def is_there(connection: sa.Connection, digest: str, now: float) -> bool:
+def exists(connection: sa.Connection, digest: str, now: float) -> bool:
     query = sa.select(report_ticket.c.digest).where(report_ticket.c.digest == digest, report_ticket.c.ends_at > now)
     return connection.execute(query).first() is not None
 
 
-def take_out(connection: sa.Connection, digest: str, now: float) -> sa.RowMapping | None:
+def redeem(connection: sa.Connection, digest: str, now: float) -> sa.RowMapping | None:
     """Remove a valid ticket and return the report that it is for; None where another was faster, or there is none."""
     gone = report_ticket.delete().where(report_ticket.c.digest == digest, report_ticket.c.ends_at > now)
     columns = (report_ticket.c.transfer_id, report_ticket.c.format, report_ticket.c.price, report_ticket.c.page)
     return connection.execute(gone.returning(*columns)).mappings().one_or_none()
 
 
-def withdraw(connection: sa.Connection, link_id: str) -> None:
+def delete_for_link(connection: sa.Connection, link_id: str) -> None:
     """Remove the tickets of a share link."""
     connection.execute(report_ticket.delete().where(report_ticket.c.share_link_id == link_id))

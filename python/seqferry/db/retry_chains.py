@@ -11,7 +11,7 @@ from seqferry.db.transfers import row_of
 from seqferry.model.models import OPERATION_VERIFY
 from seqferry.spec import stored, verification
 
-MOST_RETRIES: Final = 1000
+MAX_RETRIES: Final = 1000
 """Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
 
 
@@ -43,7 +43,7 @@ def chain_root(connection: sa.Connection, transfer_id: str) -> str:
 def chain(connection: sa.Connection, root: str) -> list[str]:
     """The transfers of a chain of retries from its first one on, the latest last."""
     found = [root]
-    while len(found) < MOST_RETRIES:
+    while len(found) < MAX_RETRIES:
         query = sa.select(transfer.c.id).where(transfer.c.retry_of == found[-1], transfer.c.id.not_in(found))
         after = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(1)).scalar_one_or_none()
         if after is None:
@@ -52,7 +52,7 @@ def chain(connection: sa.Connection, root: str) -> list[str]:
     return found
 
 
-def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str, since: float) -> str | None:
+def find_other_retry(connection: sa.Connection, retry_of: str, transfer_id: str, since: float) -> str | None:
     """Another transfer that retries the same one as ``transfer_id`` does, created after ``since``."""
     of_same = (transfer.c.retry_of == retry_of, transfer.c.id != transfer_id, transfer.c.created_at > since)
     return connection.execute(sa.select(transfer.c.id).where(*of_same).limit(1)).scalar_one_or_none()

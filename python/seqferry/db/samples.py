@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, try_take
+from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.tables import engine_sample, sample
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ of a quarter 2,160."""
 KEPT_SECONDS: Final = 90 * 86400.0
 """Older rows are deleted. The totals of a transfer stay in its own row."""
 
-MOST_POINTS: Final = 2000
+MAX_POINTS: Final = 2000
 """Points of one reading: more than a chart has pixels."""
 
-_DELETED_AT_ONCE: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
+_DELETES_PER_TRANSACTION: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ _ENGINES: Final = _Series(
 )
 
 
-def take(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
+def record(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
     """Record how far this worker is with each of its transfers."""
     now = database.now(connection)
     connection.execute(
@@ -114,7 +114,7 @@ def take(connection: sa.Connection, database: Database, executor_id: str, report
     )
 
 
-def take_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
+def record_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
     """Record what the engine of this worker has done since it started."""
     at = database.now(connection)
     connection.execute(engine_sample.insert().values(executor_id=executor_id, at=at, **asdict(counts)))
@@ -136,12 +136,12 @@ def read(
     Args:
         since: seconds since the epoch; None for the first sample.
         until: the same; None for the last sample.
-        points: intervals at most, up to ``MOST_POINTS``. None is shorter than a second.
+        points: intervals at most, up to ``MAX_POINTS``. None is shorter than a second.
     """
     curves = _curves(connection, _TRANSFERS, sample.c.transfer_id == transfer_id)
     return [
         Point(at, width, Counts(*counts), workers)
-        for at, width, counts, workers in course(curves, since, until, points)
+        for at, width, counts, workers in intervals(curves, since, until, points)
     ]
 
 
@@ -158,11 +158,11 @@ def read_engine(
     curves = _curves(connection, _ENGINES, mine)
     return [
         Point(at, width, EngineCounts(*counts), workers)
-        for at, width, counts, workers in course(curves, since, until, points)
+        for at, width, counts, workers in intervals(curves, since, until, points)
     ]
 
 
-def course(
+def intervals(
     curves: Sequence[Curve], since: float | None, until: float | None, points: int
 ) -> list[tuple[float, float, tuple[int, ...], int]]:
     """Begin, length and growth of each interval, and how many workers were at it."""
@@ -170,7 +170,7 @@ def course(
         return []
     since = min(curve.times[0] for curve in curves) if since is None else since
     until = max(curve.times[-1] for curve in curves) if until is None else until
-    count = max(1, min(points, MOST_POINTS, int(until - since)))
+    count = max(1, min(points, MAX_POINTS, int(until - since)))
     width = (until - since) / count
     if width <= 0:
         return []
@@ -192,7 +192,7 @@ def thin(connection: sa.Connection, database: Database) -> int:
 
     A row stays when it is the last of its interval, or the last one before the counters of a worker begin anew.
     """
-    if not try_take(connection, AdvisoryLock.THINNING):
+    if not try_acquire(connection, AdvisoryLock.THINNING):
         return 0  # another worker is at it
     now = database.now(connection)
     removed = 0
@@ -222,7 +222,7 @@ def _superfluous(series: _Series, since: float, until: float, interval: float) -
 
 
 def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[Any, ...]]) -> int:
-    chosen = rows.limit(_DELETED_AT_ONCE)
+    chosen = rows.limit(_DELETES_PER_TRANSACTION)
     return connection.execute(series.table.delete().where(sa.tuple_(*series.key).in_(chosen))).rowcount
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.actors import client_of, is_http
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.blocking import blocker_of
 from seqferry.db.record import events, sealed_row
 from seqferry.db.tables import event, submission_key, tally, transfer
@@ -24,7 +24,7 @@ _UNADJUSTED: Final = Adjustment()
 
 def lock_submissions(connection: sa.Connection) -> None:
     """Let no other process submit until the transaction ends, so that what it looks up stays true."""
-    take(connection, AdvisoryLock.SUBMISSION)
+    acquire(connection, AdvisoryLock.SUBMISSION)
 
 
 def insert(
@@ -96,7 +96,7 @@ def _data_of(description: Description) -> dict[str, Any]:
     return {"name": description.name, "labels": dict(description.labels)}
 
 
-def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
+def find_same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
     """The unfinished transfer of the same submission that is not being given up; the latest, should there be more.
 
     Over HTTP, only one that was submitted with the same token. One with another temporary key of the account is only
@@ -117,7 +117,9 @@ def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
 
 
-def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
+def record_join(
+    connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None
+) -> None:
     """Note that a submission goes on with the transfer: its key, and once for each actor that did not begin it."""
     if idempotency_key is not None:
         key = _key_of(actor, idempotency_key)
@@ -131,7 +133,7 @@ def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, ide
         events.append(connection, row.id, at, "joined", actor)
 
 
-def renew(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
+def replace_key(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
     """Go on with a newer key of the same name."""
     needs = identity.needs(spec)
     values = {"spec": stored.write(spec), "needs": needs, "lane": identity.lane(needs), "waits_for": None}

@@ -6,7 +6,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.tables import token
 from seqferry.settings.tokens import NamedToken
 
@@ -14,9 +14,9 @@ _REMOVED_KEPT: Final = 5000
 """Removed tokens that stay on record, the latest: more than anyone asks about, and still a small table."""
 
 
-def begin_changing(connection: sa.Connection) -> None:
+def lock_tokens(connection: sa.Connection) -> None:
     """Until the end of the transaction no other changes tokens, so that names are given once."""
-    take(connection, AdvisoryLock.TOKENS)
+    acquire(connection, AdvisoryLock.TOKENS)
 
 
 def read_all(connection: sa.Connection) -> list[NamedToken]:
@@ -25,7 +25,7 @@ def read_all(connection: sa.Connection) -> list[NamedToken]:
     return [_token_of(row) for row in connection.execute(query)]
 
 
-def of_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
+def by_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
     """Those of this name, and whether any of it, removed ones too, is on record."""
     rows = connection.execute(sa.select(token).where(token.c.name == name)).all()
     return [_token_of(row) for row in rows if row.removed_at is None], bool(rows)

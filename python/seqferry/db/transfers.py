@@ -7,7 +7,7 @@ States and what changes them (each change in one transaction with its event)::
       │ cancel                 └──────cancel────────┴──> cancelling ──all batches ended──> cancelled
       └────────────────────────────────────────────────────────────────────────────────────> cancelled
 
-A job-wide error is written to ``error_code`` and ``error_message`` at once, while the state stays: batches see it and
+A job-wide error is written to ``error_code`` and ``error_message`` immediately, while the state stays: batches see it and
 stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request that
 changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
 under way may still end; ``docs/guarantees/durability.md`` says which, and for how long. Objects that were not attempted
@@ -71,14 +71,14 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePlacement:
     """Place of the work of a transfer in the queue."""
 
     lane: str | None
     priority: int
 
 
-def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, Place]:
+def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, QueuePlacement]:
     """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
@@ -86,7 +86,7 @@ def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dic
         .order_by(transfer.c.id)
         .limit(limit)
     )
-    return {row.id: Place(row.lane, row.priority) for row in rows}
+    return {row.id: QueuePlacement(row.lane, row.priority) for row in rows}
 
 
 def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, TransferState]:
@@ -157,7 +157,7 @@ def find_paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+def find_needing_attention(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Transfers, among the given ones, that have no open batch, or are ended, stopped or paused."""
     is_open = sa.select(batch.c.number).where(
         batch.c.transfer_id == transfer.c.id, batch.c.state.in_(("queued", "active"))
@@ -172,7 +172,7 @@ def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 Endpoints = tuple[str | None, str | None]
 
 
-class AtWork(NamedTuple):
+class WorkLimits(NamedTuple):
     """Limits of the work at a transfer: those that were set for it, and the places that it is at.
 
     ``endpoints`` are the identities of the services of source and target (None: AWS, or a disk).
@@ -184,11 +184,11 @@ class AtWork(NamedTuple):
     endpoints: Endpoints = (None, None)
 
 
-def at_work(connection: sa.Connection, ids: Iterable[str]) -> dict[str, AtWork]:
+def read_work_limits(connection: sa.Connection, ids: Iterable[str]) -> dict[str, WorkLimits]:
     """Limits of the work at these transfers, by id; without their endpoints."""
     wanted = list(ids)
     rows = connection.execute(_AT_WORK, {"ids": wanted}) if wanted else ()
-    return {row.id: AtWork(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
+    return {row.id: WorkLimits(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
 
 
 _AT_WORK: Final = sa.select(
@@ -197,7 +197,7 @@ _AT_WORK: Final = sa.select(
 
 
 def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
-    """Endpoints of a transfer as ``AtWork`` has them: they never change."""
+    """Endpoints of a transfer as ``WorkLimits`` has them: they never change."""
     text = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).scalar()
     if text is None:
         return None, None
@@ -230,7 +230,7 @@ def in_states(
     return list(connection.execute(query.order_by(transfer.c.created_at, transfer.c.id)).scalars())
 
 
-def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+def find_stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Transfers, among the given ones, whose work is to be given up."""
     rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
     return {row.id for row in rows if is_stopping(row)}
@@ -296,7 +296,7 @@ def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
     events.append(connection, transfer_id, at, "cancel_requested", actor)
     if unborn:
-        data = receipts.settle(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
+        data = receipts.record_digest(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
         events.append(connection, transfer_id, at, "cancelled", actor, _NOTHING | data)
 
 
@@ -325,11 +325,13 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
     _keep_chart(connection, transfer_id)
-    data: dict[str, Any] = totals | receipts.settle(connection, transfer_id, state=state, totals=totals, ended_at=at)
+    data: dict[str, Any] = totals | receipts.record_digest(
+        connection, transfer_id, state=state, totals=totals, ended_at=at
+    )
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
-    delivery_mail_rows.fall_due(connection, transfer_id, at)
+    delivery_mail_rows.record_notices(connection, transfer_id, at)
 
 
 def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:

@@ -12,13 +12,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import allotments, worker_rows
-from seqferry.db.advisory import AdvisoryLock, take, try_take
+from seqferry.db.advisory import AdvisoryLock, acquire, try_acquire
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import tally, worker, worker_live
-from seqferry.db.worker_rows import Gone
+from seqferry.db.worker_rows import DeadWorker
 from seqferry.model import names
 
-Sign = tuple[int, float]
+LastBeat = tuple[int, float]
 """Sign of a worker's last beat: a counter, and the time by the database's clock."""
 
 _SUPERVISED_SECONDS: Final = 15.0
@@ -48,7 +48,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Attendant:
+class ReportingWorker:
     """A worker that reported a transfer ``silent`` seconds ago, and may be at it still."""
 
     executor_id: str
@@ -89,7 +89,7 @@ def report(
         connection.execute(_upsert(is_sqlite=database.is_sqlite), rows)
 
 
-def attendants(connection: sa.Connection, database: Database, transfer_id: str) -> list[Attendant]:
+def find_reporting_workers(connection: sa.Connection, database: Database, transfer_id: str) -> list[ReportingWorker]:
     """Workers that may still write for the transfer, the one that was heard of last first.
 
     A worker that is stopped or cut off may write for longer than ``LiveActivity`` shows it.
@@ -99,28 +99,28 @@ def attendants(connection: sa.Connection, database: Database, transfer_id: str) 
         worker_live.c.transfer_id == transfer_id, worker_live.c.at > now - _SUPERVISED_SECONDS
     )
     rows = connection.execute(query.order_by(worker_live.c.at.desc()))
-    return [Attendant(row.executor_id, row.silent) for row in rows]
+    return [ReportingWorker(row.executor_id, row.silent) for row in rows]
 
 
-def withdraw(connection: sa.Connection, executor_id: str) -> None:
+def delete_reports(connection: sa.Connection, executor_id: str) -> None:
     """The worker leaves, and reports nothing any more. Its row goes by ``worker_rows.leave``."""
     connection.execute(worker_live.delete().where(worker_live.c.executor_id == executor_id))
 
 
-def withdraw_all(connection: sa.Connection) -> list[Gone]:
+def delete_all_reports(connection: sa.Connection) -> list[DeadWorker]:
     """No worker is there any more. On SQLite, with the lock of the state folder. Returns those that were killed."""
     connection.execute(worker_live.delete())
     return worker_rows.mark_gone(connection)
 
 
-def signs(connection: sa.Connection) -> dict[str, Sign | None]:
+def read_last_beats(connection: sa.Connection) -> dict[str, LastBeat | None]:
     """The sign of each worker that has beaten or holds work; None of one that never has beaten. Postgres only."""
     rows = connection.execute(_SIGNS, {"app": names.APPLICATION})
     return {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class PendingWork:
     """Facts that tell an idle worker that there is something to do, in case that no notification did.
 
     Attributes:
@@ -134,22 +134,24 @@ class News:
     schedules: int
 
 
-def signs_and_news(connection: sa.Connection, queues: Sequence[str]) -> tuple[dict[str, Sign | None], News]:
+def read_beats_and_work(
+    connection: sa.Connection, queues: Sequence[str]
+) -> tuple[dict[str, LastBeat | None], PendingWork]:
     """``signs``, and what an idle worker looks for, in one statement; for a worker that has beaten: a row is there."""
     rows = connection.execute(_SIGNS_AND_NEWS, {"app": names.APPLICATION, "queues": list(queues)}).all()
     found = {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
-    return found, News(rows[0].waiting, rows[0].entries, rows[0].schedules)
+    return found, PendingWork(rows[0].waiting, rows[0].entries, rows[0].schedules)
 
 
 @dataclass(frozen=True, slots=True)
-class Reaped:
+class ReapedWork:
     """Workers that were found dead, and by id the workflows that were given back, each with its worker."""
 
-    gone: list[Gone]
+    gone: list[DeadWorker]
     work: dict[str, str]
 
 
-def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
+def reap(connection: sa.Connection, dead: Mapping[str, LastBeat | None]) -> ReapedWork:
     """Give the work of dead workers back to the queue. Postgres only, one transaction.
 
     Only of those that still show the sign they were seen with: a beat that comes first saves its worker, and one that
@@ -158,15 +160,15 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
     DBOS itself recovers work only when a process starts again under the same executor id, which ours never do. The
     statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
     """
-    if not dead or not try_take(connection, AdvisoryLock.REAPING):
-        return Reaped([], {})
+    if not dead or not try_acquire(connection, AdvisoryLock.REAPING):
+        return ReapedWork([], {})
     found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
     found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
     now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
-    allotments.give_up(connection, silent)
-    return Reaped(worker_rows.mark_gone(connection, silent), give_back(connection, silent))
+    allotments.release(connection, silent)
+    return ReapedWork(worker_rows.mark_gone(connection, silent), give_back(connection, silent))
 
 
 def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
@@ -181,7 +183,7 @@ def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[st
 
 def exclude_reapers(connection: sa.Connection) -> None:
     """Wait for a reaper that is at work, and exclude reapers until the end of the transaction."""
-    take(connection, AdvisoryLock.REAPING)
+    acquire(connection, AdvisoryLock.REAPING)
 
 
 def find_held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """Rows of processes that do work: who they are, signs of life, and what they do now.
 
 A process that ends in order removes its row. That of a killed one stays, silent, for ``KEPT_SECONDS``, and of those at
-most ``MOST_SILENT`` are kept. Whether a worker is dead is not judged by the times here (``workflows.liveness``).
+most ``MAX_SILENT`` are kept. Whether a worker is dead is not judged by the times here (``workflows.liveness``).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SILENT_SECONDS: Final = 30.0
 KEPT_SECONDS: Final = 7 * 24 * 3600.0
 """Time for which the row of a silent process is kept: longer than a notice about it is tried, which is three days."""
 
-MOST_SILENT: Final = 100
+MAX_SILENT: Final = 100
 """Rows of silent processes that are kept, the newest."""
 
 _NO_FACTS: Final[Mapping[str, Any]] = {}
 
 
-class Gone(NamedTuple):
+class DeadWorker(NamedTuple):
     """A worker that was found dead.
 
     Attributes:
@@ -84,7 +84,7 @@ def leave(connection: sa.Connection, process_id: str) -> None:
     connection.execute(worker.delete().where(worker.c.id == process_id))
 
 
-def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> list[Gone]:
+def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> list[DeadWorker]:
     """Mark workers as gone: these, or all that are on record (None). A sign of life takes the mark away.
 
     Returns:
@@ -95,13 +95,13 @@ def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = N
         found = found.where(worker.c.id.in_(process_ids))
     found = found.values(gone_at=clock(is_sqlite=connection.dialect.name == "sqlite"))
     rows = connection.execute(found.returning(worker.c.id, worker.c.beats, worker.c.transfers, worker.c.facts)).all()
-    return [Gone(row.id, row.beats, row.transfers, bool(json.loads(row.facts).get("own_work"))) for row in rows]
+    return [DeadWorker(row.id, row.beats, row.transfers, bool(json.loads(row.facts).get("own_work"))) for row in rows]
 
 
 def prune(connection: sa.Connection) -> None:
     """Remove rows of processes that have been silent for long, and of more than are kept."""
     silent = sa.not_(_is_alive(connection))
-    kept = sa.select(worker.c.id).where(silent).order_by(worker.c.seen_at.desc(), worker.c.id).limit(MOST_SILENT)
+    kept = sa.select(worker.c.id).where(silent).order_by(worker.c.seen_at.desc(), worker.c.id).limit(MAX_SILENT)
     is_old = worker.c.seen_at <= clock(is_sqlite=connection.dialect.name == "sqlite") - KEPT_SECONDS
     found = sa.select(worker.c.id).where(silent, sa.or_(is_old, worker.c.id.not_in(kept)))
     # Another worker may be at it: rows that it holds are its own to remove.
@@ -118,13 +118,13 @@ def read(connection: sa.Connection) -> list[ProcessStatus]:
     return sorted(found, key=lambda one: (not one.alive, one.since, one.process.id))
 
 
-def alive(connection: sa.Connection) -> int:
+def count_alive(connection: sa.Connection) -> int:
     """Number of workers that are alive, servers included."""
     query = sa.select(sa.func.count()).select_from(worker)
     return connection.execute(query.where(worker.c.kind.in_(WORKING_KINDS), _is_alive(connection))).scalar_one()
 
 
-def only_answers(connection: sa.Connection) -> bool:
+def has_only_idle_servers(connection: sa.Connection) -> bool:
     """True when servers that do no work are alive, and no worker is: what was submitted waits until one is there.
 
     Without any process nothing is said: the command that asks may become the worker.

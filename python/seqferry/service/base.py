@@ -76,7 +76,7 @@ class Base:
             ConfigError: the record is kept with a key that this process lacks, or the file of the key cannot be used.
         """
         with self.database.read() as connection:
-            signing.current(connection)
+            signing.current_key(connection)
 
     def close(self) -> None:
         self.queue.close()

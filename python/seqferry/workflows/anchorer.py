@@ -13,7 +13,7 @@ from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.audit")
 
-APART_SECONDS: Final = 5.0
+MIN_INTERVAL_SECONDS: Final = 5.0
 """Anchors of a process are at least so far apart: what comes meanwhile is covered by the next one."""
 
 _PAUSES: Final = (5.0, 30.0, 120.0, 600.0)
@@ -32,7 +32,7 @@ class Anchorer:
         self._failures = 0
         self._ending = False
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Write an anchor when there is something to cover, and it is time."""
         with self._lock:
             if time.monotonic() >= self._next and not self._ending:
@@ -64,7 +64,7 @@ class Anchorer:
             return
         self._failures = 0
         if written is not None:
-            self._next = time.monotonic() + APART_SECONDS
+            self._next = time.monotonic() + MIN_INTERVAL_SECONDS
             log.info("anchored entry %d of the ledger at %s", written.head.count, written.uri)
 
     @property

@@ -24,7 +24,7 @@ from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
-from seqferry.workflows import notes
+from seqferry.workflows import engine_notes
 from seqferry.workflows.operations import BatchWork, work_of
 from seqferry.workflows.running_batch import RunningBatch
 from seqferry.workflows.runtime import Runtime
@@ -49,14 +49,14 @@ workers and is given up. The number is high: a harmless batch on the same worker
 
 def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     """One run, from taking the batch up to its end."""
-    with runtime.turn(transfer_id, number):
+    with runtime.exclusive_run(transfer_id, number):
         _run(runtime, transfer_id, number)
     runtime.batch_waits.wake(transfer_id)
 
 
 def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     epoch = runtime.epoch
-    runtime.hold(transfer_id)
+    runtime.check_allowed(transfer_id)
     with runtime.database.write() as connection:
         run = batches.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
@@ -165,8 +165,8 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
                 if running.paused:
                     # A pause says nothing about the batch.
                     batches.clear_barren(connection, run)
-            running.leave()
-    notes.tell(runtime, run.transfer_id, spec, job.notes())
+            running.raise_suspension()
+    engine_notes.log_notes(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
     return _CopyEnd(told, running.cancelled, job.progress().requests)
@@ -226,7 +226,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
             running.bytes_recorded += _sum_copied_bytes(results)
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-        running.lose()
+        running.fence()
         return []
     return [one.id for one in uploads]
 
@@ -289,7 +289,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
             if not job.finished():
                 running.suspend()
                 execute(job, lambda: _WAIT_SECONDS)
-        notes.tell(runtime, run.transfer_id, spec, job.notes())
+        engine_notes.log_notes(runtime, run.transfer_id, spec, job.notes())
         failure = job.failure()
         if failure is not None:
             log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)
@@ -300,7 +300,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
     return True
 
 
-def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
+def abort_failed_uploads(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     """Abort uploads that could not be aborted when their objects failed: the storage may be reachable again.
 
     Best effort, for a limited time: the failure of the object has reported its open upload already.
@@ -309,7 +309,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     with runtime.database.read() as connection:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-        left = objects.cut_off(connection, transfer_id, _CUT_OFF_AT_MOST)
+        left = objects.find_open_uploads(connection, transfer_id, _CUT_OFF_AT_MOST)
         row = transfers.row_of(connection, transfer_id)
     if not left or row is None:
         return
@@ -351,7 +351,7 @@ def _sum_copied_bytes(results: Sequence[str]) -> int:
     return sum(size for state, size in zip(states, sizes, strict=True) if state == "done")
 
 
-def cause(why: Exception) -> str:
+def describe_cause(why: Exception) -> str:
     """A cause for a person: ours as written, others by name only, since their texts are not made for rows."""
     errors = getattr(why, "errors", None)  # of DBOS's "retries exceeded"
     last = errors[-1] if isinstance(errors, list) and errors else why  # pyright: ignore[reportUnknownVariableType]

@@ -40,13 +40,13 @@ class BatchWaits:
     def wake_all(self) -> None:
         self._set(None)
 
-    def look(self, database: Database) -> None:
+    def wake_changed(self, database: Database) -> None:
         """Wake those that wait for a transfer which has no open batch, or is ended, stopped or paused."""
         with self._lock:
             waiting = set(self._waits.values())
         if waiting:
             with database.read() as connection:
-                self._set(transfers.to_look_at(connection, waiting))
+                self._set(transfers.find_needing_attention(connection, waiting))
 
     def _set(self, transfer_ids: set[str] | None) -> None:
         with self._lock:

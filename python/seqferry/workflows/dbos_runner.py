@@ -13,7 +13,7 @@ from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.queue import Queue
 from seqferry.model import names
 from seqferry.workflows import inline
-from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, pace
+from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, set_waits
 from seqferry.workflows.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class DbosRunner:
         self._dbos: DBOS | None = None
 
     @property
-    def is_up(self) -> bool:
+    def is_launched(self) -> bool:
         return self._dbos is not None
 
     @property
-    def listened(self) -> list[str]:
+    def listened_queues(self) -> list[str]:
         """Names of the queues that are taken from."""
         listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         return listened or []
@@ -100,7 +100,7 @@ class DbosRunner:
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
-        pace(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
+        set_waits(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
         quieten_dbos()
 
     def listen(self, signal: WorkSignal | None) -> None:
@@ -113,7 +113,7 @@ class DbosRunner:
             if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
                 listened += self._register(lane)  # DBOS looks at its list each second
                 if signal is not None:
-                    signal.tell()
+                    signal.notify()
 
     def active(self) -> list[str]:
         """Ids of the workflows that run. Right to the last write of a workflow."""
@@ -132,7 +132,7 @@ class DbosRunner:
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""
-        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.BATCHES_AT_ONCE}
+        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.MAX_RUNNING_BATCHES}
         for queue, at_once in limits.items():
             self._queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
         return [names.queue_of(queue, lane) for queue in limits]

@@ -21,7 +21,7 @@ _BATCH: Final = re.compile(r":b\d{6,}$")
 """End of the id of the workflow of a batch (``names.batch_workflow_id``)."""
 
 
-class Draining:
+class DrainMonitor:
     """One per worker; one thread calls ``turn``.
 
     Args:
@@ -38,7 +38,7 @@ class Draining:
         self._active = active
         self._begun = self._ended = False
 
-    def turn(self) -> bool:
+    def check(self) -> bool:
         """True while the worker is to take nothing; has the process end as by SIGTERM once nothing is left."""
         if not self._begun:
             with self._database.read() as connection:
@@ -55,8 +55,8 @@ class Draining:
 
 def _is_awaited(active: str) -> bool:
     """True for a batch, and for a small transfer that is done without the queue; others wait for batches themselves."""
-    return _BATCH.search(active) is not None or active.startswith(INLINE)
+    return _BATCH.search(active) is not None or active.startswith(INLINE_PREFIX)
 
 
-INLINE: Final = "inline "
+INLINE_PREFIX: Final = "inline "
 """Before the id of a transfer that is done without the queue."""

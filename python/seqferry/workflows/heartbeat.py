@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from seqferry.db import notice_rows, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
-from seqferry.db.worker_rows import Gone
+from seqferry.db.worker_rows import DeadWorker
 from seqferry.model import names
 from seqferry.model.workers import Process
 from seqferry.places import processes
@@ -54,22 +54,22 @@ class Heartbeat:
         self._signal = signal
         self._notices = notices
         self._listened = listened
-        self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
+        self._watcher = liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS)
 
     def begin(self) -> None:
         """Give the first sign, and take back what workers of this machine have left."""
         self._reap({}, self._beat())
 
     def beat_and_reap(self) -> None:
-        seen: dict[str, worker_reports.Sign | None] = {}
+        seen: dict[str, worker_reports.LastBeat | None] = {}
 
-        def beat() -> dict[str, worker_reports.Sign | None]:
+        def beat() -> dict[str, worker_reports.LastBeat | None]:
             seen.update(self._beat())
             return seen
 
-        self._reap(self._watcher.look(beat), seen)
+        self._reap(self._watcher.find_dead(beat), seen)
 
-    def _beat(self) -> dict[str, worker_reports.Sign | None]:
+    def _beat(self) -> dict[str, worker_reports.LastBeat | None]:
         """Give a sign of life, which extends the lease; returns the signs of all workers."""
         lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
         while True:
@@ -79,7 +79,7 @@ class Heartbeat:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
                 worker_rows.beat(connection, self._process, self._facts)
-                signs, news = worker_reports.signs_and_news(connection, queues)
+                signs, news = worker_reports.read_beats_and_work(connection, queues)
             if lease.extend(sent, anew=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
@@ -87,11 +87,11 @@ class Heartbeat:
                         "work that no other worker has taken goes on"
                     )
                 if self._signal is not None:
-                    self._signal.hear(news)
+                    self._signal.receive(news)
                 return signs
 
     def _reap(
-        self, silent: Mapping[str, worker_reports.Sign | None], signs: Mapping[str, worker_reports.Sign | None]
+        self, silent: Mapping[str, worker_reports.LastBeat | None], signs: Mapping[str, worker_reports.LastBeat | None]
     ) -> None:
         """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
         gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
@@ -106,7 +106,7 @@ class Heartbeat:
 
 
 def record_vanished(
-    connection: sa.Connection, notices: Notices, gone: Iterable[Gone], holders: Collection[str] = frozenset()
+    connection: sa.Connection, notices: Notices, gone: Iterable[DeadWorker], holders: Collection[str] = frozenset()
 ) -> None:
     """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
     channels = notices.wanting("vanished")

@@ -2,13 +2,13 @@
 
 A worker has a dozen threads that look for something in the database several times a second, its own and those of DBOS.
 While the worker does nothing, one thread waits for a change on behalf of all: SQLite counts the changes of its file,
-and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL, every ``LOOK_SECONDS``, brings what
+and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL, every ``POLL_SECONDS``, brings what
 stands in for a notification that was lost. While the worker does something, all threads look as often as they would
 without this module.
 
 ``QueuePolls`` cuts a wait between two polls of the queues short once this process has put work on them.
 
-What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``LOOK_SECONDS``.
+What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``POLL_SECONDS``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from dbos import DBOS
 
     from seqferry.db.database import Database
-    from seqferry.db.worker_reports import News
+    from seqferry.db.worker_reports import PendingWork
 
 _JOBS_SECONDS: Final = 1.0
 """The jobs of DBOS wait for up to so long in a transaction, which must end then."""
 
 log: Final = logging.getLogger("seqferry.worker")
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 """Longest time until an idle worker finds work that no notification told of."""
 
 _FILE_LOOK_SECONDS: Final = 0.2
 """Between two looks at the file of SQLite, at 50 microseconds of CPU: less than DBOS waits between two at a queue."""
 
-REST_SECONDS: Final = 15.0
+IDLE_SECONDS: Final = 15.0
 """Between two looks of a thread of a worker at what may change without the database, such as credentials."""
 
 _DBOS_SECONDS: Final = 60.0
@@ -52,32 +52,32 @@ class WorkSignal:
         """``is_busy``: the worker is at work."""
         self._database = database
         self._is_busy = is_busy
-        self._news: News | None = None
+        self._news: PendingWork | None = None
         self._changed = threading.Condition()
         self._count = 0
         self._stopping = threading.Event()
-        self._watcher: changes.Changes | None = None
+        self._watcher: changes.ChangeWatcher | None = None
         self._thread = threading.Thread(target=self._watch, name="seqferry-changes", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self.tell()
+        self.notify()
         if (watcher := self._watcher) is not None:
             watcher.interrupt()
         self._thread.join(timeout=5.0)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake all threads that rest."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
-    def hear(self, news: News) -> None:
+    def receive(self, news: PendingWork) -> None:
         """Wake all threads where a heartbeat found something, also of what no notification told. For one thread."""
         before, self._news = self._news, news
         if news.waiting or news != before:
-            self.tell()
+            self.notify()
 
     @property
     def count(self) -> int:
@@ -87,7 +87,7 @@ class WorkSignal:
     def is_busy(self) -> bool:
         return self._is_busy()
 
-    def rest(self, seen: int, seconds: float, stop: threading.Event) -> None:
+    def wait(self, seen: int, seconds: float, stop: threading.Event) -> None:
         """Wait until there are more changes than ``seen``, the worker is busy or stops, or the time is over."""
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -96,25 +96,25 @@ class WorkSignal:
                 if left <= 0:
                     return
                 # Work that begins here, and the end of the worker, are noticed without a change.
-                self._changed.wait(min(left, LOOK_SECONDS))
+                self._changed.wait(min(left, POLL_SECONDS))
 
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
                 # Made before the end is looked at again: ``stop`` interrupts it, or is seen here.
                 if self._watcher is None:
-                    self._watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
-                elif self._watcher.wait(LOOK_SECONDS):
-                    self.tell()
+                    self._watcher = changes.open_watcher(self._database, _FILE_LOOK_SECONDS)
+                elif self._watcher.wait(POLL_SECONDS):
+                    self.notify()
             except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
                 log.debug("changes of the database: %s", why)
-                self.tell()
-                self._stopping.wait(LOOK_SECONDS)
+                self.notify()
+                self._stopping.wait(POLL_SECONDS)
         if self._watcher is not None:
             self._watcher.close()
 
 
-class Look:
+class IdleTimer:
     """The looks of one thread that wakes in short intervals: most of them can be left out while nothing changes."""
 
     def __init__(self, signal: WorkSignal | None, rest: Callable[[], float]) -> None:
@@ -147,7 +147,7 @@ class QueuePolls:
         """Times that work was put on the queues."""
         return self._count
 
-    def hurry(self) -> None:
+    def poll_now(self) -> None:
         """Have each queue polled now."""
         with self._changed:
             self._count += 1
@@ -165,7 +165,7 @@ class QueuePolls:
         return stop.is_set()
 
 
-def pace(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
+def set_waits(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
     """Change how the threads of DBOS wait between two looks.
 
     DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
@@ -228,7 +228,7 @@ def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) ->
             return True
         if 0.0 < timeout <= within:
             return False
-        signal.rest(seen, _DBOS_SECONDS, event)
+        signal.wait(seen, _DBOS_SECONDS, event)
         mine.seen = signal.count
         return event.is_set()
 

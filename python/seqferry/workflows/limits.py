@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from seqferry.db.transfers import AtWork
+from seqferry.db.transfers import WorkLimits
 from seqferry.model.models import Adjustment
 from seqferry.settings.config import Settings
 from seqferry.settings.sizes import Bandwidth
@@ -59,7 +59,7 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
     )
 
 
-def limits_over_all(work: Mapping[str, AtWork], places: Iterable[PlaceLimit]) -> dict[str, int]:
+def limits_over_all(work: Mapping[str, WorkLimits], places: Iterable[PlaceLimit]) -> dict[str, int]:
     """Limits over all workers that hold for this work now, by name: of transfers, and of places that they are at."""
     found: dict[str, int | None] = {}
     for transfer_id, one in work.items():
@@ -85,7 +85,7 @@ def requests_in_use(limits: Mapping[str, int], in_flight: int) -> dict[str, int]
 
 
 def limits_with_shares(
-    settings: Settings, work: Mapping[str, AtWork], shares: Mapping[str, int], *, own_work: bool
+    settings: Settings, work: Mapping[str, WorkLimits], shares: Mapping[str, int], *, own_work: bool
 ) -> BudgetLimits:
     """``limits_of``, with this worker's shares of ``limits_over_all`` in place of the limits.
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from seqferry.db.worker_reports import Sign
+from seqferry.db.worker_reports import LastBeat
 
 DEAD_AFTER_SECONDS: Final = 10.0
 """Ten beats: a worker that is seen silent for longer is taken for dead, and its work is given to others."""
@@ -20,16 +20,16 @@ GAP_SECONDS: Final = 3.0
 """Three beats: a watcher that looked less often than this forgets what it saw before."""
 
 
-class Watcher:
+class LivenessWatcher:
     """Signs of all workers as one worker has seen them. Not safe to use from several threads."""
 
     def __init__(self, dead_after: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._dead_after: Final = dead_after
         self._monotonic: Final = monotonic
-        self._seen: dict[str, tuple[Sign | None, float]] = {}
+        self._seen: dict[str, tuple[LastBeat | None, float]] = {}
         self._looked_at: float | None = None
 
-    def look(self, read: Callable[[], Mapping[str, Sign | None]]) -> dict[str, Sign | None]:
+    def find_dead(self, read: Callable[[], Mapping[str, LastBeat | None]]) -> dict[str, LastBeat | None]:
         """Read the signs of all workers; return the dead ones with the sign that they were last seen with.
 
         To be called after each beat of this worker's own.

@@ -50,25 +50,25 @@ class Notifier:
         self._shares_after: Final = min(_LOOK_AT_SHARES_SECONDS, notices.files_wait_after / 4)
         self._looked_at_shares = float("-inf")
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Send what is due, and look at what runs."""
         if time.monotonic() - self._looked_at >= min(_LOOK_SECONDS, self._stalled_after / 4):
             self._looked_at = time.monotonic()
-            self.look()
+            self.record_problems()
         if time.monotonic() - self._looked_at_shares >= self._shares_after:
             self._looked_at_shares = time.monotonic()
-            self.look_at_shares(time.monotonic())
+            self.record_waiting_shares(time.monotonic())
         self.deliver()
 
     # --- what is worth a notice ---
 
-    def look(self) -> None:
+    def record_problems(self) -> None:
         """Record failures that need a person, and transfers that have stalled."""
         database = self._service.database
         with database.read() as connection:
             ids = list(transfers.find_unfinished(connection, after="", limit=_WATCHED))
             found = transfer_status.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
-            failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
+            failing = notice_rows.find_needing_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:
             self._record(Subject("transfer", transfer_id), "person", 0)
         for status in found:
@@ -85,7 +85,7 @@ class Notifier:
             return False
         return now - before[1] >= self._stalled_after
 
-    def look_at_shares(self, now: float) -> None:
+    def record_waiting_shares(self, now: float) -> None:
         """Record shares of gateways whose files wait for long; ``now`` as ``ShareWatch`` takes it."""
         for subject in self._shares.find_waiting(self._service.workers(), now):
             self._record(subject, "stalled", share_watch.episode())
@@ -100,10 +100,10 @@ class Notifier:
         """Try each notice that is due, once."""
         database = self._service.database
         with database.read() as connection:
-            due = notice_rows.due(connection, list(self._channels), time.time(), _AT_ONCE)
+            due = notice_rows.find_due(connection, list(self._channels), time.time(), _AT_ONCE)
         for row in due:
             with database.write(durable=False) as connection:
-                if not notice_rows.take(connection, row, time.time() + _TAKEN_SECONDS):
+                if not notice_rows.claim(connection, row, time.time() + _TAKEN_SECONDS):
                     continue
             channel, subject = self._channels[row.channel], notice_rows.subject_of(row)
             try:
@@ -124,19 +124,19 @@ class Notifier:
     def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
         now = time.time()
         if delivery.error is None:
-            notice_rows.settle(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
+            notice_rows.record_attempt(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
             self._forget_mail(connection, row)
             return
         state = notice_rows.GIVEN_UP if delivery.final or attempts >= _ATTEMPTS else notice_rows.PENDING
         pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
-        notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+        notice_rows.record_attempt(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
         if state == notice_rows.GIVEN_UP:
             self._forget_mail(connection, row)
 
     def _forget_mail(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
         """The address of a mail is not kept."""
         if row.subject_kind == "mail":
-            delivery_mail_rows.forget(connection, row.subject_id)
+            delivery_mail_rows.delete(connection, row.subject_id)
 
     def _tell(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
         again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "it is tried again"

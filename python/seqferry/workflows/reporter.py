@@ -69,11 +69,11 @@ class Reporter:
         """Report what is done now: each second while there is work, else each ``IDLE_SECONDS``."""
         database = self._runtime.database
         recorded: dict[str, int] = {}
-        if at_work := self._runtime.at_work():
+        if at_work := self._runtime.active_transfers():
             with database.read() as connection:
                 # Before the readings: what is recorded in between is in neither, and the next report has it.
                 recorded = worker_reports.sum_recorded_bytes(connection, at_work)
-        reports = self._runtime.reports()
+        reports = self._runtime.read_reports()
         if not reports:
             if time.monotonic() >= self._next_idle:
                 self._next_idle = time.monotonic() + IDLE_SECONDS
@@ -89,8 +89,8 @@ class Reporter:
             worker_reports.report(connection, database, self._runtime.executor_id, reports, recorded)
             if self._turn % _SAMPLE_EVERY == 0:
                 stats = self._runtime.engine.stats()
-                samples.take(connection, database, self._runtime.executor_id, reports)
-                samples.take_engine(connection, database, self._runtime.executor_id, engine_counts(stats))
+                samples.record(connection, database, self._runtime.executor_id, reports)
+                samples.record_engine(connection, database, self._runtime.executor_id, engine_counts(stats))
                 # Last: a sign of life of this worker waits for the end of the transaction.
                 self._describe(connection, stats, len(reports))
         if self._turn % _THIN_EVERY == _FIRST_THINNED:

@@ -49,7 +49,7 @@ class RunningBatch:
         """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
         return max(progress.bytes_done - self.bytes_recorded, 0)
 
-    def leave(self) -> None:
+    def raise_suspension(self) -> None:
         """Raise what a suspended batch leaves with."""
         raise TransferPause if self._paused else StepSuspension
 
@@ -60,7 +60,7 @@ class RunningBatch:
                 self._epoch = epoch
                 self.job.admit(epoch)
 
-    def lose(self) -> None:
+    def fence(self) -> None:
         """Another run has the batch: write nothing of it any more, and leave its uploads to that."""
         with self._lock:
             self.job.disown()

@@ -109,7 +109,7 @@ class Runtime:
             confined = row is not None and actors.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
-    def hold(self, transfer_id: str) -> bool:
+    def check_allowed(self, transfer_id: str) -> bool:
         """Hold a transfer of a client over HTTP against today's policy; stop one that is not allowed any more.
 
         Returns:
@@ -179,7 +179,7 @@ class Runtime:
         self._stopping.wait(seconds)
         self.check()
 
-    def patiently(self, act: Callable[[], None]) -> None:
+    def retry_until_available(self, act: Callable[[], None]) -> None:
         """Do it, and repeat it while the database cannot be reached, or this process lacks what the work needs.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
@@ -244,12 +244,12 @@ class Runtime:
         ]
 
     @contextmanager
-    def parking(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
+    def requeue_when_paused(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
         """Context of a workflow: puts it back on the queue when its transfer is paused."""
         try:
             yield
         except TransferPause:
-            self.patiently(lambda: self._park(transfer_id, workflow_id, queue))
+            self.retry_until_available(lambda: self._park(transfer_id, workflow_id, queue))
             raise
 
     def _park(self, transfer_id: str, workflow_id: str, queue: str) -> None:
@@ -258,12 +258,12 @@ class Runtime:
             if row is None:
                 return
             lane = names.PAUSED_LANE if transfers.is_paused(row) else row.lane
-            self.queue.park(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
+            self.queue.requeue(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
 
     # --- what runs ---
 
     @property
-    def at_storage(self) -> set[str]:
+    def requesting_transfers(self) -> set[str]:
         """Ids of the transfers that this process may send requests for: all but those that it only waits for."""
         with self._changed:
             found = {one for one, count in self._supervised.items() if count > self._waiting.get(one, 0)}
@@ -285,7 +285,7 @@ class Runtime:
                 if self._waiting[transfer_id] == 0:
                     del self._waiting[transfer_id]
         if self._on_work is not None:
-            self.patiently(self._on_work)
+            self.retry_until_available(self._on_work)
 
     @contextmanager
     def supervising(self, transfer_id: str) -> Generator[None]:
@@ -295,7 +295,7 @@ class Runtime:
             self._meters.setdefault(transfer_id, Meter())
         try:
             if self._on_work is not None:
-                self.patiently(self._on_work)
+                self.retry_until_available(self._on_work)
             yield
         finally:
             with self._changed:
@@ -305,7 +305,7 @@ class Runtime:
                     self._forget(transfer_id)
 
     @contextmanager
-    def turn(self, transfer_id: str, number: int) -> Generator[None]:
+    def exclusive_run(self, transfer_id: str, number: int) -> Generator[None]:
         """The only run of this batch in this process: another that comes waits for its end.
 
         A batch may be on the queue while it is run without it. Which process runs it is a matter of its row.
@@ -368,12 +368,12 @@ class Runtime:
         if transfer_id not in self._supervised and all(key[0] != transfer_id for key in self._running):
             self._meters.pop(transfer_id, None)
 
-    def at_work(self) -> list[str]:
+    def active_transfers(self) -> list[str]:
         """Ids of the transfers that this process is at."""
         with self._changed:
             return list(self._meters)
 
-    def reports(self) -> dict[str, Report]:
+    def read_reports(self) -> dict[str, Report]:
         """A reading for each transfer that this process is at."""
         now = time.monotonic()
         with self._changed:

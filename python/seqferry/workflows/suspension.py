@@ -20,7 +20,7 @@ class TransferPause(StepSuspension):
     """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
 
 
-def leave_if_paused(row: sa.Row[Any] | None) -> None:
+def raise_if_paused(row: sa.Row[Any] | None) -> None:
     """Raise TransferPause when the transfer of this row is paused."""
     if row is not None and transfers.is_paused(row):
         raise TransferPause

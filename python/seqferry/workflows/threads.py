@@ -7,17 +7,17 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from seqferry.workflows.idle_polling import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal
+from seqferry.workflows.idle_polling import IDLE_SECONDS, POLL_SECONDS, IdleTimer, WorkSignal
 
 log: Final = logging.getLogger("seqferry.worker")
 
 
-def look_seconds() -> float:
-    return LOOK_SECONDS
+def poll_seconds() -> float:
+    return POLL_SECONDS
 
 
-def rest_seconds() -> float:
-    return REST_SECONDS
+def idle_seconds() -> float:
+    return IDLE_SECONDS
 
 
 class Threads:
@@ -37,7 +37,7 @@ class Threads:
         rest: Callable[[], float] | None = None,
     ) -> None:
         """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
-        look = Look(None if rest is None else signal, rest or look_seconds)
+        look = IdleTimer(None if rest is None else signal, rest or poll_seconds)
 
         def loop() -> None:
             told = ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.db.queue import place_of
+from seqferry.db.queue import first_priority
 from seqferry.db.record import receipts
 from seqferry.engine import crash_points
 from seqferry.engine.traces import trace_as
@@ -24,11 +24,11 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import batching
 from seqferry.spec import stored
-from seqferry.workflows import first_look, restoring, retries
-from seqferry.workflows.batch_steps import abort_cut_off, end_failed
+from seqferry.workflows import restore, retries, sample_check
+from seqferry.workflows.batch_steps import abort_failed_uploads, end_failed
 from seqferry.workflows.operations import Barrier, batch_limit, work_of
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -54,7 +54,7 @@ class InlineBatches:
     wait: Callable[[], None]
     """Waits until those have ended; raises the error of one that could not run."""
 
-    at_most: int
+    max_batches: int
     """Limit of batches: when there are more, ManyBatchesError is raised. So many may have been added by then."""
 
 
@@ -88,10 +88,10 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
 def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
     with runtime.database.write() as connection:
-        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     for row, left in _looks(runtime, transfer_id):
-        leave_if_paused(row)
+        raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
         if transfers.is_stopping(row) and _cancel_queued(runtime, transfer_id):
@@ -110,7 +110,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         row = transfers.row_of(connection, transfer_id)
     if row is None:
         return
-    leave_if_paused(row)
+    raise_if_paused(row)
     spec = stored.read(row.spec)
     operation = work_of(spec)
     with trace_as(transfer_id):
@@ -119,7 +119,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         except UsageError as why:
             # As in planning: nothing is removed by a pattern that cannot be used.
             request_stop(runtime, transfer_id, why.code, why.message)
-    abort_cut_off(runtime, transfer_id, claimed=claimed)
+    abort_failed_uploads(runtime, transfer_id, claimed=claimed)
     receipts.seal_missing(runtime.database, transfer_id)
     with runtime.database.write() as connection:
         if claimed:
@@ -141,10 +141,10 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
         ManyBatchesError: the transfer has more batches than ``inline`` allows.
     """
     with runtime.database.write() as connection:
-        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     crash_points.reach("after-plan-begun")
-    if row is None or not runtime.hold(transfer_id):
+    if row is None or not runtime.check_allowed(transfer_id):
         return
     with trace_as(transfer_id):
         _plan(runtime, transfer_id, row, inline)
@@ -163,19 +163,21 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     if spec.selection.restore:
-        restoring.restore(runtime, transfer_id, spec)
+        restore.restore(runtime, transfer_id, spec)
     planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):
         pages = retries.find(runtime, spec, transfer_id)
-    if first_look.is_wanted(spec) and not retries.takes_rows(spec):
+    if sample_check.is_enabled(spec) and not retries.takes_rows(spec):
         since = row.created_at if planned_before else None
-        pages = first_look.look_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
+        pages = sample_check.check_first_pages(
+            runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since
+        )
     for page in pages:
         runtime.check()
         if not planner.add(page):
             return
-        if isinstance(page, Barrier) and not planner.settle():
+        if isinstance(page, Barrier) and not planner.finish_batches():
             return
     if not planner.close():
         return
@@ -216,7 +218,7 @@ class Planner:
             return self._commit()
         return True
 
-    def settle(self) -> bool:
+    def finish_batches(self) -> bool:
         """Have all batches so far worked on to their end; False when the transfer is not wanted any more.
 
         Raises:
@@ -240,7 +242,7 @@ class Planner:
 
     def _keep(self, group: list[PlannedObject]) -> None:
         self._made += 1
-        if self._inline is not None and self._made > self._inline.at_most:
+        if self._inline is not None and self._made > self._inline.max_batches:
             raise ManyBatchesError
         self._kept.append(group)
 
@@ -250,7 +252,7 @@ class Planner:
         with self._runtime.database.write(durable=False) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
-            leave_if_paused(row)
+            raise_if_paused(row)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
 
@@ -259,7 +261,7 @@ class Planner:
                 groups = []
 
             def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
-                place = place_of(row.priority) + batching.priority(group)
+                place = first_priority(row.priority) + batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
 
             def keep(number: int, group: Sequence[PlannedObject]) -> None:
@@ -282,7 +284,7 @@ class Planner:
 
 
 def _goes_on(row: sa.Row[Any] | None) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row is not None and row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 
@@ -330,11 +332,11 @@ def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
         numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.
-        runtime.queue.drop([names.batch_workflow_id(transfer_id, number) for number in numbers])
+        runtime.queue.cancel([names.batch_workflow_id(transfer_id, number) for number in numbers])
     return bool(numbers)
 
 
-def bury(runtime: Runtime, transfer_id: str) -> None:
+def fail_dead_transfer(runtime: Runtime, transfer_id: str) -> None:
     """End a transfer whose workflow fails after each restart: its open objects fail."""
     cause = "the transfer's workflow was given up again and again; see the log of the worker."
     request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
@@ -364,4 +366,4 @@ def _end_dead(runtime: Runtime, transfer_id: str) -> None:
         row = transfers.row_of(connection, transfer_id)
     for number in sorted(set(ended) & set(_open_batches(runtime, transfer_id))):
         log.warning("the database has lost the end of batch %s of transfer %s; it is begun anew", number, transfer_id)
-        runtime.queue.begin_anew(transfer_id, number, None if row is None else row.lane)
+        runtime.queue.restart_batch(transfer_id, number, None if row is None else row.lane)

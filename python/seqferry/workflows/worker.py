@@ -41,18 +41,18 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.workflows import inline, liveness
-from seqferry.workflows.adoption import adopt, revive
 from seqferry.workflows.dbos_runner import DbosRunner
-from seqferry.workflows.draining import INLINE, Draining
+from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
 from seqferry.workflows.heartbeat import Heartbeat, record_vanished
 from seqferry.workflows.idle_polling import QueuePolls, WorkSignal
+from seqferry.workflows.job_control import LimitUpdater, control_jobs
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.orders import LimitKeeper, give_orders
+from seqferry.workflows.recovery import enqueue_missing, restart_dead
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
-from seqferry.workflows.threads import Threads, look_seconds, rest_seconds
+from seqferry.workflows.threads import Threads, idle_seconds, poll_seconds
 
 if TYPE_CHECKING:
     from seqferry.workflows.anchorer import Anchorer
@@ -137,14 +137,14 @@ class Worker:
             on_end,
             self._lease,
             service.settings.notices,
-            on_work=lambda: self._limits.keep(),
-            on_queued=self._polls.hurry,
+            on_work=lambda: self._limits.update(),
+            on_queued=self._polls.poll_now,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
         self._anchorer = _anchorer_of(service)
         self._runtime.service = service
-        self._limits = LimitKeeper(self._runtime, service.settings, process_id, own_work=own_work)
+        self._limits = LimitUpdater(self._runtime, service.settings, process_id, own_work=own_work)
         self._lanes = Lanes(service)
         self._dbos = DbosRunner(
             service.database,
@@ -155,7 +155,7 @@ class Worker:
             schedules=not own_work,
             polls=self._polls,
         )
-        self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
+        self._draining = DrainMonitor(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
         self._threads = Threads()
         self._held = held
         self._stopped = False
@@ -254,8 +254,8 @@ class Worker:
             if self._stopped:
                 return
             if self._database.is_sqlite:
-                adopt(self._runtime, self._inline.keys() - self._handed_over)
-            if not self._dbos.is_up:
+                enqueue_missing(self._runtime, self._inline.keys() - self._handed_over)
+            if not self._dbos.is_launched:
                 self._dbos.launch(self._signal)
 
     def check(self) -> None:
@@ -279,9 +279,9 @@ class Worker:
             self._lease.end()
         try:
             with self._database.write() as connection:
-                worker_reports.withdraw(connection, self.executor_id)
+                worker_reports.delete_reports(connection, self.executor_id)
                 worker_rows.leave(connection, self._process.id)
-                allotments.give_up(connection, [self._process.id])
+                allotments.release(connection, [self._process.id])
                 if self._lease is not None and drained:
                     worker_reports.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
@@ -305,36 +305,38 @@ class Worker:
         if self._database.is_sqlite:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
-                record_vanished(connection, self.service.settings.notices, worker_reports.withdraw_all(connection))
+                record_vanished(
+                    connection, self.service.settings.notices, worker_reports.delete_all_reports(connection)
+                )
                 worker_rows.beat(connection, self._process, self._facts)
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy)
         if self._lease is not None:
             heart = self._heart(self._lease)
             heart.begin()  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=look_seconds)
-        self._lanes.look()
+            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=poll_seconds)
+        self._lanes.refresh()
         if queue:
             self.take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control, rest=rest_seconds)
+        self._thread("control", _CONTROL_SECONDS, self._control, rest=idle_seconds)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rest_seconds)
-        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=rest_seconds)
+        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=idle_seconds)
+        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=idle_seconds)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=look_seconds)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.run_once, rest=poll_seconds)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=look_seconds)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.write_due, rest=poll_seconds)
         if not self._own_work:
-            from seqferry.workflows.ticks import ScheduleReconciler
+            from seqferry.workflows.schedule_ticks import ScheduleReconciler
 
             reconciler = ScheduleReconciler(self.service)
-            self._thread("schedules", _SCHEDULE_SECONDS, reconciler.turn, rest=reconciler.rest_seconds)
+            self._thread("schedules", _SCHEDULE_SECONDS, reconciler.reconcile, rest=reconciler.rest_seconds)
 
     def _heart(self, lease: Lease) -> Heartbeat:
         notices = self.service.settings.notices
         return Heartbeat(
-            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened
+            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened_queues
         )
 
     def _thread(
@@ -408,39 +410,39 @@ class Worker:
         return bool(self._inline) or bool(self._dbos.active())
 
     def _control(self) -> None:
-        self._limits.keep()
-        give_orders(self._runtime)
-        self._runtime.batch_waits.look(self._database)
-        if not self._own_work and self._draining.turn():
+        self._limits.update()
+        control_jobs(self._runtime)
+        self._runtime.batch_waits.wake_changed(self._database)
+        if not self._own_work and self._draining.check():
             return
-        self._lanes.look()
-        if not self._dbos.is_up and self._others_wait():
+        self._lanes.refresh()
+        if not self._dbos.is_launched and self._others_wait():
             self._take_queue_or_fail()
         self._dbos.listen(self._signal)
 
     def _list_awaited(self) -> list[str]:
-        return [*(f"{INLINE}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
+        return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
     def _revive(self) -> None:
-        if self._dbos.is_up:
-            revive(self._runtime)
+        if self._dbos.is_launched:
+            restart_dead(self._runtime)
 
     def _share_turns(self) -> None:
-        if not self._dbos.is_up:
+        if not self._dbos.is_launched:
             return
-        from seqferry.db import fair_turns  # a worker without the queue needs it not
+        from seqferry.db import fair_queue  # a worker without the queue needs it not
 
         with self._database.read() as connection:
-            if not fair_turns.is_contended(connection):
+            if not fair_queue.is_contended(connection):
                 return
-            slots = _TAKEN_BETWEEN_LOOKS * max(worker_rows.alive(connection), 1)
+            slots = _TAKEN_BETWEEN_LOOKS * max(worker_rows.count_alive(connection), 1)
         with self._database.write(durable=False) as connection:
-            fair_turns.share(connection, slots)
+            fair_queue.rebalance(connection, slots)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
         with self._lock:
-            return not self._inline.keys() >= self._lanes.workable(len(self._inline) + 1)
+            return not self._inline.keys() >= self._lanes.find_runnable(len(self._inline) + 1)
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
@@ -465,7 +467,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         manager.waiting("the database")
-        outage.wait_until_there(settings, asked.wait)
+        outage.wait_until_available(settings, asked.wait)
         if asked.is_set():
             return
         worker = Worker.start(settings)

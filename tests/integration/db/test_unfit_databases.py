@@ -110,7 +110,9 @@ def test_a_database_that_takes_no_changes_gets_one_line(migrated_url: str, tmp_p
 
 
 def test_an_old_server_is_refused(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "LEAST_VERSION", 99)  # the server that is here is newer than those that are refused
+    monkeypatch.setattr(
+        database, "MIN_POSTGRES_VERSION", 99
+    )  # the server that is here is newer than those that are refused
     assert "is too old: Seqferry needs 99 or newer" in _refusal(postgres_url, tmp_path)
     assert _tables(postgres_url) == 0
 

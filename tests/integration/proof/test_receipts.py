@@ -28,7 +28,7 @@ def _again(service: Service, transfer_id: str) -> str:
         )
         totals = receipts.read_totals(connection, transfer_id)
         return receipts.digest(
-            receipts.facts(
+            receipts.receipt_data(
                 connection, row, state=row.state, totals=totals, ended_at=row.ended_at, software=end["software"]
             )
         )

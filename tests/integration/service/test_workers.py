@@ -142,7 +142,7 @@ def test_workers_that_are_gone_are_marked_and_gateways_are_not(service: Service)
 
     with service.database.write() as connection:
         worker_rows.mark_gone(connection)
-        assert worker_rows.alive(connection) == 0
+        assert worker_rows.count_alive(connection) == 0
 
     assert _on_record(service) == {"a": False, "g": True, "s": False}
 
@@ -240,7 +240,7 @@ def test_a_gateway_serves_without_a_database_and_makes_none(
 
 
 def test_rows_of_silent_processes_are_bounded_in_time_and_number(service: Service) -> None:
-    many = [f"silent{number:03d}" for number in range(worker_rows.MOST_SILENT + 5)]
+    many = [f"silent{number:03d}" for number in range(worker_rows.MAX_SILENT + 5)]
     _beat(service, _process("alive"), _process("old"), *map(_process, many))
     _silence(service, worker_rows.KEPT_SECONDS + 1, "old")
     for name in many:

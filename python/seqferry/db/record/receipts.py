@@ -73,7 +73,7 @@ LEAF_BYTES: Final = 8
 SEALED_WITH_BATCH: Final = 10_000
 """Objects of a batch that are sealed in the transaction that ends it: 0.1 s on SQLite, where all others wait."""
 
-_SEALED_AT_ONCE: Final = 20
+_SEALS_PER_TRANSACTION: Final = 20
 _PAGE: Final = 2000
 _FACTS_PREFIX: Final = b"\x02"
 _COLUMNS: Final = tuple(object_.c[name] for name in COLUMNS)
@@ -101,7 +101,7 @@ def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None
         hashed = leaf(row)
         tree.add(hashed)
         leaves += hashed[:LEAF_BYTES]
-    key, root = signing.current(connection), tree.root().hex()
+    key, root = signing.current_key(connection), tree.root().hex()
     values = {
         "transfer_id": transfer_id,
         "number": number,
@@ -122,7 +122,7 @@ def seal_missing(database: Database, transfer_id: str) -> None:
     """Seal batches that ended without: those that were cancelled before they began, and large ones."""
     while True:
         with database.write(durable=False) as connection:
-            if not _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+            if not _seal_some(connection, transfer_id, _SEALS_PER_TRANSACTION):
                 return
 
 
@@ -140,21 +140,21 @@ def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
     return bool(found)
 
 
-def settle(
+def record_digest(
     connection: sa.Connection, transfer_id: str, *, state: str, totals: dict[str, int], ended_at: float
 ) -> dict[str, Any]:
     """Give a transfer that ends its digest; returns what the event of its end holds of it."""
-    while _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+    while _seal_some(connection, transfer_id, _SEALS_PER_TRANSACTION):
         pass
     row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
     about = software()
-    known = facts(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
+    known = receipt_data(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
     found = digest(known)
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(receipt_digest=found))
     return {"software": about, "receipt_digest": found}
 
 
-def facts(
+def receipt_data(
     connection: sa.Connection,
     row: sa.Row[Any],
     *,
@@ -261,7 +261,7 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes 
     ).scalar()
 
 
-def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
+def read_pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
     """Rows of a batch as ``rows_of`` gives them, in pages; no transaction is open while the caller is at a page."""
     after = 0
     while True:

@@ -31,7 +31,7 @@ _TIMES: Final = {"planned": "planned_at", "pruned": "pruned_at"}
 """Events whose time a column repeats."""
 
 
-def of(row: Any) -> dict[str, Any]:
+def sealed_values(row: Any) -> dict[str, Any]:
     """The values to be sealed of a row."""
     return {name: getattr(row, name) for name in COLUMNS}
 

@@ -16,11 +16,11 @@ OPTION: Final = "seqferry_audit_keys"
 """Execution option of the engine that holds the keys."""
 
 
-def ring(connection: sa.Connection) -> KeyRing:
+def key_ring(connection: sa.Connection) -> KeyRing:
     return connection.get_execution_options().get(OPTION) or KeyRing(None)
 
 
-def current(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
+def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
     """The key for what is written now; made on first use. None: this process keeps the record without a key.
 
     Args: ``at``: the time that is recorded with it, seconds since the epoch; None: now.
@@ -28,7 +28,7 @@ def current(connection: sa.Connection, at: float | None = None) -> AuditKey | No
     Raises:
         ConfigError: the record in this database is kept with a key that this process has not.
     """
-    keys = ring(connection)
+    keys = key_ring(connection)
     if keys.checked:
         return keys.signing()
     used = connection.execute(sa.select(ledger.c.key_id).order_by(ledger.c.number.desc()).limit(1)).scalar()

@@ -19,8 +19,8 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
+from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Cleanup:
@@ -52,7 +52,9 @@ class Cleanup:
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
         found = pages if is_begun else cleanup.check_count(pages, spec)
         planned = ([_plan_object(one) for one in page] for page in found)
-        return limit_to_seen(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
+        return limit_to_expected(
+            runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload"
+        )
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         # The engine takes the id of the upload as the version of its source.

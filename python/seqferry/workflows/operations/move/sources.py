@@ -25,7 +25,7 @@ from seqferry.workflows.operations import removed_pages
 from seqferry.workflows.operations.move import copies
 from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 REMOVING: Final = "removing_sources"
 """Event: ``keys`` are removed at the source; ``after`` and ``through`` are the rows that the page lies between."""
@@ -172,7 +172,7 @@ def _look(
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 

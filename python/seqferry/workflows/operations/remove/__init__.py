@@ -20,8 +20,8 @@ from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
+from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Remove:
@@ -45,7 +45,7 @@ class Remove:
         pages = self._pages(runtime, spec, transfer_id)
         # The number of named objects does not grow, and one that is not there has a row as well.
         expected = None if spec.keys is not None or spec.single else spec.options.get(removals.EXPECTED)
-        return limit_to_seen(runtime, transfer_id, pages, expected=expected, noun="object")
+        return limit_to_expected(runtime, transfer_id, pages, expected=expected, noun="object")
 
     def _pages(self, runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
         removals.check_most(runtime.engine, spec)

@@ -118,7 +118,7 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
             "write two lists, or have the lines done one after the other with --in-order."
         )
 
-    yield from transfer.unique(collisions.Spool(spec, names, astuple, transfer.again, fault), pages)
+    yield from transfer.drop_duplicates(collisions.Spool(spec, names, astuple, transfer.restore_planned, fault), pages)
 
 
 def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:

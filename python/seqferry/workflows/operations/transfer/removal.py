@@ -26,7 +26,7 @@ from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import removed_pages
 from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 _ATTEMPTS: Final = 4
 
@@ -133,7 +133,7 @@ def _count_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> int
         runtime.check()
         keys = list({source_key(spec, info.key) for info in page if not info.key.endswith("/")})
         with runtime.database.read() as connection:
-            missing -= len(keys) - len(planned_objects.not_among(connection, transfer_id, keys))
+            missing -= len(keys) - len(planned_objects.find_missing_keys(connection, transfer_id, keys))
     return max(missing, 0)
 
 
@@ -148,13 +148,13 @@ def _extras(
     def find_unknown(keys: list[str]) -> list[str]:
         runtime.check()
         with runtime.database.read() as connection:
-            return sorted(planned_objects.not_among(connection, transfer_id, keys))
+            return sorted(planned_objects.find_missing_keys(connection, transfer_id, keys))
 
     yield from filter(None, listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 

@@ -27,7 +27,7 @@ from seqferry.spec import stored, verification
 from seqferry.spec.verification import RecordedPlace, RecordedPlaces
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 _PAGE: Final = 1000
 
@@ -93,7 +93,7 @@ class Verify:
         with runtime.database.write() as connection:
             if claimed:
                 runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-            leave_if_paused(transfers.row_of(connection, transfer_id))
+            raise_if_paused(transfers.row_of(connection, transfer_id))
             transfers.row_of(connection, verified, lock=True)
             noted = events.read(connection, verified, 0, kind=VERIFIED)
             if not any(one.data.get("verification") == transfer_id for one in noted):

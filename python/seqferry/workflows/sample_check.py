@@ -27,12 +27,12 @@ from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import probes, report
 from seqferry.preflight.report import MAX_CHECKED, PREFLIGHT, PredictedFailure, PreflightReport
-from seqferry.workflows import notes
+from seqferry.workflows import engine_notes
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
 
-SAMPLED: Final = 10
+SAMPLE_SIZE: Final = 10
 """Objects that are looked up. A transfer of no more than these shows each trouble with its own first requests."""
 
 _ARCHIVED_SAMPLED: Final = 3
@@ -49,13 +49,13 @@ _KEYS: Final = 5
 """Examples for each cause in the event, which is kept for good."""
 
 
-def is_wanted(spec: ResolvedSpec) -> bool:
+def is_enabled(spec: ResolvedSpec) -> bool:
     """True when a transfer is looked at: it copies or moves several objects, without ``--no-preflight``."""
     several = not spec.single
     return spec.preflight and several and spec.kind.from_listing
 
 
-def look_at(
+def check_first_pages(
     runtime: Runtime,
     transfer_id: str,
     spec: ResolvedSpec,
@@ -128,8 +128,8 @@ class _FirstLook:
         archived = (
             [] if self.spec.selection.restore else [one for one in wanted if one.storage_class in report.ARCHIVES]
         )
-        why = self._ask(findings, wanted, archived) if len(wanted) > SAMPLED else None
-        if len(wanted) <= SAMPLED:
+        why = self._ask(findings, wanted, archived) if len(wanted) > SAMPLE_SIZE else None
+        if len(wanted) <= SAMPLE_SIZE:
             self._add_archived(findings, archived)
         findings.causes.sort(key=lambda cause: -cause.count)
         findings.stopped = why is not None
@@ -152,8 +152,8 @@ class _FirstLook:
         of_archive = {id(one) for one in archived}
         rest = [one for one in wanted if id(one) not in of_archive]
         known = rest if self.spec.keys is not None else []
-        asked = [] if known else take_sample(rest, SAMPLED)
-        cold = take_sample(archived, _ARCHIVED_SAMPLED)
+        asked = [] if known else select_sample(rest, SAMPLE_SIZE)
+        cold = select_sample(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
         if not known:
             findings.looked_up = len(looked)
@@ -200,7 +200,7 @@ class _FirstLook:
 
     def _probe(self, findings: PreflightReport, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
-        filled = take_sample([one for one in readable if one.size], probes.PROBED)
+        filled = select_sample([one for one in readable if one.size], probes.PROBED)
         found = probes.find_write_refusal(
             self.runtime.engine,
             self.spec,
@@ -210,7 +210,7 @@ class _FirstLook:
             since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
-            report_notes=partial(notes.tell, self.runtime, self.transfer_id, self.spec),
+            report_notes=partial(engine_notes.log_notes, self.runtime, self.transfer_id, self.spec),
         )
         if found is None:
             return None
@@ -229,7 +229,7 @@ def _is_named(spec: ResolvedSpec) -> bool:
     return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
 
 
-def take_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
+def select_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
     """Sample of at most ``most`` objects: the first, the last, the largest, and others at even distances."""
     if len(found) <= most:
         return list(found)

@@ -14,11 +14,11 @@ from seqferry.workflows.runtime import Runtime
 log: Final = logging.getLogger("seqferry.notes")
 
 
-def tell(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, notes: Iterable[str]) -> None:
+def log_notes(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, notes: Iterable[str]) -> None:
     """Log notes that came with work for a transfer. The engine does not repeat them, so their taker logs them."""
     for note in notes:
         log.warning("transfer %s: %s", transfer_id, note)
         try:
-            endpoint_facts.learn(runtime.database, spec, note)
+            endpoint_facts.record_warning(runtime.database, spec, note)
         except ConfigError as why:
             log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", transfer_id, why.message)

@@ -34,7 +34,7 @@ _LATE_SECONDS: Final = 15.0
 """DBOS fires up to 10 s late, so that workers do not all fire at once. What is later was missed."""
 
 
-def time_of(due: Any) -> float:
+def parse_due_time(due: Any) -> float:
     """The time that DBOS hands to the workflow of a tick: a ``datetime``, or text after it was stored."""
     found = due if isinstance(due, datetime) else datetime.fromisoformat(str(due))
     return found.timestamp()
@@ -64,12 +64,12 @@ class ScheduleReconciler:
         """Seconds between two turns while nothing changes: with no schedule there is nothing to miss."""
         return _LOOK_SECONDS if self._applied else _REST_SECONDS
 
-    def turn(self) -> None:
+    def reconcile(self) -> None:
         """Carry changes to DBOS; each few seconds, look at tokens and at what was missed as well."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
             self._pause_disallowed()
         with self._service.database.read() as connection:
-            rows = schedule_rows.rows(connection)
+            rows = schedule_rows.read_all(connection)
         wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
         is_first = self._applied is None
         is_due = time.monotonic() - self._looked_at >= _LOOK_SECONDS
@@ -130,7 +130,7 @@ class ScheduleReconciler:
             since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
             if due_at > since:
                 log.info("schedule %s: the run of %s was missed and is caught up", row.name, _format_time(due_at))
-                self._service.queue.fire(row.id, datetime.fromtimestamp(due_at, fires.zone))
+                self._service.queue.trigger(row.id, datetime.fromtimestamp(due_at, fires.zone))
             self._caught_up[row.id] = due_at
 
     def _forget(self, rows: list[sa.Row[Any]]) -> None:
@@ -141,8 +141,8 @@ class ScheduleReconciler:
                 )
             if many:
                 with self._service.database.write(durable=False) as connection:
-                    old = schedule_rows.forget_runs(connection, row.id)
-                self._service.queue.forget(old)
+                    old = schedule_rows.prune_runs(connection, row.id)
+                self._service.queue.delete(old)
 
 
 def _format_time(at: float) -> str:

@@ -17,7 +17,7 @@ log: Final = logging.getLogger("seqferry.worker")
 _AT_ONCE: Final = 500
 
 
-def adopt(runtime: Runtime, ours: set[str]) -> None:
+def enqueue_missing(runtime: Runtime, ours: set[str]) -> None:
     """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
 
     A repetition adds nothing, since the ids of workflows follow from those of the rows.
@@ -25,7 +25,7 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
     Args:
         ours: ids of transfers that this process runs inline.
     """
-    left: dict[str, transfers.Place] = {}
+    left: dict[str, transfers.QueuePlacement] = {}
     for page in _find_unfinished(runtime):
         known = runtime.queue.find_known(list(page))
         left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
@@ -35,10 +35,10 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
         for transfer_id, place in left.items():
             sizes = batches.open_batch_sizes(connection, transfer_id)
             places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
-            runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
+            runtime.queue.enqueue_with_batches(connection, transfer_id, place.lane, place.priority, places)
 
 
-def revive(runtime: Runtime) -> None:
+def restart_dead(runtime: Runtime) -> None:
     """Begin the workflows of transfers anew that DBOS has given up, or whose end the database has lost.
 
     A transfer that dies again and again is ended.
@@ -56,10 +56,10 @@ def revive(runtime: Runtime) -> None:
                         connection, transfer_id, place.lane, priority=place.priority, revival=given_up
                     )
             else:
-                transfer_steps.bury(runtime, transfer_id)
+                transfer_steps.fail_dead_transfer(runtime, transfer_id)
 
 
-def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.Place]]:
+def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.QueuePlacement]]:
     after = ""
     while True:
         with runtime.database.read() as connection:

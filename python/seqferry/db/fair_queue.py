@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, try_take
+from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.queue import PRIORITY_STEP
 from seqferry.model import names
 from seqferry.model.models import MOST_PRIORITY
@@ -32,13 +32,13 @@ def is_contended(connection: sa.Connection) -> bool:
     )
 
 
-def share(connection: sa.Connection, slots: int) -> None:
+def rebalance(connection: sa.Connection, slots: int) -> None:
     """Let those go first who have less under way than the others.
 
     Args:
         slots: workflows that workers may take before this is called again.
     """
-    if try_take(connection, AdvisoryLock.FAIR_TURNS):
+    if try_acquire(connection, AdvisoryLock.FAIR_TURNS):
         connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))
         connection.execute(_statement(connection, _SHARE, _RUNS), _parameters(slots, in_order=slots))
 

@@ -15,7 +15,7 @@ from seqferry.model.formatting import count
 from seqferry.workflows.runtime import Runtime
 
 
-def limit_to_seen(
+def limit_to_expected(
     runtime: Runtime, transfer_id: str, pages: Iterator[list[PlannedObject]], *, expected: int | None, noun: str
 ) -> Iterator[list[PlannedObject]]:
     """The same pages, as long as there are no more objects than were seen, those on record included.
@@ -31,7 +31,7 @@ def limit_to_seen(
         yield from pages
         return
     with runtime.database.read() as connection:
-        seen = objects.count_wanted(connection, transfer_id)
+        seen = objects.count_included(connection, transfer_id)
     for page in pages:
         with runtime.database.read() as connection:
             known = bulk.known_sources(connection, transfer_id, {one.source_key for one in page})
