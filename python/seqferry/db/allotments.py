@@ -30,7 +30,7 @@ def claim(
     """Renew a worker's shares of these limits, by name, and release its other shares.
 
     Args:
-        in_use: amounts that the worker uses now and cannot return. Others do not get them, even if its share is smaller.
+        in_use: amounts that the worker uses now and cannot return. Others do not get them even if its share is less.
 
     Returns:
         The share of each limit, from now on; 0 while others hold all of it.

@@ -193,7 +193,7 @@ class _Channel:
                             self._count_change()
             except ReferenceError:  # the database is closed and gone
                 return
-            # The check for a pooler takes a connection of the pool, which raises other errors. None may end this thread.
+            # The check for a pooler uses the pool, which raises other errors. None of them may end this thread.
             except (psycopg.Error, SQLAlchemyError, SeqferryError) as why:
                 cause = " ".join(str(why).split()).rstrip(".")
                 self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")

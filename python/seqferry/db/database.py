@@ -133,7 +133,7 @@ class Database:
         self.url: Final = url
         self._direct_url: Final = settings.direct_url() or url
         self.engine: Final = engine
-        self._turn: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
+        self._write_lock: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
@@ -162,7 +162,7 @@ class Database:
             )
         # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each
         # attempt. Threads of this process wait for each other here instead.
-        with self._turn, self._translate_errors(), self.engine.connect() as connection:
+        with self._write_lock, self._translate_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
                 if connection.info.get(_POOLED, False):

@@ -45,10 +45,10 @@ _LOCK_POLL_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 120.0
 """Longest wait for another process that changes the tables: far longer than a migration takes."""
 
-_LOCK_TIMEOUT_SECONDS: Final = 4
+_TABLE_LOCK_SECONDS: Final = 4
 """Longest wait for the lock of a table in use: later statements queue behind this one."""
-_LOCK_ATTEMPTS: Final = 8
-_LOCK_PAUSE_SECONDS: Final = 2.0
+_TABLE_LOCK_ATTEMPTS: Final = 8
+_TABLE_LOCK_PAUSE_SECONDS: Final = 2.0
 """Pause between two attempts, in which the queued statements run."""
 _NO_LOCK: Final = "55P03"
 """SQLSTATE of a wait for a lock that was given up."""
@@ -176,7 +176,7 @@ def _current(database: Database) -> str | None:
 
 
 def _migrate_ours(database: Database) -> None:
-    for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
+    for attempts_left in reversed(range(_TABLE_LOCK_ATTEMPTS)):
         try:
             _try_to_migrate_ours(database)
             return
@@ -189,7 +189,7 @@ def _migrate_ours(database: Database) -> None:
                     "Wait for it to end, or end it with `select pg_terminate_backend(PID)`, and start again; nothing "
                     "was changed."
                 ) from why
-        time.sleep(_LOCK_PAUSE_SECONDS)
+        time.sleep(_TABLE_LOCK_PAUSE_SECONDS)
 
 
 def _user(database: Database) -> str:
@@ -217,7 +217,7 @@ def _try_to_migrate_ours(database: Database) -> None:
     with database.write() as connection:
         if not database.is_sqlite:
             # Over what a role has: it is meant for queries, and a migration may take longer than one.
-            connection.exec_driver_sql(f"set local lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'")
+            connection.exec_driver_sql(f"set local lock_timeout = '{_TABLE_LOCK_SECONDS}s'")
             connection.exec_driver_sql("set local statement_timeout = 0")
         _upgrade(connection)
         for about, comment in (("dbos", version("dbos")), (_OLDEST_READER, oldest_reader())):

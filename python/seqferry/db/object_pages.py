@@ -59,15 +59,15 @@ def read(
         cursor = Cursor(str(before))
     if not order.descending:
         return search.page(cursor, limit)
-    page = search.page(Cursor(_END, backwards=True) if cursor is None else _turn(cursor), limit)
+    page = search.page(Cursor(_END, backwards=True) if cursor is None else _reverse(cursor), limit)
     return Page(
         page.entries[::-1],
-        None if page.previous is None else _turn(page.previous),
-        None if page.next is None or cursor is None else _turn(page.next),
+        None if page.previous is None else _reverse(page.previous),
+        None if page.next is None or cursor is None else _reverse(page.next),
     )
 
 
-def _turn(cursor: Cursor) -> Cursor:
+def _reverse(cursor: Cursor) -> Cursor:
     return Cursor(cursor.at, backwards=not cursor.backwards)
 
 

@@ -7,9 +7,9 @@ States and what changes them (each change in one transaction with its event)::
       │ cancel                 └──────cancel────────┴──> cancelling ──all batches ended──> cancelled
       └────────────────────────────────────────────────────────────────────────────────────> cancelled
 
-A job-wide error is written to ``error_code`` and ``error_message`` immediately, while the state stays: batches see it and
-stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request that
-changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
+A job-wide error is written to ``error_code`` and ``error_message`` immediately, while the state stays: batches see it
+and stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request
+that changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
 under way may still end; ``docs/guarantees/durability.md`` says which, and for how long. Objects that were not attempted
 to their end are ``cancelled`` then. A cancel that comes first wins.
 

@@ -158,7 +158,7 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
     with runtime.running_batch(run, job, epoch=epoch) as running:
-        execute(job, _until_turn, _BatchRecorder(runtime, running))
+        execute(job, _until_next_write, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:
                 batches.count_requests(connection, run, job.progress().requests)
@@ -168,8 +168,8 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             running.raise_suspension()
     engine_notes.log_notes(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
-    told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
-    return _CopyEnd(told, running.cancelled, job.progress().requests)
+    error = None if failure is None else (failure.error_code or failure.error_class, failure.message)
+    return _CopyEnd(error, running.cancelled, job.progress().requests)
 
 
 class _BatchRecorder:
@@ -182,8 +182,8 @@ class _BatchRecorder:
 
     def __call__(self, events: Events) -> Sequence[int]:
         running = self._running
-        told = events.ended or events.uploads or events.cancelled
-        if self._barren and (told or running.job.progress().bytes_done > 0):
+        has_events = events.ended or events.uploads or events.cancelled
+        if self._barren and (has_events or running.job.progress().bytes_done > 0):
             self._barren = False
             if not events.ended:  # else it is cleared by what is recorded
                 with self._runtime.database.write(durable=False) as connection:
@@ -193,8 +193,8 @@ class _BatchRecorder:
         return () if running.suspended else recorded
 
 
-def _until_turn() -> float:
-    """Seconds until results are written next: all batches of a process at once, so that they share a transaction."""
+def _until_next_write() -> float:
+    """Seconds until results are written next: all batches of a process at the same time, in one transaction."""
     return _WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS
 
 

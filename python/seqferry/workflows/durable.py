@@ -73,7 +73,7 @@ def batch(transfer_id: str, number: int) -> None:
             fail_batch(transfer_id, number, batch_steps.describe_cause(why))
 
 
-# 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
+# 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. The step waits for an unavailable database.
 @DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def run_batch(transfer_id: str, number: int) -> None:
     runtime = current()
@@ -88,7 +88,7 @@ def fail_batch(transfer_id: str, number: int, cause: str) -> None:
 
 @DBOS.workflow(name=names.WORKFLOW_SCHEDULE, max_recovery_attempts=1000)
 def schedule(due: Any, context: Mapping[str, Any]) -> None:
-    """A tick. The library gives the time that it was due, and what ``schedule_ticks.ScheduleReconciler`` has left there."""
+    """A tick. DBOS passes the due time, and the context that ``schedule_ticks.ScheduleReconciler`` stored."""
     run_due(schedule_ticks.parse_due_time(due), context, DBOS.workflow_id or "")
 
 

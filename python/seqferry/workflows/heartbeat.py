@@ -1,7 +1,7 @@
 """The heartbeat of a worker on PostgreSQL: it extends the lease, and requeues the work of dead workers.
 
-A beat extends the lease to write (``workflows.lease``). Work is given back at once for processes of this machine that
-have ended, and for others when they were silent for as long as a lease (``workflows.liveness``).
+A beat extends the lease to write (``workflows.lease``). Ended processes of this machine lose their work immediately,
+other workers after a silence as long as a lease (``workflows.liveness``).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Heartbeat:
         self._watcher = liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS)
 
     def begin(self) -> None:
-        """Give the first sign, and take back what workers of this machine have left."""
+        """Beat for the first time, and requeue the work of ended workers of this machine."""
         self._reap({}, self._beat())
 
     def beat_and_reap(self) -> None:
@@ -70,7 +70,7 @@ class Heartbeat:
         self._reap(self._watcher.find_dead(beat), seen)
 
     def _beat(self) -> dict[str, worker_reports.LastBeat | None]:
-        """Give a sign of life, which extends the lease; returns the signs of all workers."""
+        """Beat, which extends the lease; returns the last beats of all workers."""
         lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
         while True:
             lapsed, sent = lease.lapsed, lease.now()
@@ -93,7 +93,7 @@ class Heartbeat:
     def _reap(
         self, silent: Mapping[str, worker_reports.LastBeat | None], signs: Mapping[str, worker_reports.LastBeat | None]
     ) -> None:
-        """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
+        """Requeue the work of silent workers, and of ended workers of this machine."""
         gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
         dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self._process.id}
         if not dead:
@@ -108,7 +108,7 @@ class Heartbeat:
 def record_vanished(
     connection: sa.Connection, notices: Notices, gone: Iterable[DeadWorker], holders: Collection[str] = frozenset()
 ) -> None:
-    """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
+    """Record a notice for each worker that died with work, except for commands: their users saw the end."""
     channels = notices.wanting("vanished")
     for one in gone:
         if (one.transfers or one.id in holders) and not one.own_work:

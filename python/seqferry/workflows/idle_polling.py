@@ -1,14 +1,13 @@
-"""Lets the threads of an idle worker rest until the database changes.
+"""Polling of an idle worker: its threads sleep until the database changes.
 
-A worker has a dozen threads that look for something in the database several times a second, its own and those of DBOS.
-While the worker does nothing, one thread waits for a change on behalf of all: SQLite counts the changes of its file,
-and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL, every ``POLL_SECONDS``, brings what
-stands in for a notification that was lost. While the worker does something, all threads look as often as they would
-without this module.
+A dozen threads of a worker poll the database several times a second: its own and those of DBOS. While the worker is
+idle, one thread waits for a change on behalf of all: SQLite counts the changes of its file, and PostgreSQL notifies at
+the commit of an event. On PostgreSQL each heartbeat, every ``POLL_SECONDS``, also reads the facts that replace a lost
+notification. While the worker is busy, all threads poll as often as they would without this module.
 
-``QueuePolls`` cuts a wait between two polls of the queues short once this process has put work on them.
+``QueuePolls`` ends the wait between two polls of the queues when this process has enqueued work.
 
-What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``POLL_SECONDS``.
+Invariant: a change wakes every thread that polls for work; no work is delayed by more than ``POLL_SECONDS``.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ if TYPE_CHECKING:
     from seqferry.db.worker_reports import PendingWork
 
 _JOBS_SECONDS: Final = 1.0
-"""The jobs of DBOS wait for up to so long in a transaction, which must end then."""
+"""Longest wait of a background job of DBOS within a transaction, which must not be extended."""
 
 log: Final = logging.getLogger("seqferry.worker")
 
 POLL_SECONDS: Final = 2.0
-"""Longest time until an idle worker finds work that no notification told of."""
+"""Longest time until an idle worker finds work without a notification."""
 
 _FILE_LOOK_SECONDS: Final = 0.2
-"""Between two looks at the file of SQLite, at 50 microseconds of CPU: less than DBOS waits between two at a queue."""
+"""Between two polls of the file of SQLite, which cost 50 us of CPU: less than between two polls of a queue by DBOS."""
 
 IDLE_SECONDS: Final = 15.0
-"""Between two looks of a thread of a worker at what may change without the database, such as credentials."""
+"""Between two checks by a worker's thread for changes outside of the database, such as credentials."""
 
 _DBOS_SECONDS: Final = 60.0
-"""Between two looks of a thread of DBOS while nothing changes: what it would find shows as a change as well."""
+"""Between two polls of a thread of DBOS while nothing changes: whatever it would find is a change."""
 
 
 class WorkSignal:
-    """Tells the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
+    """Signal to the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
 
     def __init__(self, database: Database, is_busy: Callable[[], bool]) -> None:
-        """``is_busy``: the worker is at work."""
+        """``is_busy``: True while the worker runs something."""
         self._database = database
         self._is_busy = is_busy
         self._news: PendingWork | None = None
@@ -68,13 +67,13 @@ class WorkSignal:
         self._thread.join(timeout=5.0)
 
     def notify(self) -> None:
-        """Wake all threads that rest."""
+        """Wake all waiting threads."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
     def receive(self, news: PendingWork) -> None:
-        """Wake all threads where a heartbeat found something, also of what no notification told. For one thread."""
+        """Wake all threads if a heartbeat found work, also without a notification. For one thread."""
         before, self._news = self._news, news
         if news.waiting or news != before:
             self.notify()
@@ -101,12 +100,12 @@ class WorkSignal:
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
-                # Made before the end is looked at again: ``stop`` interrupts it, or is seen here.
+                # Created before the next check of ``_stopping``: ``stop`` interrupts the watcher, or is seen here.
                 if self._watcher is None:
                     self._watcher = changes.open_watcher(self._database, _FILE_LOOK_SECONDS)
                 elif self._watcher.wait(POLL_SECONDS):
                     self.notify()
-            except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
+            except Exception as why:  # noqa: BLE001 - without the database, all threads poll as usual
                 log.debug("changes of the database: %s", why)
                 self.notify()
                 self._stopping.wait(POLL_SECONDS)
@@ -115,20 +114,20 @@ class WorkSignal:
 
 
 class IdleTimer:
-    """The looks of one thread that wakes in short intervals: most of them can be left out while nothing changes."""
+    """Timer of one thread that wakes at short intervals, and acts less often while nothing changes."""
 
     def __init__(self, signal: WorkSignal | None, rest: Callable[[], float]) -> None:
-        """``signal``: None for a worker that never rests. ``rest``: seconds between two looks while it does."""
+        """``signal``: None for a thread that always acts. ``rest``: seconds between two acts of an idle worker."""
         self._signal = signal
         self._rest = rest
         self._seen = -1
         self._at = 0.0
 
     def is_due(self) -> bool:
-        """True when the thread has to look now."""
+        """True when the thread has to act now."""
         if self._signal is None:
             return True
-        count, now = self._signal.count, time.monotonic()  # before the look, so that nothing is missed
+        count, now = self._signal.count, time.monotonic()  # before the act, so that nothing is missed
         if count == self._seen and now - self._at < self._rest() and not self._signal.is_busy():
             return False
         self._seen, self._at = count, now
@@ -136,7 +135,7 @@ class IdleTimer:
 
 
 class QueuePolls:
-    """Wakes the threads that poll the queues when this process has put work on them. One per worker."""
+    """Wakes the threads that poll the queues when this process has enqueued work. One per worker."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -144,17 +143,17 @@ class QueuePolls:
 
     @property
     def count(self) -> int:
-        """Times that work was put on the queues."""
+        """Number of times that work was enqueued."""
         return self._count
 
     def poll_now(self) -> None:
-        """Have each queue polled now."""
+        """Poll each queue now."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have all threads look whether they are to stop."""
+        """Wake all threads, so that they check for a stop."""
         with self._changed:
             self._changed.notify_all()
 
@@ -166,12 +165,12 @@ class QueuePolls:
 
 
 def set_waits(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
-    """Change how the threads of DBOS wait between two looks.
+    """Replace the waits of the threads of DBOS between two polls.
 
     DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
 
     Args:
-        signal: what they wait for as well while the worker is idle; None: they look as often as always.
+        signal: ends the longer waits of an idle worker; None: they poll as often as always.
         polls: ends a wait between two polls of a queue.
         poll_seconds: longest wait between two polls of a queue.
     """
@@ -201,7 +200,7 @@ def _waking(event: threading.Event, polls: QueuePolls) -> Callable[[], None]:
 
 
 def _make_hurried_wait(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> _Wait:
-    """A wait that ends early when work was put on the queues since this thread's last one, if it is one for a poll."""
+    """A wait that ends early when work was enqueued since this thread's last wait, if it is one between polls."""
     wait, mine = event.wait, threading.local()
 
     def wait_for_work(timeout: float | None = None) -> bool:
@@ -222,7 +221,7 @@ def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) ->
     def rest(timeout: float | None = None) -> bool:
         if timeout is None:
             return wait()
-        # What changed since this thread began its last look is looked at after the usual time.
+        # A change since this thread began its last poll is found after the usual time.
         seen: int = getattr(mine, "seen", -1)
         if wait(timeout):
             return True

@@ -1,4 +1,4 @@
-"""Orders to what runs in a worker: the limits that hold now, cancel, pause, and the loss of a batch to another."""
+"""Control of running jobs: current limits, cancel, pause, and the loss of a batch to another worker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from seqferry.workflows.runtime import Runtime
 log: Final = logging.getLogger("seqferry.worker")
 
 _ASK_SECONDS: Final = 1.0
-"""Time after which a worker asks for its shares again."""
+"""Time between two claims of a worker for its shares."""
 
 
 def control_jobs(runtime: Runtime) -> None:
-    """Carry what the database says about running batches to their jobs."""
+    """Apply the states of transfers in the database to the jobs of running batches."""
     running = runtime.running()
     if not running:
         return
@@ -51,7 +51,7 @@ def control_jobs(runtime: Runtime) -> None:
 
 
 class LimitUpdater:
-    """Carries the limits that hold now to the engine whenever they are others: of the settings, and of its work.
+    """Updates the limits of the engine when those of the settings or of its transfers change.
 
     Limits of transfers and of places hold over all workers. On PostgreSQL each worker has a share (``allotments``),
     which it asks for again each second and uses less of before others can have it.
@@ -96,7 +96,7 @@ class LimitUpdater:
         self._apply(self._limits(work))
 
     def _with_endpoints(self, connection: sa.Connection, work: Mapping[str, WorkLimits]) -> Mapping[str, WorkLimits]:
-        """The work with its endpoints, where a limit asks for them: each transfer is read once."""
+        """The work with its endpoints, where a limit needs them: each transfer is read once."""
         if not self._by_endpoint:
             return work
         self._endpoints = {one: self._endpoints.get(one) or transfers.endpoints_of(connection, one) for one in work}

@@ -1,7 +1,7 @@
 """Lanes of a worker: the transfers whose identity this process has.
 
-Transfers that need the same share a lane, a pair of queues that only workers take from that have it. What is left alone
-is marked with the reason, for ``status``. Transfers that wait for others are begun here when those have ended.
+Transfers with the same needs share a lane: a pair of queues for the workers that meet these needs. Transfers that this
+worker cannot run are marked with the reason, for ``status``. Transfers that wait for others begin here when those end.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Lanes:
             return set(self._open)
 
     def find_runnable(self, limit: int) -> set[str]:
-        """Ids of unfinished transfers that this worker can do now, at most ``limit``."""
+        """Ids of unfinished transfers that this worker can run now, at most ``limit``."""
         named = {lane for lane in self.open if lane is not None}
         with self._service.database.read() as connection:
             return lanes.find_runnable(connection, named, limit)
 
     def refresh(self) -> None:
-        """Find lanes that are new here, mark what this worker leaves alone, and begin what has waited for others."""
+        """Open new lanes, mark transfers that this worker cannot run, and begin those whose predecessors ended."""
         self._service.release()
         with self._service.database.read() as connection:
             found = lanes.find_lanes(connection)

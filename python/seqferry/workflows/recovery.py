@@ -1,4 +1,4 @@
-"""Unfinished transfers that no workflow is at: those of processes that are gone, and those that DBOS has given up."""
+"""Recovery of unfinished transfers without a workflow: of dead processes, and those that DBOS has given up."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.worker")
 
-_AT_ONCE: Final = 500
+_PAGE: Final = 500
 
 
 def enqueue_missing(runtime: Runtime, ours: set[str]) -> None:
-    """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
+    """Enqueue unfinished transfers that are not on the queue: the process that ran them inline has ended or given up.
 
     A repetition adds nothing, since the ids of workflows follow from those of the rows.
 
@@ -39,9 +39,9 @@ def enqueue_missing(runtime: Runtime, ours: set[str]) -> None:
 
 
 def restart_dead(runtime: Runtime) -> None:
-    """Begin the workflows of transfers anew that DBOS has given up, or whose end the database has lost.
+    """Restart the workflows of transfers that DBOS has given up, or whose end the database has lost.
 
-    A transfer that dies again and again is ended.
+    A transfer whose workflow fails after each restart ends as failed.
     """
     for page in _find_unfinished(runtime):
         for transfer_id, given_up in runtime.queue.dead_transfers(list(page)).items():
@@ -50,7 +50,9 @@ def restart_dead(runtime: Runtime) -> None:
                     row = transfers.row_of(connection, transfer_id)
                     if row is None or row.ended_at is not None:
                         continue  # it ended since the page was read
-                    log.warning("the workflow of transfer %s is over before its end; it is begun anew", transfer_id)
+                    log.warning(
+                        "the workflow of transfer %s has ended before its transfer; it is restarted", transfer_id
+                    )
                     place = page[transfer_id]
                     runtime.queue.enqueue_transfer(
                         connection, transfer_id, place.lane, priority=place.priority, revival=given_up
@@ -63,7 +65,7 @@ def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.QueuePla
     after = ""
     while True:
         with runtime.database.read() as connection:
-            page = transfers.find_unfinished(connection, after=after, limit=_AT_ONCE)
+            page = transfers.find_unfinished(connection, after=after, limit=_PAGE)
         if not page:
             return
         yield page

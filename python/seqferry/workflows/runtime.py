@@ -39,7 +39,7 @@ from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 _ALLOWED_KEPT: Final = 10_000
-"""Transfers of which it is remembered that they may go on; the others are looked at again."""
+"""Transfers whose last check by the policy is remembered; others are checked again."""
 
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
@@ -67,7 +67,7 @@ class Runtime:
         worker_session: str,
         on_end: Callable[[], None] | None = None,
         lease: Lease | None = None,
-        told: Notices = _NO_NOTICES,
+        notices: Notices = _NO_NOTICES,
         *,
         on_work: Callable[[], None] | None = None,
         on_queued: Callable[[], None] | None = None,
@@ -86,7 +86,7 @@ class Runtime:
         self.confines_writes: Final = confines_writes
         self.service: Service | None = None
         """The service that submits the runs of schedules; set by the worker."""
-        self._ends_told: Final = told.wanting("finished")
+        self._end_channels: Final = notices.wanting("finished")
         self._on_end = on_end
         self._on_work = on_work
         self._on_queued = on_queued
@@ -96,7 +96,7 @@ class Runtime:
         self._meters: dict[str, Meter] = {}
         self._supervised: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
-        self._turns: set[tuple[str, int]] = set()
+        self._exclusive_runs: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
         self._allowed = set[str]()
 
@@ -110,7 +110,7 @@ class Runtime:
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
     def check_allowed(self, transfer_id: str) -> bool:
-        """Hold a transfer of a client over HTTP against today's policy; stop one that is not allowed any more.
+        """Check a transfer of an HTTP client against the current policy; stop it if it is not allowed any more.
 
         Returns:
             False when it is stopped.
@@ -146,7 +146,7 @@ class Runtime:
         if lacks is not None:
             raise AccessError(f"Transfer {transfer_id} waits for a worker with {lacks}.")
 
-    # --- what is known before the start ---
+    # --- findings before the start ---
 
     def keep_preflight(self, transfer_id: str, known: KnownObjects) -> None:
         """Keep the findings from just before the transfer was submitted here, for its first planning."""
@@ -161,7 +161,7 @@ class Runtime:
     # --- stopping ---
 
     def stop(self) -> None:
-        """Let all steps leave soon; what they do is resumed by the next worker."""
+        """Suspend all steps soon; the next worker resumes them."""
         with self._changed:
             self._stopping.set()
             self._changed.notify_all()
@@ -180,11 +180,11 @@ class Runtime:
         self.check()
 
     def retry_until_available(self, act: Callable[[], None]) -> None:
-        """Do it, and repeat it while the database cannot be reached, or this process lacks what the work needs.
+        """Call ``act``, and repeat it while the database is unavailable or this process cannot do the work.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
-        takes only what it can be (``Lanes``), so that credentials have changed since; they may change again. What it
-        does not know of a spec is left to a worker that does.
+        takes only the lanes whose credentials it has (``Lanes``); if these have changed since, they may change again. A
+        spec that this version does not support is left to another worker.
         """
         delay = 1.0
         while True:
@@ -193,25 +193,25 @@ class Runtime:
                 act()
                 return
             except (ConfigError, AccessError, UnsupportedError) as why:
-                log.warning("%s Tried again in %.0f s.", why.message, delay)
+                log.warning("%s The next attempt is in %.0f s.", why.message, delay)
             self.sleep(delay)
             delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""
-        notice_rows.record(connection, Subject("transfer", transfer_id), "finished", self._ends_told, at)
+        notice_rows.record(connection, Subject("transfer", transfer_id), "finished", self._end_channels, at)
 
     def announce_end(self) -> None:
-        """A transfer has ended."""
+        """Report the end of a transfer to ``on_end``."""
         if self._on_end is not None:
             self._on_end()
 
     def announce_queued(self) -> None:
-        """Batches that a worker can begin now have been put on the queue."""
+        """Report to ``on_queued`` that batches have been enqueued that a worker can begin now."""
         if self._on_queued is not None:
             self._on_queued()
 
-    # --- what is ours ---
+    # --- ownership ---
 
     @property
     def epoch(self) -> int | None:
@@ -245,7 +245,7 @@ class Runtime:
 
     @contextmanager
     def requeue_when_paused(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
-        """Context of a workflow: puts it back on the queue when its transfer is paused."""
+        """Context of a workflow, which goes back to the queue when its transfer is paused."""
         try:
             yield
         except TransferPause:
@@ -260,11 +260,11 @@ class Runtime:
             lane = names.PAUSED_LANE if transfers.is_paused(row) else row.lane
             self.queue.requeue(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
 
-    # --- what runs ---
+    # --- running work ---
 
     @property
     def requesting_transfers(self) -> set[str]:
-        """Ids of the transfers that this process may send requests for: all but those that it only waits for."""
+        """Ids of the transfers for which this process may send requests: those that do not just wait for batches."""
         with self._changed:
             found = {one for one, count in self._supervised.items() if count > self._waiting.get(one, 0)}
             return found | {transfer_id for transfer_id, _ in self._running}
@@ -273,7 +273,7 @@ class Runtime:
     def waiting(self, transfer_id: str) -> Generator[None]:
         """Context of a workflow that waits for the batches of its transfer: it sends no requests meanwhile.
 
-        Its share of limits is left to others, and asked for again at the end.
+        Its share of the limits is released, and claimed again at the end.
         """
         with self._changed:
             self._waiting[transfer_id] = self._waiting.get(transfer_id, 0) + 1
@@ -306,7 +306,7 @@ class Runtime:
 
     @contextmanager
     def exclusive_run(self, transfer_id: str, number: int) -> Generator[None]:
-        """The only run of this batch in this process: another that comes waits for its end.
+        """Context of a run of a batch: another run of it in this process waits for its end.
 
         A batch may be on the queue while it is run without it. Which process runs it is a matter of its row.
 
@@ -315,14 +315,14 @@ class Runtime:
         """
         key = (transfer_id, number)
         with self._changed:
-            self._changed.wait_for(lambda: key not in self._turns or self._stopping.is_set())
+            self._changed.wait_for(lambda: key not in self._exclusive_runs or self._stopping.is_set())
             self.check()
-            self._turns.add(key)
+            self._exclusive_runs.add(key)
         try:
             yield
         finally:
             with self._changed:
-                self._turns.remove(key)
+                self._exclusive_runs.remove(key)
                 self._changed.notify_all()
 
     @contextmanager
@@ -364,17 +364,17 @@ class Runtime:
             self._forget(key[0])
 
     def _forget(self, transfer_id: str) -> None:
-        """Drop the counts of a transfer that nothing here is at any more, so that they do not pile up."""
+        """Delete the counts of a transfer that no longer runs here, so that they do not accumulate."""
         if transfer_id not in self._supervised and all(key[0] != transfer_id for key in self._running):
             self._meters.pop(transfer_id, None)
 
     def active_transfers(self) -> list[str]:
-        """Ids of the transfers that this process is at."""
+        """Ids of the transfers that run in this process."""
         with self._changed:
             return list(self._meters)
 
     def read_reports(self) -> dict[str, Report]:
-        """A reading for each transfer that this process is at."""
+        """A report for each transfer that runs in this process."""
         now = time.monotonic()
         with self._changed:
             batches: dict[str, list[RunningBatch]] = {transfer_id: [] for transfer_id in self._meters}

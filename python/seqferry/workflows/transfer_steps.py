@@ -1,7 +1,7 @@
 """The steps of one transfer: list the source into batches, wait until they have ended, close.
 
 Each step can be run any number of times: planning adds only what is not there, waiting reads, closing closes once.
-Waiting is one step that polls our own rows: it leaves one row however long it takes, sees a cancel at once, and
+Waiting is one step that polls our own rows: it leaves one row however long it takes, sees a cancel immediately, and
 can be left when the worker stops (a blocking ``recv`` can not).
 """
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.transfer")
 
-_LOOK_SECONDS: Final = 0.5
+_CHECK_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
-_PLANNED_AT_ONCE: Final = 5
-_CANCELLED_AT_ONCE: Final = 20
+_BATCHES_PER_COMMIT: Final = 5
+_CANCELS_PER_COMMIT: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile, and what is planned is held in memory."""
 
 _PLAN_ATTEMPTS: Final = 4
@@ -90,7 +90,7 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.write() as connection:
         raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
-    for row, left in _looks(runtime, transfer_id):
+    for row, left in _changes_of(runtime, transfer_id):
         raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
@@ -197,29 +197,29 @@ class Planner:
         self._transfer_id = transfer_id
         self._inline = inline
         self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
-        self._at_once = work_of(spec).pages_are_batches
+        self._single_commit = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
         self._is_announced = False
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
 
     def add(self, found: Sequence[PlannedObject]) -> bool:
-        """Take objects in; False when the transfer is not wanted any more."""
-        if self._at_once:
+        """Add objects; False when the transfer is to stop."""
+        if self._single_commit:
             if found:
                 self._keep(list(found))
             return True
         for group in self._batcher.add(found):
             self._keep(group)
-            if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
+            if len(self._kept) >= _BATCHES_PER_COMMIT and not self._commit():
                 return False
-        # Also without a full batch, look now and then whether it was cancelled.
-        if self._kept or time.monotonic() - self._looked_at > _LOOK_SECONDS:
+        # Also without a full batch, check now and then for a cancel.
+        if self._kept or time.monotonic() - self._checked_at > _CHECK_SECONDS:
             return self._commit()
         return True
 
     def finish_batches(self) -> bool:
-        """Have all batches so far worked on to their end; False when the transfer is not wanted any more.
+        """Wait until all batches so far have ended; False when the transfer is to stop.
 
         Raises:
             ManyBatchesError: a batch that was begun inline has not ended, and is left to the queue.
@@ -247,7 +247,7 @@ class Planner:
         self._kept.append(group)
 
     def _commit(self) -> bool:
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         groups, self._kept = self._kept, []
         with self._runtime.database.write(durable=False) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
@@ -256,7 +256,7 @@ class Planner:
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
 
-            if self._at_once and batches.has_batches(connection, self._transfer_id):
+            if self._single_commit and batches.has_batches(connection, self._transfer_id):
                 # All of an earlier planning, which was cut off after it had added them.
                 groups = []
 
@@ -289,16 +289,16 @@ def _goes_on(row: sa.Row[Any] | None) -> bool:
 
 
 def _wait_until_ended(runtime: Runtime, transfer_id: str) -> bool:
-    """Wait until no batch is open; False when the transfer is not wanted any more."""
-    for row, left in _looks(runtime, transfer_id):
+    """Wait until no batch is open; False when the transfer is to stop."""
+    for row, left in _changes_of(runtime, transfer_id):
         if not _goes_on(row):
             return False
         if not left:
             return True
-    raise AssertionError("looks do not end")
+    raise AssertionError("the changes do not end")
 
 
-def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
+def _changes_of(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
     """Row of the transfer and whether a batch of it is open: now, and whenever that may have changed.
 
     Meanwhile ends batches that no worker will run.
@@ -306,7 +306,7 @@ def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | N
     Raises:
         StepSuspension: this process is to stop.
     """
-    looked_at = time.monotonic()
+    checked_at = time.monotonic()
     with runtime.batch_waits.waiting(transfer_id) as woken:
         while True:
             woken.clear()
@@ -315,9 +315,9 @@ def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | N
                 row = transfers.row_of(connection, transfer_id)
                 left = batches.open_batches(connection, transfer_id, limit=1)
             yield row, bool(left)
-            if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
+            if time.monotonic() - checked_at > _DEAD_BATCHES_SECONDS:
                 _end_dead(runtime, transfer_id)
-                looked_at = time.monotonic()
+                checked_at = time.monotonic()
             woken.wait(_DEAD_BATCHES_SECONDS)
 
 
@@ -329,7 +329,7 @@ def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) ->
 def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     """End some batches that have not begun; False when there are none."""
     with runtime.database.write(durable=False) as connection:
-        numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
+        numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELS_PER_COMMIT)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.
         runtime.queue.cancel([names.batch_workflow_id(transfer_id, number) for number in numbers])
@@ -337,7 +337,7 @@ def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
 
 
 def fail_dead_transfer(runtime: Runtime, transfer_id: str) -> None:
-    """End a transfer whose workflow fails after each restart: its open objects fail."""
+    """End a transfer whose workflow fails after each restart: its open objects end as failed."""
     cause = "the transfer's workflow was given up again and again; see the log of the worker."
     request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
     while left := _open_batches(runtime, transfer_id):
@@ -354,7 +354,7 @@ def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     """Take care of batches that no worker will run, so that the transfer does not wait for them indefinitely.
 
-    Those that DBOS has given up end. Those that have ended for DBOS and not in our rows begin anew: the end was lost.
+    Those that DBOS has given up end. Those that have ended for DBOS alone are restarted: their end was lost.
     """
     left = _open_batches(runtime, transfer_id)
     for number in runtime.queue.dead_batches(transfer_id, left):
@@ -365,5 +365,5 @@ def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     for number in sorted(set(ended) & set(_open_batches(runtime, transfer_id))):
-        log.warning("the database has lost the end of batch %s of transfer %s; it is begun anew", number, transfer_id)
+        log.warning("the database has lost the end of batch %s of transfer %s; it is restarted", number, transfer_id)
         runtime.queue.restart_batch(transfer_id, number, None if row is None else row.lane)

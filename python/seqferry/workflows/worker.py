@@ -1,9 +1,9 @@
 """The process that does the work: runs small transfers itself, launches DBOS for all others, and watches over both.
 
-Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) to running jobs, *reporter* writes what
-``status`` shows while jobs run, *reviver* takes care of transfers that DBOS has given up, and on Postgres *heart* says
-"alive", which extends the lease to write (``workflows.lease``), and gives the work of dead workers back: at once that
-of processes of this machine that have ended, and that of others when they were silent for as long as a lease.
+Threads beside those of DBOS: *control* applies limits, cancels and lost ownership to running jobs, *reporter* writes
+what ``status`` shows while jobs run, and *recovery* restarts transfers that DBOS has given up. On PostgreSQL
+*heartbeat* extends the lease to write (``workflows.lease``), and requeues the work of dead workers: immediately for
+ended processes of this machine, for others after a silence as long as a lease.
 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
@@ -65,10 +65,10 @@ SQLITE_EXECUTOR: Final = "sqlite"
 
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
-_REVIVE_SECONDS: Final = 5.0
-_TURNS_SECONDS: Final = 1.0
-_TAKEN_BETWEEN_LOOKS: Final = 32
-"""Batches that a worker begins at most between two looks at whose turn it is (``dbos_runner``)."""
+_RECOVERY_SECONDS: Final = 5.0
+_FAIR_QUEUE_SECONDS: Final = 1.0
+_BATCHES_PER_CHECK: Final = 32
+"""Batches that a worker begins at most between two checks of the fair queue (``dbos_runner``)."""
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
@@ -122,7 +122,7 @@ class Worker:
         self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else process_id
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
-        # Heartbeats and looks for work wait for no other connection, however busy the process is.
+        # Heartbeats and polls wait for no other connection, however busy the process is.
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
@@ -179,10 +179,10 @@ class Worker:
         kind: ProcessKind = "worker",
         url: str | None = None,
     ) -> Worker:
-        """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
+        """Start the worker and return immediately. A given ``service`` shares its engine and database, and stays open.
 
         Args:
-            queue: False leaves the queue for later, when something needs it. On SQLite only; Postgres needs it at once.
+            queue: False launches the queue later, when something needs it. SQLite only; PostgreSQL needs it from the start.
             on_end: called, in any thread, whenever a transfer was brought to its end here.
             own_work: the process was started for a transfer: see ``limits_of``.
             kind: of this process, as ``seqferry workers`` shows it.
@@ -249,7 +249,7 @@ class Worker:
         return submission
 
     def take_queue(self) -> None:
-        """Bring the queue up, if it is not, with all on it that no process is at."""
+        """Launch the queue, if it is not, and enqueue transfers that no process runs."""
         with self._lock:
             if self._stopped:
                 return
@@ -259,7 +259,7 @@ class Worker:
                 self._dbos.launch(self._signal)
 
     def check(self) -> None:
-        """Raise what has made this worker unable to work, if anything."""
+        """Raise the error because of which this worker cannot work, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -312,17 +312,17 @@ class Worker:
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy)
         if self._lease is not None:
-            heart = self._heart(self._lease)
-            heart.begin()  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=poll_seconds)
+            heartbeat = self._create_heartbeat(self._lease)
+            heartbeat.begin()  # before the launch: the first claim must find us alive
+            self._thread("heartbeat", _BEAT_SECONDS, heartbeat.beat_and_reap, rest=poll_seconds)
         self._lanes.refresh()
         if queue:
             self.take_queue()
         self._thread("control", _CONTROL_SECONDS, self._control, rest=idle_seconds)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=idle_seconds)
-        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=idle_seconds)
+        self._thread("recovery", _RECOVERY_SECONDS, self._restart_dead, rest=idle_seconds)
+        self._thread("fair-queue", _FAIR_QUEUE_SECONDS, self._rebalance_queue, rest=idle_seconds)
         if self._notifier is not None:
             self._thread("notifier", _NOTIFY_SECONDS, self._notifier.run_once, rest=poll_seconds)
         if self._anchorer is not None:
@@ -333,7 +333,7 @@ class Worker:
             reconciler = ScheduleReconciler(self.service)
             self._thread("schedules", _SCHEDULE_SECONDS, reconciler.reconcile, rest=reconciler.rest_seconds)
 
-    def _heart(self, lease: Lease) -> Heartbeat:
+    def _create_heartbeat(self, lease: Lease) -> Heartbeat:
         notices = self.service.settings.notices
         return Heartbeat(
             self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened_queues
@@ -353,7 +353,7 @@ class Worker:
         deadline = time.monotonic() + timeout
         for thread in list(self._inline.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
-        # The library's own drain looks once a second only. Its list is right to the last write of a workflow.
+        # The library's own drain polls only once a second. Its list is right until the last write of a workflow.
         while active := [*self._inline, *self._dbos.active()]:
             if time.monotonic() > deadline:
                 log.warning("still running at the end of the worker: %s", ", ".join(active))
@@ -377,7 +377,7 @@ class Worker:
         self._threads.end()
         install(None)
 
-    # --- what the threads do ---
+    # --- threads ---
 
     def _run_inline(self, transfer_id: str) -> None:
         def take_queue() -> None:
@@ -390,8 +390,8 @@ class Worker:
             ended = inline.run(self._runtime, transfer_id, take_queue)
         except StepSuspension:
             pass  # the next worker goes on
-        except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
-            log.warning("transfer %s is tried again by the queue: %s", transfer_id, shortage(why) or why)
+        except Exception as why:  # noqa: BLE001 - the queue repeats it, and records what fails
+            log.warning("transfer %s is repeated by the queue: %s", transfer_id, shortage(why) or why)
             ended = False
         with self._lock:
             del self._inline[transfer_id]
@@ -423,11 +423,11 @@ class Worker:
     def _list_awaited(self) -> list[str]:
         return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
-    def _revive(self) -> None:
+    def _restart_dead(self) -> None:
         if self._dbos.is_launched:
             restart_dead(self._runtime)
 
-    def _share_turns(self) -> None:
+    def _rebalance_queue(self) -> None:
         if not self._dbos.is_launched:
             return
         from seqferry.db import fair_queue  # a worker without the queue needs it not
@@ -435,20 +435,20 @@ class Worker:
         with self._database.read() as connection:
             if not fair_queue.is_contended(connection):
                 return
-            slots = _TAKEN_BETWEEN_LOOKS * max(worker_rows.count_alive(connection), 1)
+            slots = _BATCHES_PER_CHECK * max(worker_rows.count_alive(connection), 1)
         with self._database.write(durable=False) as connection:
             fair_queue.rebalance(connection, slots)
 
     def _others_wait(self) -> bool:
-        """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
+        """True when a transfer waits that does not run here: submitted meanwhile, or left by a dead process."""
         with self._lock:
             return not self._inline.keys() >= self._lanes.find_runnable(len(self._inline) + 1)
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
-    """Work until SIGTERM or SIGINT; a second signal ends the process at once. Both leave all work resumable.
+    """Work until SIGTERM or SIGINT; a second signal ends the process immediately. Both leave all work resumable.
 
-    A database that is away is waited for.
+    The worker waits for an unavailable database.
 
     Args:
         started: called with the service of the worker once it works; when it fails, the worker ends in order.
@@ -456,19 +456,19 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     Raises:
         WorkerBusyError, ConfigError: as ``Worker.start``.
     """
-    asked = threading.Event()
+    stop_requested = threading.Event()
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
+    def request_stop(number: int, _frame: FrameType | None) -> None:
+        if stop_requested.is_set():
             os._exit(128 + number)
-        asked.set()
+        stop_requested.set()
 
     manager = ServiceManager()
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, request_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         manager.waiting("the database")
-        outage.wait_until_available(settings, asked.wait)
-        if asked.is_set():
+        outage.wait_until_available(settings, stop_requested.wait)
+        if stop_requested.is_set():
             return
         worker = Worker.start(settings)
         worker.service.keep_autoscale_limits()
@@ -481,7 +481,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
                 raise
         with manager.feed_watchdog(worker.service.engine.answers):
             manager.ready()
-            while not asked.wait(1.0):
+            while not stop_requested.wait(1.0):
                 pass
             manager.stopping()
             log.info("worker %s stops; what is left is resumed by the next worker", worker.executor_id)

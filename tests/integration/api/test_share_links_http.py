@@ -433,7 +433,7 @@ def test_links_of_one_transfer_and_in_all_are_bounded_revoked_ones_too(
 def test_a_check_of_links_reads_some_at_a_time_and_finds_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     from seqferry.db import share_link_rows
 
-    monkeypatch.setattr(share_link_rows, "_CHECKED_AT_ONCE", 2)
+    monkeypatch.setattr(share_link_rows, "_LINKS_PER_CHECK", 2)
     made = sorted(share_links.create(service, actor="ada", label=f"run={number}")[0].id for number in range(7))
     with service.database.write() as connection:
         connection.execute(sa.update(share_link).where(share_link.c.id == made[0]).values(label="run=x"))

@@ -191,9 +191,9 @@ def test_a_queue_that_another_application_uses_is_left_alone(postgres_url: str, 
 def test_tables_that_another_client_uses_are_waited_for_within_bounds(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "_TABLES_TRIES", 2)
-    monkeypatch.setattr(migrate, "_TABLES_WAIT_SECONDS", 1)
-    monkeypatch.setattr(migrate, "_TABLES_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_ATTEMPTS", 2)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_SECONDS", 1)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_PAUSE_SECONDS", 0.1)
     before = _tables(migrated_url)
 
     with later.version(), psycopg.connect(migrated_url, application_name="a report") as other:

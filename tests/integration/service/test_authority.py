@@ -400,7 +400,7 @@ def test_tokens_that_cannot_be_looked_at_are_said_once(
         return {}
 
     monkeypatch.setattr(schedules, "pause_disallowed", look)
-    monkeypatch.setattr(schedule_ticks, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(schedule_ticks, "_CHECK_SECONDS", 0.0)
     reconciler = ScheduleReconciler(service)
     for _ in range(5):
         reconciler.reconcile()

@@ -46,7 +46,7 @@ def _restore(
     pages = [[f"k{number}" for number in range(keys)]] if keys else []
     patch.setattr(restore, "_find_archived", lambda *_: iter(pages))
     patch.setattr(restore, "_wait", wait)
-    patch.setattr(restore, "_tell", lambda *_, **__: None)
+    patch.setattr(restore, "_report", lambda *_, **__: None)
     restore.restore(cast("Runtime", SimpleNamespace(engine=storage, check=lambda: None)), "t", spec)
     return pauses
 

@@ -49,7 +49,7 @@ class Cleanup:
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
         pages = cleanup.find_stale(runtime.engine, spec, in_use)
-        # What a run before this one has aborted is not counted again: it began with the number that was asked for.
+        # Uploads that an earlier run aborted are not counted again: it has checked the requested number.
         found = pages if is_begun else cleanup.check_count(pages, spec)
         planned = ([_plan_object(one) for one in page] for page in found)
         return limit_to_expected(

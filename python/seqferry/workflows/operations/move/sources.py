@@ -37,8 +37,8 @@ _PAGE: Final = 1000
 _ATTEMPTS: Final = 4
 _LOOK_ATTEMPTS: Final = 8
 _LONGEST_PAUSE: Final = 16.0
-"""Seconds. The looks at copies take a minute together: each makes few requests, and a move that has copied everything
-must not fail for an outage that copying would have outlasted."""
+"""Seconds. The checks of copies are repeated for a minute: each makes few requests, and a move that has copied
+everything must not fail for an outage that copying would have outlasted."""
 
 _NAMED_AT_MOST: Final = 3
 

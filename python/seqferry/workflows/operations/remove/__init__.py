@@ -52,7 +52,7 @@ class Remove:
         failed: list[FailedLookup] = []
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
-        # What a run before this one has removed is not counted again: it began with the number that was asked for.
+        # Objects that an earlier run removed are not counted again: it has checked the requested number.
         found = removals.find_removable if is_begun else removals.find_counted
         for page in found(runtime.engine, spec, failed):
             yield [_plan_object(one) for one in page]

@@ -1,4 +1,4 @@
-"""The operation ``verify``: the objects that another transfer has brought are looked at again, at its target.
+"""The operation ``verify``: the objects of another transfer are checked again at its target.
 
 An object that is as received ends as done. All others fail: the object is missing, has changed, or cannot be read. The
 columns of each row hold what it was compared with, so that the receipt says it.
@@ -42,7 +42,7 @@ class Verify:
     pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """Does nothing: a place that cannot be looked at shows with its first object."""
+        """Does nothing: the first object shows whether its location can be read."""
 
     def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
