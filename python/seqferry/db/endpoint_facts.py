@@ -1,7 +1,7 @@
-"""Facts about endpoints, kept in the database: by endpoint and bucket.
+"""Facts about endpoints, stored in the database by endpoint and bucket.
 
-A look by ``seqferry doctor`` writes answers, a transfer writes what it had to learn. They are a cache: a damaged entry
-counts as none and is written anew. It holds addresses, names of buckets and short texts, and no credentials.
+``seqferry doctor`` writes the results of its checks, and transfers write their warnings. The facts are a cache: a
+damaged entry is ignored and replaced. They are addresses, names of buckets and short texts, and no credentials.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
 
 MAX_ENDPOINTS: Final = 100
-"""The newest are kept: a person looks at few."""
+"""The newest are kept: a person reads few."""
 
 LIFETIME: Final = 7 * 86400.0
-"""Seconds for which an answer is believed. Services are upgraded and buckets configured anew within weeks."""
+"""Seconds for which a fact is used. Services are upgraded and buckets reconfigured within weeks."""
 
 _MOST_TEXTS: Final = 20
 _MOST_CHARACTERS: Final = 500
@@ -41,18 +41,18 @@ class EndpointFact:
     at: float
 
     def age(self, now: float) -> float | None:
-        """Seconds; None when it is too old to be believed, or of a clock that was ahead."""
+        """Seconds; None for a fact that is too old, or from a clock that was ahead."""
         found = now - self.at
         return found if 0.0 <= found <= LIFETIME else None
 
 
 @dataclass(frozen=True, slots=True)
 class BucketFacts:
-    """All that is kept of a bucket at an endpoint.
+    """All facts about a bucket at an endpoint.
 
     Attributes:
-        identity: proof of the identity that asked (``Identity.proof``); what may be read depends on it.
-        answers: of the look, by topic.
+        identity: proof of the identity that was used (``Identity.proof``); what may be read depends on it.
+        answers: results of the checks, by topic.
         learned: warnings of transfers.
     """
 
@@ -68,7 +68,7 @@ class BucketFacts:
 
 
 def read(database: Database, place: S3Location) -> BucketFacts:
-    """Facts that are kept about the bucket of this place.
+    """Facts about the bucket of this location.
 
     Raises:
         ConfigError: the database cannot be used.
@@ -78,7 +78,7 @@ def read(database: Database, place: S3Location) -> BucketFacts:
 
 
 def write_answers(database: Database, place: S3Location, identity: str, answers: Mapping[str, EndpointFact]) -> None:
-    """Keep the answers of a look in place of earlier ones.
+    """Replace the results of earlier checks.
 
     Raises:
         ConfigError: the database cannot be used.
@@ -87,7 +87,7 @@ def write_answers(database: Database, place: S3Location, identity: str, answers:
 
 
 def record_warning(database: Database, spec: TransferSpec, note: str) -> None:
-    """Keep what a transfer had to learn of an endpoint; ``note`` begins with its bucket.
+    """Store a warning of a transfer about an endpoint; ``note`` begins with its bucket.
 
     Raises:
         ConfigError: the database cannot be used.
@@ -105,7 +105,7 @@ def record_warning(database: Database, spec: TransferSpec, note: str) -> None:
 
 
 def endpoint_name(place: S3Location) -> str:
-    """The endpoint in one spelling; all of AWS is one, but for its parts with buckets of their own."""
+    """The endpoint in one spelling. AWS has one for all regions that share their buckets."""
     return endpoints.resolve(place) or _AWS
 
 
@@ -160,7 +160,7 @@ def _row(facts: BucketFacts) -> dict[str, Any]:
 
 
 def _parse(data: Any) -> BucketFacts | None:
-    """Facts that a row holds; None for damaged ones."""
+    """The facts of a row; None for a damaged one."""
     try:
         answers = {str(name): _answer(one) for name, one in data["answers"].items()}
         learned = tuple(_answer(one) for one in data["learned"][:_MOST_TEXTS])

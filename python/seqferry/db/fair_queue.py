@@ -1,10 +1,10 @@
-"""Fair turns: where several people have work on a queue, each gets an equal part of the workers.
+"""Fair queue: where several people have work on a queue, each gets an equal part of the workers.
 
-The queue library takes what has the lowest place first, and of one place what waits longest: a person with a thousand
-batches would be served before all who come later. So the batches of those who have less under way than the others move
-to the first places of their priority, which nothing has otherwise, as many as workers can take until the next look.
-Priorities come first, and the order of one person's batches stays. Runs of schedules wait on a queue of their own,
-where all have one place.
+DBOS runs workflows in the order of their priority column, and within one value in the order of their creation: a person
+with a thousand batches would be served before all later submissions. So batches of people with less running work than
+others move to the first values of their priority, which are reserved for this: as many as workers can begin until the
+next check. Priorities of transfers come first, and the order of one person's batches stays. Runs of schedules have a
+queue of their own and one value.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from seqferry.model import names
 from seqferry.model.models import MOST_PRIORITY
 
 _TRANSFER_ID: Final = 36
-"""Ids of workflows begin with the id of their transfer, a UUID of so many letters."""
+"""Ids of workflows begin with the id of their transfer, a UUID of so many characters."""
 
 _IN_ORDER: Final = 12
-"""Places before the first one of a priority that no size has (``batching.priority``): so many go in their order."""
+"""Reserved values before those by size (``batching.priority``): so many batches are put in order."""
 
 
 def is_contended(connection: sa.Connection) -> bool:
@@ -33,10 +33,10 @@ def is_contended(connection: sa.Connection) -> bool:
 
 
 def rebalance(connection: sa.Connection, slots: int) -> None:
-    """Let those go first who have less under way than the others.
+    """Move the work of people with less running work than others to the front.
 
     Args:
-        slots: workflows that workers may take before this is called again.
+        slots: workflows that workers may begin before the next call.
     """
     if try_acquire(connection, AdvisoryLock.FAIR_TURNS):
         connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))

@@ -1,4 +1,4 @@
-"""Preconditions of a PostgreSQL database: what it has, or is free of, before tables are made or changed in it."""
+"""Preconditions of a PostgreSQL database, before tables are created or changed in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seqferry.model.errors import ConfigError
 
 
 def require_rights(database: Database, version_table: str) -> None:
-    """See that the user may make or change all tables, before any is.
+    """Check that the user may create or change all tables, before the first change.
 
     Raises:
         ConfigError: it may not, or the search_path of the user names no schema that is there.
@@ -44,7 +44,7 @@ _RIGHTS: Final = sa.text("""
 
 
 def require_vacancy(database: Database, version_table: str) -> None:
-    """See that a database in which the user sees no tables of ours holds none of another product, nor ours elsewhere.
+    """Check that a database without our tables holds none of another product, nor ours in another schema.
 
     Two sets of tables over one queue would give the work of one fleet to the workers of the other.
 

@@ -39,7 +39,7 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 
 
 def first_priority(priority: int) -> int:
-    """First place in the queue for the work of a transfer of this priority; places by size follow it."""
+    """First value of DBOS's priority for a transfer of this priority; values by size of batch follow it."""
     return PRIORITY_STEP * (MOST_PRIORITY - priority)
 
 
@@ -61,7 +61,7 @@ class Queue:
         self._made: DBOSClient | None = None
 
     def register(self, queue: str, worker_concurrency: int, polling_seconds: float) -> None:
-        """Make the queue, or change it: all workers follow its row."""
+        """Create or change the queue: all workers follow its row."""
         self._client().register_queue(
             queue, worker_concurrency=worker_concurrency, polling_interval_sec=polling_seconds
         )
@@ -98,7 +98,7 @@ class Queue:
         priority: int,
         open_batches: Iterable[tuple[int, int]],
     ) -> None:
-        """Add the workflows of a transfer that is not on the queue, and of its batches (number, place by size)."""
+        """Add the workflows of a transfer that is not on the queue, and of its batches (number, value by size)."""
         self.enqueue_transfer(connection, transfer_id, lane, priority=priority)
         for number, place in open_batches:
             self.enqueue_batch(connection, transfer_id, lane, number, first_priority(priority) + place)
@@ -109,13 +109,13 @@ class Queue:
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
-        """Serve what waits of a transfer by its new priority."""
+        """Change the priority of the waiting workflows of a transfer."""
         query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
         change = first_priority(priority) - first_priority(before)
         connection.execute(sa.text(query), {"change": change, **_whose(transfer_id)})
 
     def requeue(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
-        """Put a workflow that this executor runs, and leaves now, back on a queue. DBOS has no such verb."""
+        """Put a running workflow of this executor back on a queue. DBOS has no public call for it."""
         query = f"""
             update {_table(connection)} set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
                 queue_name = :queue, updated_at = :now
@@ -126,9 +126,9 @@ class Queue:
         changes.notify(connection)
 
     def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
-        """Put the work of a transfer into another lane, whatever of it is on the queue.
+        """Move the workflows of a transfer to another lane.
 
-        DBOS has no such verb. What runs stays where it is until it is queued again.
+        DBOS has no public call for it. A running workflow stays until it is queued again.
         """
         unfinished = "status in ('ENQUEUED', 'PENDING')"
         for queue in (names.QUEUE_TRANSFERS, names.QUEUE_BATCHES):
@@ -141,11 +141,11 @@ class Queue:
         changes.notify(connection)
 
     def cancel(self, workflow_ids: list[str]) -> None:
-        """Take workflows off the queue that have nothing left to do. Running ones learn of it at their next step."""
+        """Cancel workflows that have nothing left to do. Running ones stop at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
     def delete(self, workflow_ids: list[str]) -> None:
-        """Remove workflows that have ended, with their steps."""
+        """Delete ended workflows, with their steps."""
         self._client().delete_workflows(workflow_ids)
 
     def schedules(self) -> dict[str, WorkflowSchedule]:
@@ -153,7 +153,7 @@ class Queue:
         return {one["schedule_name"]: one for one in self._client().list_schedules()}
 
     def apply_schedule(self, name: str, cron: str, timezone: str, context: Mapping[str, Any]) -> None:
-        """Have DBOS fire a schedule, or change when it does."""
+        """Create or change a schedule of DBOS."""
         self._client().apply_schedules(
             [
                 {
@@ -169,18 +169,18 @@ class Queue:
         )
 
     def set_schedule_active(self, name: str, *, active: bool) -> None:
-        """Have DBOS fire a schedule that is there, or not."""
+        """Resume or pause a schedule of DBOS."""
         if active:
             self._client().resume_schedule(name)
         else:
             self._client().pause_schedule(name)
 
     def remove_schedule(self, name: str) -> None:
-        """Have DBOS forget a schedule. Ticks that are on the queue stay there."""
+        """Delete a schedule of DBOS. Queued ticks stay."""
         self._client().delete_schedule(name)
 
     def trigger(self, name: str, at: datetime) -> None:
-        """Put the tick of a schedule on the queue, unless it is, or was, there."""
+        """Enqueue a tick of a schedule, unless it is, or was, on the queue."""
         second = timedelta(seconds=1)
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
@@ -205,7 +205,7 @@ class Queue:
         return self._batches_in(transfer_id, numbers, [_ENDED])
 
     def restart_batch(self, transfer_id: str, number: int, lane: str | None) -> None:
-        """Put the workflow of a batch back on the queue, from its first step. It must not be under way."""
+        """Restart the workflow of a batch from its first step. It must not be running."""
         self._client().rewind_workflow(
             names.batch_workflow_id(transfer_id, number),
             application_version=names.WORKFLOW_SHAPE,

@@ -12,11 +12,11 @@ from seqferry.model.models import OPERATION_VERIFY
 from seqferry.spec import stored, verification
 
 MAX_RETRIES: Final = 1000
-"""Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
+"""Transfers of a chain of retries that are followed: scripts may retry for years."""
 
 
 def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
-    """The actor of a transfer, or of the first one that it retries or verifies; empty for none that is on record."""
+    """The actor of a transfer, or of the first one that it retries or verifies; empty if none is on record."""
     found, wanted, seen = "", transfer_id, set[str]()
     while wanted and wanted not in seen:
         seen.add(wanted)
@@ -28,8 +28,8 @@ def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
     return found
 
 
-def chain_root(connection: sa.Connection, transfer_id: str) -> str:
-    """The first transfer of the chain of retries that this one is in; itself when it retries none that is on record."""
+def find_root(connection: sa.Connection, transfer_id: str) -> str:
+    """The first transfer of the chain of retries of this one; itself if it retries none on record."""
     found, seen = transfer_id, {transfer_id}
     while True:
         query = sa.select(transfer.c.retry_of).where(transfer.c.id == found)
@@ -40,7 +40,7 @@ def chain_root(connection: sa.Connection, transfer_id: str) -> str:
         seen.add(before)
 
 
-def chain(connection: sa.Connection, root: str) -> list[str]:
+def read_chain(connection: sa.Connection, root: str) -> list[str]:
     """The transfers of a chain of retries from its first one on, the latest last."""
     found = [root]
     while len(found) < MAX_RETRIES:
@@ -59,7 +59,7 @@ def find_other_retry(connection: sa.Connection, retry_of: str, transfer_id: str,
 
 
 def _find_verified(written: str) -> str | None:
-    """The transfer that is verified by one with this spec, if that is what it does."""
+    """The transfer that one with this spec verifies, if any."""
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
         return None
     spec, _ = stored.read_legible(written)

@@ -1,8 +1,7 @@
-"""Throughput over time: what each worker has moved of each transfer, and what its engine did, sampled while it works.
+"""Throughput over time: samples of each transfer by worker, and of each engine.
 
-A row holds counters that grow from the worker's start, so that rows can be removed without a loss but of detail. Old
-rows are thinned to one a minute, then one an hour, and deleted in the end; the newest row of an interval is the one
-that stays.
+A row holds counters that grow from the worker's start, so that removing rows loses only detail. Old rows are thinned to
+one a minute, then one an hour, and deleted in the end; the newest row of an interval stays.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ _ENGINES: Final = _Series(
 
 
 def record(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
-    """Record how far this worker is with each of its transfers."""
+    """Record a sample of each transfer of this worker."""
     now = database.now(connection)
     connection.execute(
         sample.insert(),
@@ -115,7 +114,7 @@ def record(connection: sa.Connection, database: Database, executor_id: str, repo
 
 
 def record_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
-    """Record what the engine of this worker has done since it started."""
+    """Record a sample of the engine of this worker."""
     at = database.now(connection)
     connection.execute(engine_sample.insert().values(executor_id=executor_id, at=at, **asdict(counts)))
 
@@ -128,7 +127,7 @@ def read(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[Counts]]:
-    """The course of a transfer, oldest first, in equal intervals without gaps.
+    """The throughput of a transfer, oldest first, in equal intervals without gaps.
 
     The counts of all points add up to what was sampled between both times. Between two samples of a worker its work is
     spread evenly.
@@ -153,7 +152,7 @@ def read_engine(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[EngineCounts]]:
-    """The course of the engine of a worker, or of those of all workers (None); else as ``read``."""
+    """The throughput of the engine of a worker, or of all workers (None); else as ``read``."""
     mine = sa.true() if executor_id is None else engine_sample.c.executor_id == executor_id
     curves = _curves(connection, _ENGINES, mine)
     return [
@@ -165,7 +164,7 @@ def read_engine(
 def intervals(
     curves: Sequence[Curve], since: float | None, until: float | None, points: int
 ) -> list[tuple[float, float, tuple[int, ...], int]]:
-    """Begin, length and growth of each interval, and how many workers were at it."""
+    """Begin, length and growth of each interval, and the number of its workers."""
     if not curves:
         return []
     since = min(curve.times[0] for curve in curves) if since is None else since
@@ -188,12 +187,12 @@ def intervals(
 
 
 def thin(connection: sa.Connection, database: Database) -> int:
-    """Remove what is old, some thousand rows at most; returns how many.
+    """Remove some thousand old rows at most; returns their number.
 
     A row stays when it is the last of its interval, or the last one before the counters of a worker begin anew.
     """
     if not try_acquire(connection, AdvisoryLock.THINNING):
-        return 0  # another worker is at it
+        return 0  # another worker is thinning
     now = database.now(connection)
     removed = 0
     for series in (_TRANSFERS, _ENGINES):
@@ -234,7 +233,7 @@ class Curve:
     values: list[tuple[int, ...]]
 
     def is_within(self, begin: float, end: float) -> bool:
-        """True when the worker was at it at some time of the interval: of a pause it knows nothing."""
+        """True when the curve overlaps the interval, also during a pause of the worker."""
         return self.times[0] < end and self.times[-1] > begin
 
     def at(self, time: float) -> tuple[float, ...]:

@@ -33,9 +33,9 @@ BatchKey = tuple[str, int]
 def counting(
     connection: sa.Connection, locked: Mapping[BatchKey, sa.Row[Any]], which: sa.ColumnElement[bool], **values: int
 ) -> Generator[None]:
-    """Carry into all counters what happens within to the objects ``which``, all of ``locked`` batches.
+    """Context of a change of the objects ``which``, all of ``locked`` batches: updates all counters at its end.
 
-    ``values`` is what else their batches shall hold.
+    ``values`` are set in the rows of their batches as well.
     """
     was = _sum_counters(connection, which)
     yield

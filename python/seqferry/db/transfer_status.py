@@ -45,7 +45,7 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
             reports.append(json.loads(row.report))
     waiting = [row.id for row, _ in found.values() if row.state == "queued" and row.blocked_by is None]
     ahead = lanes.count_ahead(connection, waiting)
-    unattended = set(waiting) if waiting and worker_rows.has_only_idle_servers(connection) else set[str]()
+    unattended = set(waiting) if waiting and worker_rows.has_only_http_servers(connection) else set[str]()
     return [
         _status(
             row, _totals(row), *_sum_reports(reports), ahead.get(row.id), _NO_WORKER if row.id in unattended else None

@@ -120,7 +120,7 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> None:
     if found is None or found.archive is not None:
         return
     tree, rows = merkle.Tree(), list[receipts.Row]()
-    for row in receipts.stored_rows(connection, transfer_id, number):
+    for row in receipts.read_stored_rows(connection, transfer_id, number):
         tree.add(receipts.leaf(row))
         rows.append(row)
     if tree.root().hex() != found.root:

@@ -108,13 +108,13 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
             entries=[dict(one) for one in entries.mappings()],
             head=str(ledger.head(connection)),
             batches=receipts.batch_numbers(connection, transfer_id),
-            seals={one.number: (one.objects, one.root) for one in receipts.seals(connection, transfer_id)},
+            seals={one.number: (one.objects, one.root) for one in receipts.read_seals(connection, transfer_id)},
             spec=spec,
             pruned_at=row.pruned_at,
             findings=findings,
             description=_description(events),
             verifications=verifications.read(connection, transfer_id),
-            failures=failed_objects.failures(connection, transfer_id, _KEYS_OF_CAUSE),
+            failures=failed_objects.group_failures(connection, transfer_id, _KEYS_OF_CAUSE),
             made_at=time.time(),
         )
 

@@ -432,7 +432,7 @@ def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
     states = tuple(state for state in _CANDIDATES[verb] if not which.states or state in which.states)
     conditions = transfer_pages.conditions(replace(which, states=()), is_sqlite=service.database.is_sqlite)
     with service.database.read() as connection:
-        return transfers.in_states(connection, states, conditions, with_failures=verb == "retry")
+        return transfers.find_in_states(connection, states, conditions, with_failures=verb == "retry")
 
 
 def read_results(service: Service, ids: list[str]) -> list[Result]:

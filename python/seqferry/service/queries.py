@@ -98,8 +98,8 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
         """
         with self.database.read() as connection:
-            ids = retry_chains.chain(
-                connection, retry_chains.chain_root(connection, self._resolve(connection, transfer_id))
+            ids = retry_chains.read_chain(
+                connection, retry_chains.find_root(connection, self._resolve(connection, transfer_id))
             )
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
@@ -186,7 +186,7 @@ class Queries(Base):
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
-            return failed_objects.failures(connection, self._resolve(connection, transfer_id), keys)
+            return failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
 
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300

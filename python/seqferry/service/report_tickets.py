@@ -52,7 +52,7 @@ def add(service: Service, wanted: ReportTicket, *, link: str | None = None) -> t
     text = secrets.token_urlsafe(_BYTES)
     with service.database.write(durable=False) as connection:
         now = service.database.now(connection)
-        report_ticket_rows.begin_adding(connection, now)
+        report_ticket_rows.lock_tickets(connection, now)
         alike, own = report_ticket_rows.count(connection, link)
         if alike >= MOST or (link is not None and own >= MOST_OF_LINK):
             raise OverloadError("Too many downloads wait to begin; try again in a minute.")

@@ -1,8 +1,8 @@
 """Schedules: transfers that are submitted again and again, at the times of a cron expression.
 
 The table ``schedule`` says what there is. Workers make DBOS follow it (``workflows.schedule_ticks``); a tick is a
-workflow of a queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and the
-run is written with the transfer: so a process that is killed anywhere leaves one transfer for each tick.
+workflow of a queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and
+the run is written with the transfer: so a process that is killed anywhere leaves one transfer for each tick.
 """
 
 from __future__ import annotations

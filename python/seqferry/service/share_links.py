@@ -152,7 +152,7 @@ def _check_label(label: str) -> str:
 def root_of(service: Service, transfer_id: str) -> str:
     """The first transfer of the chain of retries that this one is in."""
     with service.database.read() as connection:
-        return retry_chains.chain_root(connection, transfer_id)
+        return retry_chains.find_root(connection, transfer_id)
 
 
 def list_links(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:

@@ -105,7 +105,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     if not _clean(runtime, spec, run, left):
         return
     with runtime.database.write() as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             return
         end = ObjectOutcome(
             state="failed",
@@ -115,7 +115,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
             error_operation="run batch",
             error_message=f"The batch of this object could not be run: {cause}",
         )
-        batches.end_open(connection, run, end)
+        batches.end_open_objects(connection, run, end)
         batches.end_batch(connection, run, now)
     runtime.batch_waits.wake(transfer_id)
 
@@ -211,7 +211,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     owned = True
     if uploads:
         with runtime.database.write() as connection:
-            owned = batches.owns(connection, run)
+            owned = batches.is_latest_run(connection, run)
             if owned:
                 records = [(one.id, one.upload_id, one.part_size, one.etag) for one in uploads]
                 objects.record_uploads(connection, records)
@@ -260,9 +260,9 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
         crash_points.reach("after-given-up-aborted")
     now = time.time()
     with runtime.database.write(durable=False) as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             raise StepSuspension
-        batches.end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
+        batches.end_open_objects(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
         batches.end_batch(connection, run, now)
 
 
@@ -278,7 +278,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
         return True
     epoch = runtime.epoch
     with runtime.database.write() as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             return False
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:

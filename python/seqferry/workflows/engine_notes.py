@@ -1,4 +1,4 @@
-"""Notes of the engine about endpoints and settings: each is made once by a process, logged, and kept for the doctor."""
+"""Notes of the engine about endpoints and settings: logged once by a process, and stored for ``seqferry doctor``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log: Final = logging.getLogger("seqferry.notes")
 
 
 def log_notes(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, notes: Iterable[str]) -> None:
-    """Log notes that came with work for a transfer. The engine does not repeat them, so their taker logs them."""
+    """Log the notes of a job, and store them. The engine does not repeat a note."""
     for note in notes:
         log.warning("transfer %s: %s", transfer_id, note)
         try:
             endpoint_facts.record_warning(runtime.database, spec, note)
         except ConfigError as why:
-            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", transfer_id, why.message)
+            log.warning("a note of transfer %s cannot be stored for seqferry doctor: %s", transfer_id, why.message)

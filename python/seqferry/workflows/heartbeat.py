@@ -100,12 +100,12 @@ class Heartbeat:
             return
         with self._pulse.write() as connection:
             reaped = worker_reports.reap(connection, dead)
-            record_vanished(connection, self._notices, reaped.gone, set(reaped.work.values()))
+            record_dead_workers(connection, self._notices, reaped.gone, set(reaped.work.values()))
         if reaped.work:
             log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
 
 
-def record_vanished(
+def record_dead_workers(
     connection: sa.Connection, notices: Notices, gone: Iterable[DeadWorker], holders: Collection[str] = frozenset()
 ) -> None:
     """Record a notice for each worker that died with work, except for commands: their users saw the end."""

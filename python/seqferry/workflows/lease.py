@@ -33,7 +33,7 @@ class Lease:
 
     @property
     def epoch(self) -> int:
-        """Changes with each lapse. Read before what it is meant to cover is found to be ours."""
+        """Number that changes with each lapse. Read it before the check of ownership that it covers."""
         return self._epoch
 
     @property
@@ -41,11 +41,11 @@ class Lease:
         return self._engine.lease_clock() >= self._until
 
     def now(self) -> int:
-        """Time on the engine's clock, which a caller notes before it sends a beat."""
+        """Time by the engine's clock, to be read before a beat is sent."""
         return self._engine.lease_clock()
 
     def extend(self, sent: int, *, anew: bool) -> bool:
-        """Count from ``sent``, a beat that was acknowledged; ``anew`` when it excluded reapers.
+        """Extend the lease from ``sent`` on, the time of an acknowledged beat; ``anew`` if the beat excluded reapers.
 
         Returns:
             False when the lease has lapsed meanwhile and another beat, one that excludes reapers, is needed.

@@ -27,7 +27,7 @@ class BudgetLimits(NamedTuple):
     starts: int | None = None
 
     def least(self, other: BudgetLimits) -> BudgetLimits:
-        """Both hold."""
+        """The lower one of each limit."""
         return BudgetLimits(
             min(self.requests, other.requests),
             _least((self.bandwidth, other.bandwidth)),
@@ -36,7 +36,7 @@ class BudgetLimits(NamedTuple):
 
 
 def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> BudgetLimits:
-    """The least of all limits that hold, since the work of a process shares one budget.
+    """The lowest of all limits that apply, since all transfers of a process share one budget.
 
     Args:
         work: adjustments of each transfer that the process works at.
@@ -60,7 +60,7 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
 
 
 def limits_over_all(work: Mapping[str, WorkLimits], places: Iterable[PlaceLimit]) -> dict[str, int]:
-    """Limits over all workers that hold for this work now, by name: of transfers, and of places that they are at."""
+    """Limits over all workers for these transfers, by name: of the transfers, and of their locations."""
     found: dict[str, int | None] = {}
     for transfer_id, one in work.items():
         rate = one.adjustment.max_bandwidth
@@ -80,7 +80,7 @@ def limits_over_all(work: Mapping[str, WorkLimits], places: Iterable[PlaceLimit]
 
 
 def requests_in_use(limits: Mapping[str, int], in_flight: int) -> dict[str, int]:
-    """Parts of these limits that a process uses which has so many requests in flight."""
+    """Amounts of these limits in use by a process with so many requests in flight."""
     return {name: min(limit, in_flight) for name, limit in limits.items() if name.endswith(f" {_REQUESTS}")}
 
 

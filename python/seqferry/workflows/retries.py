@@ -32,7 +32,7 @@ log: Final = logging.getLogger("seqferry.transfer")
 _PAGE: Final = 1000
 
 
-def takes_rows(spec: ResolvedSpec) -> bool:
+def uses_recorded_objects(spec: ResolvedSpec) -> bool:
     """True when the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
     return spec.retry_of is not None and not work_of(spec).pages_are_batches
 

@@ -35,7 +35,7 @@ from seqferry.spec import hosts, stored
 from seqferry.workflows.batch_waits import BatchWaits
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
-from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
+from seqferry.workflows.running_batch import RunningBatch, TransferMeter, create_report
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 _ALLOWED_KEPT: Final = 10_000
@@ -93,7 +93,7 @@ class Runtime:
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
-        self._meters: dict[str, Meter] = {}
+        self._meters: dict[str, TransferMeter] = {}
         self._supervised: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
         self._exclusive_runs: set[tuple[str, int]] = set()
@@ -223,16 +223,16 @@ class Runtime:
 
         A worker that was taken for dead while it was cut off does not take back what others have by now.
         """
-        if self.lease is not None and not worker_reports.find_held(connection, self.executor_id, workflow_ids):
+        if self.lease is not None and not worker_reports.find_owned(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
             raise StepSuspension
 
     def find_lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
         """Batches, among those that run, which are not this worker's any more."""
-        shut_out = batches.find_lost(connection, [batch.run for batch in running])
+        shut_out = batches.find_superseded(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = worker_reports.find_held(
+            held = worker_reports.find_owned(
                 connection, self.executor_id, [_workflow_of(batch.run) for batch in running]
             )
         return [
@@ -292,7 +292,7 @@ class Runtime:
         """Count the transfer as supervised while a workflow of it runs here."""
         with self._changed:
             self._supervised[transfer_id] = self._supervised.get(transfer_id, 0) + 1
-            self._meters.setdefault(transfer_id, Meter())
+            self._meters.setdefault(transfer_id, TransferMeter())
         try:
             if self._on_work is not None:
                 self.retry_until_available(self._on_work)
@@ -333,7 +333,7 @@ class Runtime:
         running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:
-            self._meters.setdefault(run.transfer_id, Meter())
+            self._meters.setdefault(run.transfer_id, TransferMeter())
             self._running[key] = running
         try:
             # After it is listed, so that a stop in between is seen by one of both.
@@ -355,7 +355,7 @@ class Runtime:
         with self._changed:
             if self._running.get(key) is running:
                 del self._running[key]
-            meter = self._meters.setdefault(key[0], Meter())
+            meter = self._meters.setdefault(key[0], TransferMeter())
             meter.bytes += progress.bytes_done
             meter.objects += progress.objects_done + progress.objects_skipped + progress.objects_failed
             meter.requests += progress.requests
@@ -380,7 +380,7 @@ class Runtime:
             batches: dict[str, list[RunningBatch]] = {transfer_id: [] for transfer_id in self._meters}
             for (transfer_id, _), running in self._running.items():
                 batches[transfer_id].append(running)
-            return {one: read_progress(self._meters[one], of_one, now) for one, of_one in batches.items()}
+            return {one: create_report(self._meters[one], of_one, now) for one, of_one in batches.items()}
 
 
 def _workflow_of(run: BatchRun) -> str:

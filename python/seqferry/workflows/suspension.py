@@ -1,4 +1,4 @@
-"""Ways to leave a step without a result, so that its workflow is taken up again."""
+"""Exceptions that leave a step without a result, so that its workflow runs again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from seqferry.db import transfers
 
 
 class StepSuspension(BaseException):
-    """Leave a step without a result, so that its workflow stays unfinished and is taken up again.
+    """Leaves a step without a result, so that its workflow stays unfinished and runs again.
 
     Not an ``Exception``: DBOS records those as the result of the step, and lets others through.
     """
 
 
 class TransferPause(StepSuspension):
-    """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
+    """Leaves a step of a paused transfer. Its workflow goes back to a queue from which no worker takes."""
 
 
 def raise_if_paused(row: sa.Row[Any] | None) -> None:

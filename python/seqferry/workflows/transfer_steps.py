@@ -166,9 +166,9 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         restore.restore(runtime, transfer_id, spec)
     planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
-    if retries.takes_rows(spec):
+    if retries.uses_recorded_objects(spec):
         pages = retries.find(runtime, spec, transfer_id)
-    if sample_check.is_enabled(spec) and not retries.takes_rows(spec):
+    if sample_check.is_enabled(spec) and not retries.uses_recorded_objects(spec):
         since = row.created_at if planned_before else None
         pages = sample_check.check_first_pages(
             runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since

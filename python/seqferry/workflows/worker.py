@@ -43,7 +43,7 @@ from seqferry.settings.config import Settings
 from seqferry.workflows import inline, liveness
 from seqferry.workflows.dbos_runner import DbosRunner
 from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
-from seqferry.workflows.heartbeat import Heartbeat, record_vanished
+from seqferry.workflows.heartbeat import Heartbeat, record_dead_workers
 from seqferry.workflows.idle_polling import QueuePolls, WorkSignal
 from seqferry.workflows.job_control import LimitUpdater, control_jobs
 from seqferry.workflows.lanes import Lanes
@@ -182,7 +182,7 @@ class Worker:
         """Start the worker and return immediately. A given ``service`` shares its engine and database, and stays open.
 
         Args:
-            queue: False launches the queue later, when something needs it. SQLite only; PostgreSQL needs it from the start.
+            queue: False launches the queue when something needs it. SQLite only; PostgreSQL needs it from the start.
             on_end: called, in any thread, whenever a transfer was brought to its end here.
             own_work: the process was started for a transfer: see ``limits_of``.
             kind: of this process, as ``seqferry workers`` shows it.
@@ -197,7 +197,7 @@ class Worker:
             if Worker._present is not None:
                 raise WorkerBusyError("This process has a worker already; stop it before starting another.")
             if settings.uses_sqlite:
-                held.enter_context(worker_lock.take(settings.state_dir))
+                held.enter_context(worker_lock.acquire(settings.state_dir))
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
@@ -280,10 +280,10 @@ class Worker:
         try:
             with self._database.write() as connection:
                 worker_reports.delete_reports(connection, self.executor_id)
-                worker_rows.leave(connection, self._process.id)
+                worker_rows.remove(connection, self._process.id)
                 allotments.release(connection, [self._process.id])
                 if self._lease is not None and drained:
-                    worker_reports.give_back(connection, [self.executor_id])
+                    worker_reports.requeue(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
         self._held.close()
@@ -305,7 +305,7 @@ class Worker:
         if self._database.is_sqlite:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
-                record_vanished(
+                record_dead_workers(
                     connection, self.service.settings.notices, worker_reports.delete_all_reports(connection)
                 )
                 worker_rows.beat(connection, self._process, self._facts)

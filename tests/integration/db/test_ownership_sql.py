@@ -82,7 +82,7 @@ class _Product:
     def _begin(self, connection: sa.Connection, step: Step, before: State) -> None:
         attempt = connection.begin_nested()
         run = batches.begin_batch(connection, self._transfer_id, 0, time.time())
-        if run is None or not worker_reports.find_held(connection, self._workers[step.worker], [self._workflow_id]):
+        if run is None or not worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id]):
             attempt.rollback()
             assert before.ended or before.holder != step.worker
             return
@@ -92,8 +92,8 @@ class _Product:
     def _admit(self, connection: sa.Connection, step: Step, before: State) -> None:
         run = self._runs[step.worker]
         assert run is not None
-        lost = bool(batches.find_lost(connection, [run]))
-        held = worker_reports.find_held(connection, self._workers[step.worker], [self._workflow_id])
+        lost = bool(batches.find_superseded(connection, [run]))
+        held = worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id])
         is_its_own = before.workers[step.worker].run == before.runs and before.holder == step.worker
         assert (not lost and bool(held)) == is_its_own
 

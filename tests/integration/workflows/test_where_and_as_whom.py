@@ -80,7 +80,7 @@ class Shells:
         """A worker is there that does nothing."""
         with ExitStack() as held:
             if not self.shared:
-                held.enter_context(worker_lock.take(self._state_dir))
+                held.enter_context(worker_lock.acquire(self._state_dir))
             yield
 
     def service(self) -> Service:

@@ -24,13 +24,13 @@ class PendingEntries:
     """Time at which the first of them was made, seconds since the epoch."""
 
 
-def instance(connection: sa.Connection) -> str | None:
+def ledger_name(connection: sa.Connection) -> str | None:
     """The name of this ledger: it follows from its first entry, which backups have as well. None while it is empty."""
     found = connection.execute(sa.select(ledger_table.c.hash).where(ledger_table.c.number == 1)).scalar()
     return None if found is None else found[:_INSTANCE_DIGITS]
 
 
-def last(connection: sa.Connection, place: str) -> sa.Row[Any] | None:
+def find_latest(connection: sa.Connection, place: str) -> sa.Row[Any] | None:
     """The row of the anchor with the highest count at a place."""
     query = sa.select(anchor).where(anchor.c.place == place).order_by(anchor.c.number.desc()).limit(1)
     return connection.execute(query).one_or_none()
@@ -51,7 +51,7 @@ def add(connection: sa.Connection, place: str, head: Head, at: float, locked_unt
 
 def pending(connection: sa.Connection, place: str) -> PendingEntries | None:
     """Entries that the last anchor at a place does not cover; None when it covers all."""
-    row = last(connection, place)
+    row = find_latest(connection, place)
     head = ledger.head(connection)
     covered = 0 if row is None else row.number
     if row is not None and row.number == head.count and row.hash != head.hash:

@@ -52,7 +52,7 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
     """Everything on record of a transfer. ``row`` is that of the transfer."""
     checked.transfers += 1
     record = _Record()
-    seals = list(receipts.seals(connection, row.id))
+    seals = list(receipts.read_seals(connection, row.id))
     ends = Counter[str]()
     checks: list[Iterator[Finding]] = [
         _check_events(connection, row.id, record, checked),
@@ -272,7 +272,7 @@ def _check_seal(
     state_at, key_at = receipts.COLUMNS.index("state"), receipts.COLUMNS.index("source_key")
     size_at = receipts.COLUMNS.index("size")
     try:
-        for row in receipts.rows_of(connection, of, each.number):
+        for row in receipts.read_rows(connection, of, each.number):
             leaf = receipts.leaf(row)
             tree.add(leaf)
             keys.append((leaf[: receipts.LEAF_BYTES], row[key_at]))

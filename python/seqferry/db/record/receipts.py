@@ -97,7 +97,7 @@ def leaf(row: Row) -> bytes:
 def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None:
     """Record the root of a batch whose objects have all ended; a second call does nothing."""
     tree, leaves = merkle.Tree(), bytearray()
-    for row in stored_rows(connection, transfer_id, number):
+    for row in read_stored_rows(connection, transfer_id, number):
         hashed = leaf(row)
         tree.add(hashed)
         leaves += hashed[:LEAF_BYTES]
@@ -169,7 +169,7 @@ def receipt_data(
         "format": FORMAT,
         "id": row.id,
         "state": state,
-        "spec": submitted_spec(connection, row.id),
+        "spec": read_submitted_spec(connection, row.id),
         "created_at": microseconds(row.created_at),
         "created_by": row.created_by,
         "started_at": microseconds(row.started_at),
@@ -197,12 +197,12 @@ def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
 def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]:
     """Number of seals of a transfer, and the root over them."""
     tree = merkle.Tree()
-    for each in seals(connection, transfer_id):
+    for each in read_seals(connection, transfer_id):
         tree.add(merkle.leaf(signing.encode([each.number, each.objects, each.root])))
     return tree.size, tree.root().hex()
 
 
-def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
+def read_submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
     """Spec of a transfer as the record of events has it: a later migration may store it in another form."""
     rows = connection.execute(
         sa.select(event.c.data)
@@ -239,7 +239,7 @@ def software() -> dict[str, str]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
+def read_seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
     """Seals of a transfer in the order of their batches, without leaves and archives."""
     query = (
         sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
@@ -249,10 +249,10 @@ def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
     yield from connection.execute(query, execution_options={"yield_per": 1000})
 
 
-def rows_of(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+def read_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch in their order, also when the transfer is pruned. Bounded memory."""
     archived = _archive(connection, transfer_id, number)
-    return stored_rows(connection, transfer_id, number) if archived is None else unpack(archived)
+    return read_stored_rows(connection, transfer_id, number) if archived is None else unpack(archived)
 
 
 def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes | None:
@@ -297,7 +297,7 @@ def _canonical(found: Sequence[Any]) -> Row:
     return row
 
 
-def stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+def read_stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch that are rows, in their order."""
     query = (
         sa.select(*_COLUMNS)

@@ -65,7 +65,7 @@ class Run:
         return JobSequence.of(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        if in_order.is_wanted(runtime, transfer_id):
+        if in_order.is_enabled(runtime, transfer_id):
             return  # each line has removed its sources before the next one
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
 

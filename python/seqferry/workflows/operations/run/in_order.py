@@ -29,7 +29,7 @@ ENDED: Final = run.LINE_ENDED
 LineFinder = Callable[[Runtime, str, Part, OperationWork], Iterator[list[PlannedObject]]]
 
 
-def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
+def is_enabled(runtime: Runtime, transfer_id: str) -> bool:
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     return row is not None and bool(stored.read(row.spec).options.get(run.IN_ORDER))
