@@ -160,7 +160,7 @@ def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_t
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of one object, of which four are done without the queue."""
     monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=1, bytes=batching.SMALL.bytes))
-    monkeypatch.setattr(inline, "BATCHES", 4)
+    monkeypatch.setattr(inline, "MAX_BATCHES", 4)
 
 
 @pytest.mark.usefixtures("one_each")
