@@ -1,4 +1,4 @@
-"""Many rows of objects in one statement: what planning adds and what runs record is written here.
+"""Many rows of objects in one statement, as planning adds them and runs of batches record them.
 
 A million objects are a million rows, written once each way: what a row costs decides how fast small objects go. One
 statement with a parameter for each value spends most of its time in the driver. So planned rows go to PostgreSQL by

@@ -35,7 +35,7 @@ class ChangeWatcher(Protocol):
     """A source of change notifications for one thread, which also closes it."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a change, at most so long. False: certainly nothing has changed, or ``interrupt`` was called."""
+        """Wait for a change. False: certainly nothing has changed, or ``interrupt`` was called."""
         ...
 
     def interrupt(self) -> None:

@@ -39,8 +39,8 @@ _LEVEL: Final = "seqferry_synchronous"
 
 _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
     "connect_timeout": "10",
-    # A server that is gone without a word (a lost host, a firewall that forgot) would else be waited for for hours:
-    # silence on an idle connection is noticed after 15 s + 3 * 5 s, and unacknowledged data after 30 s.
+    # Without these, a lost host or a firewall that dropped the connection is noticed after hours. With them, silence on
+    # an idle connection is noticed after 15 s + 3 * 5 s, and unacknowledged data after 30 s.
     "keepalives": "1",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
@@ -73,7 +73,7 @@ _READ_ONLY: Final = "25006"
 """SQLSTATE of PostgreSQL's refusals: insufficient privilege, and a change in a read-only transaction."""
 
 _ISOLATION: Final = "READ COMMITTED"
-"""Of each transaction that names none, whatever a role or database has as its default. A writer that has waited for a
+"""Of each transaction that names none, over the default of a role or database. A writer that has waited for a
 lock has to see what was committed meanwhile, as the head of the ledger."""
 
 MIN_POSTGRES_VERSION: Final = 14
@@ -387,7 +387,7 @@ def _not_utf8(label: str, encoding: str) -> ConfigError:
 
 
 def _connect_postgres(connection: Any, record: Any) -> None:
-    # A client that hangs, or whose host is gone, must not keep its locks from workers that take its work over.
+    # A client that hangs, or whose host is down, must not hold locks that workers need to take over its work.
     connection.autocommit = True
     row = connection.execute(_IN_SESSION).fetchone()
     connection.autocommit = False

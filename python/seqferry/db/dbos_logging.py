@@ -30,7 +30,7 @@ class _Cause:
 
 
 class _Repeats:
-    """Lets a message through once a minute, whichever thread or queue logs it. Safe to use from many threads."""
+    """Lets a message through once a minute, over all threads and queues. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """Mails that holders of share links have requested, in the caller's transaction.
 
-A row lives until its mail is sent or given up, its link is revoked or its transfer is pruned: addresses are not kept.
+A row lives until its mail is sent or abandoned, its link is revoked or its transfer is pruned: addresses are not kept.
 The notice that sends it names the row, and no address.
 """
 
@@ -70,7 +70,7 @@ def record_notices(connection: sa.Connection, transfer_id: str, at: float) -> No
 
 
 def delete(connection: sa.Connection, mail_id: str) -> None:
-    """Delete a mail that was sent or given up."""
+    """Delete a mail that was sent or abandoned."""
     connection.execute(delivery_mail.delete().where(delivery_mail.c.id == mail_id))
 
 

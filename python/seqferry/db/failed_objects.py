@@ -61,7 +61,7 @@ def read_unfinished(
 
 def _failure(row: sa.Row[Any]) -> tuple[str, str]:
     if row.error_class is None:
-        return "Cancelled", "It was given up with the transfer that is retried, and is of no cause."
+        return "Cancelled", "It was cancelled with the transfer that is retried."
     return row.error_code or "", row.error_message or ""
 
 

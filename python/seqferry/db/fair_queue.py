@@ -80,7 +80,7 @@ _WORK: Final = f"""
 """  # noqa: S608 - constants
 
 _RUN_PREFIX: Final = 6
-"""Ids of the workflows of runs begin with ``sched-``, and go on with the id of the schedule."""
+"""Ids of the workflows of runs are ``sched-`` and the id of the schedule."""
 
 _RUNS: Final = f"""
     select w.workflow_uuid as id, w.queue_name as queue, w.status, w.priority as place, w.created_at,
@@ -94,8 +94,8 @@ _SEVERAL: Final = """
     group by queue, priority having count(distinct person) > 1 limit 1
 """
 
-# Those under way of a person count in its queue, whatever their priority: they hold places of workers. What was to go
-# first before, and is not any more, stays before all that never was: its place by size is not known any more.
+# Running workflows of a person count in their queue with any priority: they occupy workers. A batch that was moved to
+# the front before, and is not any more, stays before the others: its value by size is not known any more.
 _SHARE: Final = """
     with work as ({work}),
     waiting as (

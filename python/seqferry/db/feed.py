@@ -157,7 +157,7 @@ def _event(row: Any) -> Event:
 
 
 def _by_time(found: list[tuple[str, Event]]) -> list[tuple[str, Event]]:
-    """Sorts events by time, but keeps those of each transfer in their order, whatever the clocks of workers say."""
+    """Sort events by time, but keep those of each transfer in their order, also if the clocks of workers differ."""
     latest: dict[str, float] = {}
     timed: list[tuple[float, tuple[str, Event]]] = []
     for each, one in found:

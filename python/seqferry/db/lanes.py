@@ -13,7 +13,7 @@ from seqferry.db.tables import transfer, worker_live
 from seqferry.db.transfers import UNFINISHED
 
 LIVE_SECONDS: Final = 5.0
-"""Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
+"""Reports of workers are written each second; an older one comes from a dead worker."""
 
 _MAX_MARKED: Final = 500
 

@@ -51,7 +51,7 @@ _TABLE_LOCK_ATTEMPTS: Final = 8
 _TABLE_LOCK_PAUSE_SECONDS: Final = 2.0
 """Pause between two attempts, in which the queued statements run."""
 _NO_LOCK: Final = "55P03"
-"""SQLSTATE of a wait for a lock that was given up."""
+"""SQLSTATE of a lock that was not available in time."""
 
 
 def migrate(settings: Settings, database: Database) -> None:
@@ -130,9 +130,9 @@ def _is_usable(database: Database, found: str | None) -> bool:
 
 
 def oldest_reader() -> str:
-    """The newest of our revisions that contracts: what older programs use is gone after it, or means other things.
+    """The newest of our revisions that contracts: it removes or changes something that older programs use.
 
-    A revision says so itself: ``contracts = True``, or False for one that only adds what they need not know.
+    A revision has ``contracts = True``, or False if it only adds something that they need not know.
     """
     from alembic.script import ScriptDirectory
 
@@ -234,7 +234,7 @@ def _migrate_dbos(database: Database) -> None:
 
     try:
         DBOS.migrate(database.direct_url.render_as_string(hide_password=False))
-    except Exception as why:  # whatever the library raises: without its tables nothing works
+    except Exception as why:  # any error of the library: without its tables nothing works
         if (fault := database.fault(why) or shortage(why)) is not None:
             raise fault from why
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 Objects of a batch have ids beyond those of the batches before it (one planner adds batch after batch), and the counters
 of a batch tell which states its objects are in. So a search walks the batches from the cursor on, passes over those
-that hold nothing in the requested state, and stops after ``SCANNED`` objects with a cursor to go on from.
+that hold nothing in the requested state, and stops after ``MAX_SCANNED`` objects with a cursor.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def _walk(
     numbers: list[int] = []
     scanned = matches = 0
     for index, row in enumerate(rows):
-        # The first one may lie before the cursor, and counts for nothing. What text is in a key, no counter tells.
+        # The first batch may lie before the cursor, and does not count. No counter shows matches of a text.
         enough = not wanted.text and matches > limit
         if index == _BATCHES or scanned >= MAX_SCANNED or enough:
             return _Walk(numbers, is_end=False)

@@ -36,7 +36,7 @@ def is_unavailable(why: ConfigError) -> bool:
 def wait_until_available(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
     """Wait until the database answers; return immediately for a file. Log the cause of the wait once.
 
-    ``pause`` waits so many seconds; a true result gives up.
+    ``pause`` waits so many seconds; a true result ends the wait.
 
     Raises:
         ConfigError: the database refuses for a reason that does not pass by itself: a wrong password, no such database.

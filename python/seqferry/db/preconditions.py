@@ -15,14 +15,14 @@ def require_rights(database: Database, version_table: str) -> None:
     """Check that the user may create or change all tables, before the first change.
 
     Raises:
-        ConfigError: it may not, or the search_path of the user names no schema that is there.
+        ConfigError: it may not, or the search_path of the user names no existing schema.
     """
     with database.read() as connection:
         schema = connection.execute(sa.select(sa.func.current_schema())).scalar()
         if schema is None:
             raise ConfigError(
                 f"The tables of the database {database.label} cannot be made: the search_path of its user names no "
-                "schema that is there. Set it with `ALTER ROLE ... SET search_path = public`; nothing was changed."
+                "existing schema. Set it with `ALTER ROLE ... SET search_path = public`; nothing was changed."
             )
         found = connection.execute(_RIGHTS, {"table": version_table}).one()
     wanted = ("CREATE on the database", f"CREATE on the schema {schema}", "the rights of the owner of the tables")

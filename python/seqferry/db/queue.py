@@ -75,7 +75,7 @@ class Queue:
         priority: int = 0,
         revival: int = 0,
     ) -> None:
-        """Add the workflow of a transfer; ``revival`` is the number of its workflows that were given up before."""
+        """Add the workflow of a transfer; ``revival`` is the number of its workflows that failed before."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
         self._enqueue(

@@ -189,7 +189,7 @@ def intervals(
 def thin(connection: sa.Connection, database: Database) -> int:
     """Remove some thousand old rows at most; returns their number.
 
-    A row stays when it is the last of its interval, or the last one before the counters of a worker begin anew.
+    A row stays when it is the last of its interval, or the last one before the counters of a worker restart.
     """
     if not try_acquire(connection, AdvisoryLock.THINNING):
         return 0  # another worker is thinning
@@ -266,7 +266,7 @@ def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[
             at: float = row[1]
             counts: tuple[int, ...] = row[2:]
             if not curve.times:
-                # Where it began is not recorded: a moment before, so that what it had done by then counts.
+                # Its start is not recorded: assume one second before, so that the first sample counts.
                 curve.times.append(at - 1.0)
                 curve.values.append(nothing)
             if any(map(lt, counts, before)):

@@ -144,7 +144,7 @@ class _Chain:
 
 _STATES: Final = {"added": ACTIVE, "paused": PAUSED, "resumed": ACTIVE}
 _FIRING: Final = frozenset({*_STATES, "edited"})
-"""Events that change when a schedule fires: each begins its time anew, and raises its revision."""
+"""Events that change when a schedule fires: each restarts its time, and raises its revision."""
 _RECORDED_COLUMNS: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
 """Values that events hold under the names of their columns."""
 

@@ -111,7 +111,7 @@ class ShareLinkFault(NamedTuple):
 
 
 def find_faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareLinkFault], str | None]:
-    """The first fault of each of the next links and its record; and the id to go on after, None at the end.
+    """The first fault of each of the next links and its record; and the last id, None at the end.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
@@ -130,7 +130,7 @@ def find_fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None
 
 
 def _following(connection: sa.Connection, after: str) -> list[str]:
-    """The next ids, of links or of events whose link is gone."""
+    """The next ids of links, or of events whose link is missing."""
     found: set[str] = set()
     for column in (share_link.c.id, share_link_event.c.share_link_id):
         query = sa.select(column).where(column > after).order_by(column).distinct().limit(_LINKS_PER_CHECK)

@@ -1,4 +1,4 @@
-"""Submissions: transfers that are added, and those that a submission finds and goes on with."""
+"""Submissions: they add a transfer, or join an existing one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNADJUSTED: Final = Adjustment()
 
 
 def lock_submissions(connection: sa.Connection) -> None:
-    """Let no other process submit until the transaction ends, so that what it looks up stays true."""
+    """Lock submissions by other processes until the transaction ends, so that its queries stay valid."""
     acquire(connection, AdvisoryLock.SUBMISSION)
 
 

@@ -198,7 +198,7 @@ event: Final = sa.Table(
     sa.Column("key_id", sa.Text),
 )
 
-# A keyed chain over all transfers. No reference to them: it shows when one is gone.
+# A keyed chain over all transfers. No reference to them: it shows when one is missing.
 ledger: Final = sa.Table(
     "ledger",
     metadata,
@@ -262,7 +262,7 @@ notice: Final = sa.Table(
     sa.Index("ix_notice_due", "state", "next_at"),
 )
 
-# What is submitted again and again (``schedules``). DBOS has a row of its own for each, which workers make of this one.
+# Schedules. DBOS has a row of its own for each, which workers derive from this one.
 schedule: Final = sa.Table(
     "schedule",
     metadata,
@@ -437,7 +437,7 @@ worker_live: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
-# Processes that work, each with its last sign of life and what it does now (``worker_rows``).
+# Processes, each with its last heartbeat and its activity (``worker_rows``).
 worker: Final = sa.Table(
     "worker",
     metadata,
@@ -459,7 +459,7 @@ worker: Final = sa.Table(
     sa.Column("gone_at", sa.Double),
     # It is to end when the batches that it is at have ended.
     sa.Column("drain_at", sa.Double),
-    # What it does now, see ``workers.Activity``. ``facts`` are those of its kind alone.
+    # Its activity, see ``workers.Activity``. ``facts`` are those of its kind alone.
     sa.Column("lanes", sa.Text, nullable=False),
     sa.Column("limits", sa.Text, nullable=False),
     sa.Column("resident", sa.BigInteger),

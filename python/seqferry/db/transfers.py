@@ -255,7 +255,7 @@ def begin_plan(
         .where(transfer.c.id == transfer_id)
         .values(state="planning", started_at=row.started_at or at, attended_by=worker_session, waits_for=None)
     )
-    if row.attended_by != worker_session:  # else it begins anew by itself
+    if row.attended_by != worker_session:  # else it restarts by itself
         events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
     return row
 

@@ -127,7 +127,7 @@ class PendingWork:
 
     Attributes:
         waiting: something waits on a queue of this worker.
-        entries: of the ledger: submissions, ends, and whatever follows these.
+        entries: number of entries of the ledger: submissions, ends, and later events.
         schedules: a number that changes with each change of a schedule.
     """
 

@@ -1,7 +1,7 @@
 """One batch: its open objects through the engine, their ends into our rows.
 
-Killed at any moment, the next run goes on with the objects that are still open. The order of effects is what makes
-that safe: an upload id is committed before the engine may copy a part (``acknowledge``); an object counts as done only
+After a kill at any moment, the next run continues with the open objects. The order of effects makes that safe: an
+upload id is committed before the engine may copy a part (``acknowledge``); an object counts as done only
 when its row says so, and a run that follows another looks at the target first (``resumed``), so that what was
 completed but not recorded is found and not copied again.
 """
@@ -94,7 +94,7 @@ def _readable(run: BatchRun) -> ResolvedSpec:
 
 
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:
-    """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
+    """End a batch that cannot be run: its open objects fail. Supersedes a run that may still exist."""
     now = time.time()
     with runtime.database.write() as connection:
         run = batches.begin_batch(connection, transfer_id, number, now)
@@ -189,7 +189,7 @@ class _BatchRecorder:
                 with self._runtime.database.write(durable=False) as connection:
                     batches.clear_barren(connection, running.run)
         recorded = _record(self._runtime, running, events)
-        # Suspended, no upload may go on, least of all for a run that was shut out.
+        # A suspended job must not continue an upload, least of all in a superseded run.
         return () if running.suspended else recorded
 
 
@@ -199,7 +199,7 @@ def _until_next_write() -> float:
 
 
 def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int]:
-    """Write events into our rows; suspends the job when another run has shut this one out.
+    """Write events into our rows; suspends the job when another run has superseded this one.
 
     Returns:
         The ids of objects whose upload is on record now.
@@ -232,7 +232,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
 
 
 def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -> None:
-    """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
+    """End the batch. Objects that are still open end as cancelled, and their uploads are aborted."""
     if end.failure is not None:
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
@@ -267,7 +267,7 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
 
 
 def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
-    """Abort the uploads of objects that are given up: those on record, and those that a killed worker did not record.
+    """Abort the uploads of cancelled objects: those on record, and those that a killed worker did not record.
 
     Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.
 

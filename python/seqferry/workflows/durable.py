@@ -24,7 +24,7 @@ def transfer(transfer_id: str) -> None:
     with runtime.supervising(transfer_id), runtime.requeue_when_paused(transfer_id, workflow_id, names.QUEUE_TRANSFERS):
         try:
             plan(transfer_id)
-        except Exception as why:  # whatever it was: the transfer must come to an end
+        except Exception as why:  # any error: the transfer must come to an end
             log.exception("transfer %s cannot be planned", transfer_id)
             give_up(
                 transfer_id, f"The transfer could not be planned ({type(why).__name__}); see the log of the worker."
@@ -68,7 +68,7 @@ def batch(transfer_id: str, number: int) -> None:
     with current().requeue_when_paused(transfer_id, names.batch_workflow_id(transfer_id, number), names.QUEUE_BATCHES):
         try:
             run_batch(transfer_id, number)
-        except Exception as why:  # whatever it was: the transfer must not wait without end
+        except Exception as why:  # any error: the transfer must not wait without end
             log.exception("batch %s of transfer %s cannot run", number, transfer_id)
             fail_batch(transfer_id, number, batch_steps.describe_cause(why))
 

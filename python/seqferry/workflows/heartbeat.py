@@ -80,7 +80,7 @@ class Heartbeat:
                     worker_reports.exclude_reapers(connection)
                 worker_rows.beat(connection, self._process, self._facts)
                 signs, news = worker_reports.read_beats_and_work(connection, queues)
-            if lease.extend(sent, anew=lapsed):
+            if lease.extend(sent, new_epoch=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
                         "the database did not answer for some time, and nothing was written to the storage meanwhile; "

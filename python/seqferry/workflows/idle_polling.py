@@ -41,7 +41,7 @@ IDLE_SECONDS: Final = 15.0
 """Between two checks by a worker's thread for changes outside of the database, such as credentials."""
 
 _DBOS_SECONDS: Final = 60.0
-"""Between two polls of a thread of DBOS while nothing changes: whatever it would find is a change."""
+"""Between two polls of a thread of DBOS while nothing changes: everything that it polls for is a change."""
 
 
 class WorkSignal:
@@ -215,7 +215,7 @@ def _make_hurried_wait(event: threading.Event, polls: QueuePolls, poll_seconds: 
 
 
 def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) -> _Wait:
-    """A wait that goes on while nothing changes, unless it is for more than no time and for ``within`` at most."""
+    """A wait that continues while nothing changes, except for waits between 0 and ``within`` seconds."""
     wait, mine = event.wait, threading.local()
 
     def rest(timeout: float | None = None) -> bool:

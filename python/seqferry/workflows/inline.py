@@ -4,7 +4,7 @@ Starting the queue costs more than copying a few thousand small objects. Nothing
 rows record what is requested and what is left, and the next worker can run every step again. So the worker of a state
 folder runs a small transfer itself, each batch as soon as it is on record. All other work (more batches, a failure that
 needs a retry, a kill) is left to the queue: a worker that starts it puts the unfinished transfers on it (``Worker``).
-Batches that run inline by then go on to their end: a process has one run of a batch at a time
+Running inline batches then continue to their end: a process has one run of a batch at a time
 (``Runtime.exclusive_run``).
 """
 

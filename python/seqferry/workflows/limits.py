@@ -89,8 +89,8 @@ def limits_with_shares(
 ) -> BudgetLimits:
     """``limits_of``, with this worker's shares of ``limits_over_all`` in place of the limits.
 
-    A worker whose share is 0 goes on with one request at a time, one in a second, and one byte per second: to wait for
-    a share it need not leave the work that it has begun.
+    A worker whose share is 0 continues with one request at a time, one per second, and one byte per second: it need not
+    leave its running work to wait for a share.
     """
     at_least = {name: max(share, 1) for name, share in shares.items()}
     adjusted = [_with_shares(transfer_id, one.adjustment, at_least) for transfer_id, one in work.items()]

@@ -28,7 +28,7 @@ _PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds before each further attempt; the last pause repeats."""
 
 _ATTEMPTS: Final = 76
-"""Attempts before a notice is given up: three days of them."""
+"""Attempts before a notice is abandoned: three days of them."""
 
 _MAX_DUE: Final = 20
 _MAX_WATCHED: Final = 200

@@ -18,7 +18,7 @@ _PAGE: Final = 500
 
 
 def enqueue_missing(runtime: Runtime, ours: set[str]) -> None:
-    """Enqueue unfinished transfers that are not on the queue: the process that ran them inline has ended or given up.
+    """Enqueue unfinished transfers that are not on the queue: the process that ran them inline has ended or failed.
 
     A repetition adds nothing, since the ids of workflows follow from those of the rows.
 

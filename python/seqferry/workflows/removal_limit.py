@@ -25,7 +25,7 @@ def limit_to_expected(
         noun: singular name of an object, for the message.
 
     Raises:
-        StorageError: there are more. What is on record goes on; what is new stays.
+        StorageError: there are more. Objects on record are removed; new ones stay.
     """
     if expected is None:
         yield from pages

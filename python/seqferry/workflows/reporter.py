@@ -1,4 +1,4 @@
-"""The reporter of a worker: what it does now, for ``status``, ``seqferry workers`` and charts."""
+"""The reporter of a worker: its activity, for ``status``, ``seqferry workers`` and charts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
 
 
 def _wait(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
-    """Wait so long; return False as soon as the transfer is being stopped."""
+    """Wait so many seconds; return False as soon as the transfer is being stopped."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         with runtime.database.read() as connection:

@@ -118,7 +118,7 @@ def _look_up(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]
 
 
 def _decide_names(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
-    """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
+    """The page, with new decisions about names: the other transfer may be from a client with other rules."""
     if spec.kind.copies or spec.kind.unpacks:
         for one in page:
             if one.refusal is None:

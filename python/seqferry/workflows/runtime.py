@@ -149,12 +149,12 @@ class Runtime:
     # --- findings before the start ---
 
     def keep_preflight(self, transfer_id: str, known: KnownObjects) -> None:
-        """Keep the findings from just before the transfer was submitted here, for its first planning."""
+        """Keep the findings of the check before the submission here, for the first planning."""
         with self._changed:
             self._preflights[transfer_id] = known
 
     def take_preflight(self, transfer_id: str) -> KnownObjects | None:
-        """Take the findings that were kept for this transfer, once: a later planning asks anew."""
+        """Remove and return the findings for this transfer: a later planning sends its own requests."""
         with self._changed:
             return self._preflights.pop(transfer_id, None)
 
@@ -175,7 +175,7 @@ class Runtime:
             raise StepSuspension
 
     def sleep(self, seconds: float) -> None:
-        """Wait so long; raises StepSuspension when this process is to stop."""
+        """Wait so many seconds; raises StepSuspension when this process is to stop."""
         self._stopping.wait(seconds)
         self.check()
 
@@ -221,7 +221,7 @@ class Runtime:
     def claim(self, connection: sa.Connection, *workflow_ids: str) -> None:
         """Raise StepSuspension unless one of the workflows is this worker's to run.
 
-        A worker that was taken for dead while it was cut off does not take back what others have by now.
+        A worker that counted as dead while it was cut off does not take back work that others have by now.
         """
         if self.lease is not None and not worker_reports.find_owned(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
@@ -238,7 +238,7 @@ class Runtime:
         return [
             batch
             for batch in running
-            # A batch that its transfer ends, as its workflow was given up, is fenced by its run alone.
+            # A batch that its transfer ends after its workflow has failed is fenced by its run alone.
             if batch.run in shut_out
             or (held is not None and not batch.cleaning and _workflow_of(batch.run) not in held)
         ]
@@ -254,7 +254,7 @@ class Runtime:
 
     def _park(self, transfer_id: str, workflow_id: str, queue: str) -> None:
         with self.database.write() as connection:
-            row = transfers.row_of(connection, transfer_id, lock=True)  # a person may let it go on just now
+            row = transfers.row_of(connection, transfer_id, lock=True)  # a person may resume it meanwhile
             if row is None:
                 return
             lane = names.PAUSED_LANE if transfers.is_paused(row) else row.lane
@@ -398,6 +398,6 @@ def install(runtime: Runtime | None) -> None:
 
 def current() -> Runtime:
     if _current is None:
-        # The worker is gone while DBOS still starts a workflow: leave it for the next.
+        # The worker has ended while DBOS still starts a workflow: leave it for the next one.
         raise StepSuspension
     return _current

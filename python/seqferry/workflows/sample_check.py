@@ -2,7 +2,7 @@
 
 It sends no request for each object: the listing has names, sizes and storage classes. A sample is checked with HEAD,
 and one multipart upload is created at the target and aborted. Predicted failures are recorded as an event, and the
-transfer goes on with all other objects. Only if no object could arrive, the transfer ends immediately.
+transfer continues with all other objects. Only if no object could arrive, the transfer ends immediately.
 
 Invariant: no more than ``MAX_CHECKED`` objects wait, no longer than ``_MAX_HELD_SECONDS`` and the few requests of the
 check. A sample that could not be checked (time-outs, throttling) proves nothing.

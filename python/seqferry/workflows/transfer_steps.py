@@ -134,7 +134,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
 
 
 def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
-    """Plan from the start; what an earlier planning added is left as it is, whatever the order of pages.
+    """Plan from the start. Batches of an earlier planning stay, also if the order of the pages has changed.
 
     Raises:
         StorageError: source or target cannot be used.
@@ -338,7 +338,7 @@ def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
 
 def fail_dead_transfer(runtime: Runtime, transfer_id: str) -> None:
     """End a transfer whose workflow fails after each restart: its open objects end as failed."""
-    cause = "the transfer's workflow was given up again and again; see the log of the worker."
+    cause = "the transfer's workflow failed after each restart; see the log of the worker."
     request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
     while left := _open_batches(runtime, transfer_id):
         for number in left:
@@ -358,7 +358,7 @@ def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     """
     left = _open_batches(runtime, transfer_id)
     for number in runtime.queue.dead_batches(transfer_id, left):
-        end_failed(runtime, transfer_id, number, "its workflow was given up after too many restarts.")
+        end_failed(runtime, transfer_id, number, "its workflow failed after too many restarts.")
     ended = runtime.queue.ended_batches(transfer_id, left)
     if not ended:
         return

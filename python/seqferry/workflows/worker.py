@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("seqferry.worker")
 
 SQLITE_EXECUTOR: Final = "sqlite"
-"""Always the same, so that the next start takes up what this one leaves."""
+"""Always the same, so that the next start resumes the work of this one."""
 
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
@@ -303,7 +303,7 @@ class Worker:
     def _begin(self, *, queue: bool) -> None:
         install(self._runtime)
         if self._database.is_sqlite:
-            # The lock shows that every earlier worker is gone, whatever it reported last.
+            # The lock shows that every earlier worker has ended.
             with self._database.write(durable=False) as connection:
                 record_dead_workers(
                     connection, self.service.settings.notices, worker_reports.delete_all_reports(connection)
@@ -345,7 +345,7 @@ class Worker:
         self._threads.start(name, interval, act, self._signal, rest=rest)
 
     def _drain(self, timeout: float) -> bool:
-        """Stop taking work and wait until what runs has left."""
+        """Stop taking work, and wait until all running work has ended."""
         if self._signal is not None:
             self._signal.stop()
         self._dbos.stop_polling()
@@ -389,7 +389,7 @@ class Worker:
         try:
             ended = inline.run(self._runtime, transfer_id, take_queue)
         except StepSuspension:
-            pass  # the next worker goes on
+            pass  # the next worker continues
         except Exception as why:  # noqa: BLE001 - the queue repeats it, and records what fails
             log.warning("transfer %s is repeated by the queue: %s", transfer_id, shortage(why) or why)
             ended = False

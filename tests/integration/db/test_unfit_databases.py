@@ -144,7 +144,7 @@ def _with_path(url: str, path: str) -> str:
 
 
 def test_a_search_path_without_a_schema_gets_one_line(postgres_url: str, tmp_path: Path) -> None:
-    assert "names no schema that is there" in _refusal(_with_path(postgres_url, "nowhere"), tmp_path)
+    assert "names no existing schema" in _refusal(_with_path(postgres_url, "nowhere"), tmp_path)
     assert _tables(postgres_url) == 0
 
 

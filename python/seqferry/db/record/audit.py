@@ -17,7 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.record import adoption, events, merkle, receipts, sealed_row, signing
-from seqferry.db.record.findings import MAX_FINDINGS, AuditCounts, Finding
+from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.model.errors import ConfigError
@@ -186,7 +186,7 @@ def _check_entries(
 def _check_presence(
     connection: sa.Connection, row: sa.Row[Any], record: _Record, entries: Sequence[sa.Row[Any]], checked: AuditCounts
 ) -> Iterator[Finding]:
-    """Submission, adoption and end of a signed record are in the ledger, whatever times the record tells."""
+    """Submission, adoption and end of a signed record are in the ledger, also if the record has other times."""
     kinds = {entry.kind for entry in entries}
     if record.first_keyed or events.SUBMITTED in kinds:
         wanted = {events.SUBMITTED: "submission"}
@@ -302,12 +302,12 @@ def _name(of: str, number: int, recorded: list[bytes], keys: list[tuple[bytes, s
         else:
             strange.append((at, key))
     missing = len(recorded) - len(keys)
-    for _, key in strange[:MAX_FINDINGS]:
-        # With as many rows as before, what is strange was changed; what there is too much was added.
+    for _, key in strange[:MAX_NAMED_OBJECTS]:
+        # With as many rows as before, unknown rows were changed; with more, they were added.
         kind, what = ("object_added", "was added") if -missing >= len(strange) else ("object_changed", "was changed")
         yield Finding(kind, f"Object '{_plain(key)}' ({where} of transfer {of}) {what}.", of, where, key)
-    if len(strange) > MAX_FINDINGS:
-        more = len(strange) - MAX_FINDINGS
+    if len(strange) > MAX_NAMED_OBJECTS:
+        more = len(strange) - MAX_NAMED_OBJECTS
         yield Finding("object_changed", f"{more} more objects of {where} of transfer {of} were changed.", of, where)
     if missing > 0:
         present = Counter(leaf for leaf, _ in keys)
@@ -344,7 +344,7 @@ def _check_batches(
         elif found.state != "ended" or found.objects != own.objects:
             yield Finding("transfer_changed", f"{where} of transfer {row.id} was changed.", row.id, where)
     gone = sorted(set(range(max([*numbers, *sealed], default=-1) + 1)) - numbers)
-    for number in gone[:MAX_FINDINGS]:
+    for number in gone[:MAX_NAMED_OBJECTS]:
         text = f"Batch {number} of transfer {row.id} was removed."
         yield Finding("object_removed", text, row.id, f"batch {number}")
     strays = connection.execute(
@@ -353,7 +353,7 @@ def _check_batches(
             batch, sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number)
         )
         .where(object_.c.transfer_id == row.id, batch.c.number.is_(None))
-        .limit(MAX_FINDINGS)
+        .limit(MAX_NAMED_OBJECTS)
     ).scalars()
     for key in strays:
         yield Finding("object_added", f"Object '{_plain(key)}' of transfer {row.id} was added.", row.id, "", key)
@@ -362,7 +362,7 @@ def _check_batches(
 def _check_receipt(
     connection: sa.Connection, row: sa.Row[Any], record: _Record, ends: Counter[str]
 ) -> Iterator[Finding]:
-    """The digest of the end over all that is there now."""
+    """The digest of the end over the current rows."""
     if record.end is None:
         return
     data = _data(record.end)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import sqlalchemy as sa
 
 from seqferry.db.record import adoption, ledger, signing
-from seqferry.db.record.findings import MAX_FINDINGS, AuditCounts, Finding, KnownHead
+from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
@@ -84,7 +84,7 @@ def _behind(known: list[KnownHead], head: Head) -> Iterator[Finding]:
         return
     longest = max(known, key=lambda one: one.head.count)
     named = {number: what for one in known for number, what in one.entries.items() if number > head.count}
-    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:MAX_FINDINGS])
+    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:MAX_NAMED_OBJECTS])
     yield Finding(
         "ledger_behind",
         f"The ledger ends at entry {head.count}, and {longest.where} knows entry {longest.head.count}: its end was cut "

@@ -9,7 +9,7 @@ from typing import Final
 from seqferry.db.record import ledger
 from seqferry.db.record.ledger import Head
 
-MAX_FINDINGS: Final = 20
+MAX_NAMED_OBJECTS: Final = 20
 """Objects that are named in a batch; the others are counted."""
 
 

@@ -1,4 +1,4 @@
-"""The audit key of a connection: which one signs what is written through it."""
+"""The audit key of a connection, which signs the records that are written through it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key_ring(connection: sa.Connection) -> KeyRing:
 
 
 def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
-    """The key for what is written now; made on first use. None: this process keeps the record without a key.
+    """The key for new records, created on first use. None: this process keeps the record without a key.
 
     Args: ``at``: the time that is recorded with it, seconds since the epoch; None: now.
 
@@ -39,7 +39,7 @@ def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey 
             f"file of that key {where} (docs/guarantees/audit.md)."
         )
     found = keys.signing() or keys.make(at)
-    # Without a key it is asked again: another process may begin to sign.
+    # Without a key this is checked again: another process may begin to sign.
     keys.checked = found is not None
     return found
 

@@ -3,7 +3,7 @@
 The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
 operation: a package here with an ``OPERATION``, and an entry in ``seqferry.model.operations``.
 
-What must stay true: each method can be called again after a kill, and adds nothing to what it did before.
+Invariant: each method can be called again after a kill, without a further effect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Removals at the end of a transfer: a page of objects at a time, on record before it is removed.
 
-Repeated after a kill, a removal finds what is gone, or what is new there and stays.
+A removal that is repeated after a kill skips missing objects, and keeps new ones.
 """
 
 from __future__ import annotations

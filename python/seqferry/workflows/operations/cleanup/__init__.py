@@ -1,7 +1,7 @@
 """The operation ``cleanup``: uploads that were never completed are aborted, each with a row of its own.
 
-A row has the key and the id of the upload, when it began, and the bytes of its parts. Aborted again after a kill, an
-upload that is gone counts as aborted.
+A row has the key and the id of the upload, when it began, and the bytes of its parts. After a kill, a missing
+upload counts as aborted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The end of a move: what has arrived is removed at the source, a page at a time.
 
-Each page is an event before it is removed, and the next page begins after it: so a run after a kill goes on with the
-page that was under way. Repeated, a removal finds what is gone, or what is new there and stays.
+Each page is recorded as an event before it is removed, and the next page begins after it: so a run after a kill
+continues with the interrupted page. A repeated removal skips missing objects, and keeps new ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operation ``remove``: objects, or versions of them, are removed, each with a row of its own.
 
 What must stay true: a row is on record before its object is removed; an object that was written after it was listed
-stays, also when a removal goes on days later.
+stays, also when a removal is resumed days later.
 """
 
 from __future__ import annotations

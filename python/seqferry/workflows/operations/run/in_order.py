@@ -1,7 +1,7 @@
 """Runs in order: a line begins when the one before it has ended well, its sources removed if it is a move.
 
 What must stay true: what a line has reached is on record before anything depends on it, so that a run after a kill
-goes on with the line that was cut off. A line that does not end well stops the run: no line after it is begun.
+continues with the interrupted line. A failed line stops the run: no later line is begun.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The end of a sync: what the target has and the source has not is removed.
 
 Only when all of the source has arrived: a source that could not be read, or is empty, is no reason to remove anything.
-What is to be removed is on record before it is; repeated after a kill, the target is listed anew and the rest removed.
+Each removal is on record before it is made. After a kill the target is listed again, and the rest removed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
             events.append(connection, transfer_id, time.time(), "removing", runtime.actor, {"keys": keys})
             crash_points.reach("before-extras-recorded")
         crash_points.reach("after-extras-recorded")
-        # A file is removed whatever it holds by now: it has no ETag that others would know.
+        # A file is removed even if it was changed: it has no ETag to compare.
         is_file = isinstance(spec.target, LocalFolder)
         wanted = [Removal(number, key, "" if is_file else page[key]) for number, key in enumerate(keys)]
         failures = removed_pages.remove(runtime, transfer_id, spec.target, wanted, epoch=epoch, stop_at_failure=True)

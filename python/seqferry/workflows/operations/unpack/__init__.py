@@ -1,7 +1,7 @@
 """The operation ``unpack``: members of an archive become objects or files, each with a row of its own.
 
 A row holds where its member lies in the archive, so that a batch needs neither the index nor a second look at the
-headers of others, and a run after a kill goes on with the members that have not ended.
+headers of others, and a run after a kill continues with the members that have not ended.
 
 What must stay true: the whole archive is accepted before the first member is on record; a member counts as done only
 when the engine has verified it.

@@ -1,7 +1,7 @@
 """The operation ``verify``: the objects of another transfer are checked again at its target.
 
 An object that is as received ends as done. All others fail: the object is missing, has changed, or cannot be read. The
-columns of each row hold what it was compared with, so that the receipt says it.
+columns of each row hold the expected content, so that the receipt shows it.
 
 What must stay true: no request of the operation writes, and the verified transfer gets one event of the result.
 """
