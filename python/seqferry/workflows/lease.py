@@ -45,7 +45,7 @@ class Lease:
         return self._engine.lease_clock()
 
     def extend(self, sent: int, *, new_epoch: bool) -> bool:
-        """Extend the lease from ``sent`` on, the time of an acknowledged beat; ``new_epoch`` if the beat excluded reapers.
+        """Extend the lease from ``sent`` on, the time of an acknowledged beat; ``new_epoch`` if it excluded reapers.
 
         Returns:
             False when the lease has lapsed meanwhile and another beat, one that excludes reapers, is needed.
