@@ -160,8 +160,8 @@ class Database:
                 f"The state folder of {self.label} cannot be written, so that nothing can be put on record in it: only "
                 "what reads it works (status, watch, report, audit verify). Give another folder with --state-dir."
             )
-        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each
-        # attempt. Threads of this process wait for each other here instead.
+        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each attempt. Threads of this
+        # process wait for each other here instead.
         with self._write_lock, self._translate_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():

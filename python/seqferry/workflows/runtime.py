@@ -249,10 +249,10 @@ class Runtime:
         try:
             yield
         except TransferPause:
-            self.retry_until_available(lambda: self._park(transfer_id, workflow_id, queue))
+            self.retry_until_available(lambda: self._requeue(transfer_id, workflow_id, queue))
             raise
 
-    def _park(self, transfer_id: str, workflow_id: str, queue: str) -> None:
+    def _requeue(self, transfer_id: str, workflow_id: str, queue: str) -> None:
         with self.database.write() as connection:
             row = transfers.row_of(connection, transfer_id, lock=True)  # a person may resume it meanwhile
             if row is None:

@@ -95,7 +95,7 @@ def check_first_pages(
         yield []
     first = [one for page in held for one in page][:MAX_CHECKED]
     if len(first) > 1:
-        _SampleCheck(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
+        _SampleCheck(runtime, transfer_id, spec, target_absent, since).run(first, whole=whole and count == len(first))
     yield from held
     yield from pages
 
@@ -108,7 +108,7 @@ class _SampleCheck:
     target_absent: bool
     since: float | None
 
-    def at(self, found: Sequence[PlannedObject], *, whole: bool) -> None:
+    def run(self, found: Sequence[PlannedObject], *, whole: bool) -> None:
         """Check the objects, and record predicted failures.
 
         Raises:

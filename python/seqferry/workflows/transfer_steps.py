@@ -90,7 +90,7 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.write() as connection:
         raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
-    for row, left in _changes_of(runtime, transfer_id):
+    for row, left in _watch_batches(runtime, transfer_id):
         raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
@@ -290,15 +290,15 @@ def _goes_on(row: sa.Row[Any] | None) -> bool:
 
 def _wait_until_ended(runtime: Runtime, transfer_id: str) -> bool:
     """Wait until no batch is open; False when the transfer is to stop."""
-    for row, left in _changes_of(runtime, transfer_id):
+    for row, left in _watch_batches(runtime, transfer_id):
         if not _goes_on(row):
             return False
         if not left:
             return True
-    raise AssertionError("the changes do not end")
+    raise AssertionError("the watch does not end")
 
 
-def _changes_of(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
+def _watch_batches(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
     """Row of the transfer and whether a batch of it is open: now, and whenever that may have changed.
 
     Meanwhile ends batches that no worker will run.
