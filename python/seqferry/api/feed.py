@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from seqferry.api.progress_feed import ProgressFeed
-from seqferry.db.feed import MOST_DATA, FeedEvent, Position
+from seqferry.db.feed import MAX_DATA, FeedEvent, Position
 from seqferry.model.models import Event
 from seqferry.service.service import Service
 
@@ -172,7 +172,7 @@ class Feed:
 def frame(event: Event, identity: str | None = None, **facts: str) -> bytes:
     """A message of a stream: its ``id`` is the number of the event unless another one is given."""
     text = json.dumps(event.data)
-    if len(text) > MOST_DATA:
+    if len(text) > MAX_DATA:
         text = json.dumps({"left_out": len(text)})
     known: dict[str, Any] = {
         **facts,

@@ -106,7 +106,7 @@ def serve(
     manager = ServiceManager()
     try:
         manager.waiting("the database")
-        outage.wait_until_there(settings)
+        outage.wait_until_available(settings)
         with Service.open(settings) as service:
             service.serves = True
             service.keep_autoscale_limits()

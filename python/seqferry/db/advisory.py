@@ -24,13 +24,13 @@ class AdvisoryLock(IntEnum):
     FAIR_TURNS = 7710
 
 
-def take(connection: sa.Connection, lock: AdvisoryLock) -> None:
+def acquire(connection: sa.Connection, lock: AdvisoryLock) -> None:
     """Wait for a lock and hold it until the transaction ends."""
     if connection.dialect.name != "sqlite":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(int(lock))))
 
 
-def try_take(connection: sa.Connection, lock: AdvisoryLock) -> bool:
+def try_acquire(connection: sa.Connection, lock: AdvisoryLock) -> bool:
     """Hold a lock until the transaction ends. False: another transaction holds it."""
     if connection.dialect.name == "sqlite":
         return True

@@ -1,8 +1,8 @@
-"""Shares of limits that hold over all workers: who may use how much of each. Postgres only; SQLite has one worker.
+"""Shares of the limits that hold over all workers. PostgreSQL only; SQLite has one worker.
 
-The sum of what is held of a limit never exceeds it. A worker that comes gets what is left, perhaps nothing;
-the others take less when they renew theirs, and it gets an equal share when it asks again. The share of a worker that
-is silent lapses after ``HELD_SECONDS``: by then it writes nothing any more (``workflows.lease``).
+The sum of the shares of a limit never exceeds it. A new worker gets what is left, which may be nothing. The others
+get less when they renew their shares, and the new worker gets an equal share at its next claim. The share of a silent
+worker expires after ``HELD_SECONDS``: by then the worker writes nothing any more (``workflows.lease``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.database import clock
 from seqferry.db.tables import allotment
 
 HELD_SECONDS: Final = 10.0
-"""Time for which a share is held after it was asked for: as long as a worker is not yet taken for dead."""
+"""Lifetime of a share after its claim: the silence after which a worker counts as dead."""
 
 
 def claim(
@@ -27,15 +27,15 @@ def claim(
     limits: Mapping[str, int],
     in_use: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Renew a worker's shares of these limits, by name, and give up all others that it has.
+    """Renew a worker's shares of these limits, by name, and release its other shares.
 
     Args:
-        in_use: what the worker uses now and cannot take back: others do not get it, though its share be less.
+        in_use: amounts that the worker uses now and cannot return. Others do not get them even if its share is less.
 
     Returns:
         The share of each limit, from now on; 0 while others hold all of it.
     """
-    take(connection, AdvisoryLock.ALLOTMENTS)
+    acquire(connection, AdvisoryLock.ALLOTMENTS)
     now = clock(is_sqlite=connection.dialect.name == "sqlite")
     mine = allotment.c.worker_id == worker_id
     connection.execute(
@@ -67,6 +67,6 @@ def claim(
     return shares
 
 
-def give_up(connection: sa.Connection, worker_ids: Collection[str]) -> None:
-    """These workers use none of their shares any more: they leave, or are dead."""
+def release(connection: sa.Connection, worker_ids: Collection[str]) -> None:
+    """Release all shares of workers that stop or are dead."""
     connection.execute(allotment.delete().where(allotment.c.worker_id.in_(worker_ids)))

@@ -1,7 +1,7 @@
-"""The number of workers that the open work asks for, from the view ``seqferry_autoscale``.
+"""The number of workers that the open work needs, from the view ``seqferry_autoscale``.
 
-The view (``migrations.autoscale_view``) holds the formula, so that an autoscaler and all doors read the same number.
-What it rests on:
+The view (``migrations.autoscale_view``) holds the formula, so that autoscaler, CLI and HTTP API read the same
+number. Its assumptions:
 
 - A worker does what the fastest worker did in a whole minute of the last day. A rate that is shared with others is
   lower, and a mean of such rates would ask for more workers the less they are of use.

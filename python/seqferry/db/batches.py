@@ -1,7 +1,7 @@
 """Batches of a transfer: their runs, what a run records, how they end.
 
 **Invariant**: a run of a batch writes only while ``batch.runs`` is the number it got from ``begin_batch``; a later run
-(by another worker, after this one was taken for dead) shuts it out.
+(by another worker, when this one counts as dead) supersedes it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """Leave to run a batch. ``run`` is the fence, 1 for the first."""
+    """The right to run a batch. ``run`` is the fencing token, 1 for the first run."""
 
     transfer_id: str
     number: int
     run: int
     barren_runs: int
     created_at: float
-    """Birth of the transfer."""
+    """Submission of the transfer, seconds since the epoch."""
     target_absent: bool
     stopping: bool
     spec: str
@@ -40,7 +40,7 @@ class BatchRun:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOutcome:
-    """Outcome of objects that no job has ended."""
+    """Outcome of objects that end without a job."""
 
     state: str
     ended_at: float
@@ -51,7 +51,7 @@ class ObjectOutcome:
 
 
 def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: float) -> BatchRun | None:
-    """Take the batch up. None when it has ended."""
+    """Begin a run of the batch; None if the batch has ended."""
     taken = connection.execute(
         batch.update()
         .where(batch.c.transfer_id == transfer_id, batch.c.number == number, batch.c.state != "ended")
@@ -79,8 +79,8 @@ def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: fl
     )
 
 
-def owns(connection: sa.Connection, run: BatchRun) -> bool:
-    """True while ``run`` is the latest run of its batch; keeps it so until the transaction ends."""
+def is_latest_run(connection: sa.Connection, run: BatchRun) -> bool:
+    """True if ``run`` is the latest run of its batch. No later run begins before the transaction ends."""
     mine = _batch_where(run, sa.select(batch.c.runs).with_for_update())
     return connection.execute(mine).scalar() == run.run
 
@@ -104,7 +104,7 @@ def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
 
 
 def count_requests(connection: sa.Connection, run: BatchRun, requests: int) -> None:
-    """Add the requests of a run to those of its batch, whichever run is the latest one: they were made."""
+    """Add the requests of a run to those of its batch, also after a later run has begun: they were made."""
     if requests:
         connection.execute(_batch_where(run, batch.update()).values(requests=batch.c.requests + requests))
 
@@ -115,8 +115,8 @@ def requests(connection: sa.Connection, transfer_id: str) -> int:
     return int(connection.execute(total).scalar_one())
 
 
-def find_lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
-    """Runs, among the given ones, that a later run has shut out."""
+def find_superseded(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
+    """Runs, among the given ones, that a later run has superseded."""
     found = {
         (row.transfer_id, row.number): row.runs
         for row in connection.execute(
@@ -140,7 +140,7 @@ def clear_barren(connection: sa.Connection, run: BatchRun) -> None:
 
 
 def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Results]]) -> set[BatchRun]:
-    """Record the ends of objects and bring all counters up to date.
+    """Record the ends of objects, and update all counters.
 
     Returns:
         Those of the runs whose results were written: they are the latest of their batches.
@@ -149,16 +149,16 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
     if owned:
         together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
-        with counting(connection, before, bulk.of_results(connection, together), barren_runs=0):
+        with counting(connection, before, bulk.matches_results(connection, together), barren_runs=0):
             bulk.update_ended(connection, together)
     return {run for run, _ in owned}
 
 
-def end_open(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
+def end_open_objects(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
     """End all objects of the batch that are still open."""
     before = _lock_rows(connection, [run])
-    open_ones = object_.update().where(*of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
-    with counting(connection, before, sa.and_(*of_batch(run))):
+    open_ones = object_.update().where(*batch_conditions(run), object_.c.state.in_(OPEN_OBJECT_STATES))
+    with counting(connection, before, sa.and_(*batch_conditions(run))):
         connection.execute(open_ones.values(asdict(end)))
 
 
@@ -167,13 +167,13 @@ def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
     connection.execute(_batch_where(run, batch.update()).values(state="ended", ended_at=at))
 
 
-def abandon(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> bool:
-    """End some open batches as cancelled, whatever runs of them there were; False when there are none."""
+def cancel_open(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> bool:
+    """End some open batches as cancelled, and supersede their runs; False if there are none."""
     numbers = open_batches(connection, transfer_id, limit=limit)
     for number in numbers:
         run = begin_batch(connection, transfer_id, number, at)  # shuts out all others
         if run is not None:
-            end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=at))
+            end_open_objects(connection, run, ObjectOutcome(state="cancelled", ended_at=at))
             end_batch(connection, run, at)
     return bool(numbers)
 
@@ -190,7 +190,7 @@ def _lock_rows(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[Batc
     return {(row.transfer_id, row.number): row for row in rows}
 
 
-def of_batch(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+def batch_conditions(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     return object_.c.transfer_id == run.transfer_id, object_.c.batch_number == run.number
 
 

@@ -36,7 +36,7 @@ def blocker_of(connection: sa.Connection, spec: TransferSpec, turn: int) -> str 
 
 def _overlaps(spec: TransferSpec, written: str) -> bool:
     other, unsupported = stored.read_legible(written)
-    # Where one writes to is not known if all of it is not.
+    # The target of an unsupported spec is unknown.
     return unsupported is not None or keyspace.overlap(spec, other)
 
 
@@ -53,7 +53,7 @@ def find_ready(connection: sa.Connection) -> list[str]:
 
 
 def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
-    """Let a transfer wait for the next one that writes to its keys; its row when there is none, so that it may begin.
+    """Block a transfer by the next one that writes to its keys; returns its row if there is none, so that it may begin.
 
     The caller holds the lock of submissions.
 

@@ -1,4 +1,4 @@
-"""Many rows of objects in one statement: what planning adds and what runs record is written here.
+"""Many rows of objects in one statement, as planning adds them and runs of batches record them.
 
 A million objects are a million rows, written once each way: what a row costs decides how fast small objects go. One
 statement with a parameter for each value spends most of its time in the driver. So planned rows go to PostgreSQL by
@@ -21,8 +21,8 @@ from seqferry.model.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
 if TYPE_CHECKING:
     import psycopg
 
-_KEYS_AT_ONCE: Final = 500
-"""Parameters of one statement."""
+_KEYS_PER_QUERY: Final = 500
+"""Parameters of one query."""
 
 Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
@@ -88,9 +88,9 @@ PLANNED: Final = (
 )
 
 EXPECTED: Final = ("part_size", "checksum_algorithm", "checksum")
-"""Columns of planned rows that are held against what is on record, after those of ``PLANNED``."""
+"""Columns with the expected content of planned rows, after those of ``PLANNED``."""
 
-# By name: as values they would be looked at for each row. The states are words of ours, without quotes.
+# Literals: the database would evaluate parameters for each row. The states are our own words and need no escaping.
 _OPEN: Final = "state in (" + ", ".join(f"'{state}'" for state in sorted(OPEN_OBJECT_STATES)) + ")"
 
 
@@ -121,8 +121,8 @@ def known_sources(connection: sa.Connection, transfer_id: str, keys: Iterable[st
         object_.c.transfer_id == transfer_id, object_.c.source_key.in_(sa.bindparam("keys", expanding=True))
     )
     sources: set[PlannedSource] = set()
-    for start in range(0, len(found), _KEYS_AT_ONCE):
-        rows = connection.execute(query, {"keys": found[start : start + _KEYS_AT_ONCE]})
+    for start in range(0, len(found), _KEYS_PER_QUERY):
+        rows = connection.execute(query, {"keys": found[start : start + _KEYS_PER_QUERY]})
         sources.update(PlannedSource(*row) for row in rows)
     return sources
 
@@ -173,7 +173,7 @@ def insert_ended(connection: sa.Connection, transfer_id: str, number: int, rows:
             copy.write_row((0, transfer_id, number, *row))
 
 
-def of_results(connection: sa.Connection, results: Results) -> sa.ColumnElement[bool]:
+def matches_results(connection: sa.Connection, results: Results) -> sa.ColumnElement[bool]:
     """True of the objects that results are about."""
     ids = results[RESULT_COLUMNS.index("id")]
     if _is_sqlite(connection):

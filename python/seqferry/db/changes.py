@@ -1,4 +1,4 @@
-"""Waiting for events of any transfer, whichever process writes them."""
+"""Notifications of changes in the database, by any process."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 CHANNEL: Final = "seqferry_event"
 """Channel that PostgreSQL notifies at the commit of an event."""
 
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _LEAVE_SECONDS: Final = 0.5
-"""Time after which a connection ends that nobody waits for any more."""
+"""Longest time that the connection stays open after its last listener has left."""
 
 log: Final = logging.getLogger("seqferry.database")
 
 
-class Changes(Protocol):
-    """One waiting thread, which also closes it."""
+class ChangeWatcher(Protocol):
+    """A source of change notifications for one thread, which also closes it."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; False when certainly nothing has changed meanwhile, or after ``interrupt``."""
+        """Wait for a change. False: certainly nothing has changed, or ``interrupt`` was called."""
         ...
 
     def interrupt(self) -> None:
-        """End this wait and all later ones at once. For any thread."""
+        """End this wait and all later ones immediately. For any thread."""
         ...
 
     def close(self) -> None: ...
@@ -54,10 +54,10 @@ def notify(connection: sa.Connection) -> None:
 _NOTIFY: Final = sa.text(f"select pg_notify('{CHANNEL}', '')")
 
 
-def of(database: Database, look_seconds: float = _LOOK_SECONDS) -> Changes:
-    """A watcher of changes in this database; the file of SQLite is looked at every ``look_seconds``."""
+def open_watcher(database: Database, poll_seconds: float = _POLL_SECONDS) -> ChangeWatcher:
+    """A watcher of changes in this database. The file of SQLite is polled every ``poll_seconds``."""
     if database.is_sqlite:
-        return _File(str(database.url.database), look_seconds)
+        return _File(str(database.url.database), poll_seconds)
     with _opening:
         channel = _channels.get(database)
         if channel is None:
@@ -72,8 +72,8 @@ _channels: Final[weakref.WeakKeyDictionary[Database, _Channel]] = weakref.WeakKe
 class _File:
     """SQLite counts, for each connection, the changes by others."""
 
-    def __init__(self, path: str, look_seconds: float) -> None:
-        self._look_seconds = look_seconds
+    def __init__(self, path: str, poll_seconds: float) -> None:
+        self._poll_seconds = poll_seconds
         self._interrupted = threading.Event()
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._seen = self._version()
@@ -82,7 +82,7 @@ class _File:
         deadline = time.monotonic() + seconds
         while (version := self._version()) == self._seen:
             left = deadline - time.monotonic()
-            if left <= 0 or self._interrupted.wait(min(self._look_seconds, left)):
+            if left <= 0 or self._interrupted.wait(min(self._poll_seconds, left)):
                 return False
         self._seen = version
         return True
@@ -126,7 +126,7 @@ class _Listener:
 class _Channel:
     """The connection of a process that listens, past any pool, on behalf of all its threads. Safe to use from many.
 
-    It is there while somebody waits. Whatever may have been missed counts as a change.
+    It is open while a listener exists. A notification that may have been missed counts as a change.
     """
 
     def __init__(self, database: Database) -> None:
@@ -137,7 +137,7 @@ class _Channel:
         self._count = 0
         self._users = 0
         self._generation = 0
-        self._told: str | None = None
+        self._last_warning: str | None = None
 
     def join(self) -> _Listener:
         with self._changed:
@@ -155,7 +155,7 @@ class _Channel:
             self._users -= 1
             self._changed.notify_all()
         with self._checking:
-            pass  # the database may be closed next, and a look for a pooler holds a connection of its pool
+            pass  # the database may be closed next, and the check for a pooler holds a connection of its pool
 
     def wait(self, seen: int, seconds: float, interrupted: threading.Event) -> int:
         """Number of changes so far, once it is another than ``seen``, on an interrupt, or after so many seconds."""
@@ -164,7 +164,7 @@ class _Channel:
             return self._count
 
     def wake(self) -> None:
-        """Have all that wait look at what they wait for."""
+        """Wake all waiting threads, so that they check their conditions."""
         with self._changed:
             self._changed.notify_all()
 
@@ -172,7 +172,7 @@ class _Channel:
         with self._changed:
             return self._users > 0 and self._generation == generation
 
-    def _tell(self) -> None:
+    def _count_change(self) -> None:
         with self._changed:
             self._count += 1
             self._changed.notify_all()
@@ -187,13 +187,13 @@ class _Channel:
                     with self._checking:
                         if self._is_wanted(generation):
                             self._check(connection)
-                    self._tell()  # there may have been changes before this connection listened
+                    self._count_change()  # there may have been changes before this connection listened
                     while self._is_wanted(generation):
                         if any(True for _ in connection.notifies(timeout=_LEAVE_SECONDS, stop_after=1)):
-                            self._tell()
+                            self._count_change()
             except ReferenceError:  # the database is closed and gone
                 return
-            # The look for a pooler takes a connection of the pool, whose errors are others. None may end this thread.
+            # The check for a pooler uses the pool, which raises other errors. None of them may end this thread.
             except (psycopg.Error, SQLAlchemyError, SeqferryError) as why:
                 cause = " ".join(str(why).split()).rstrip(".")
                 self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")
@@ -208,6 +208,6 @@ class _Channel:
             )
 
     def _warn(self, text: str) -> None:
-        if self._told != text:
-            self._told = text
+        if self._last_warning != text:
+            self._last_warning = text
             log.warning("%s", text)

@@ -1,4 +1,4 @@
-"""The course of a transfer in few points, kept when it ends: its samples are thinned, and removed in the end."""
+"""The throughput of a transfer in few points, stored at its end: its samples are thinned, and removed in the end."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def read(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[Counts]]:
-    """The course of a transfer, as ``samples.read``: from its samples, or from what was kept once those are thinned."""
+    """The throughput of a transfer, as ``samples.read``: from its samples, or from the chart once those are thinned."""
     kept = _read_kept(connection, transfer_id)
     if kept is None:
         return samples.read(connection, transfer_id, since=since, until=until, points=points)
     return [
         Point(at, width, Counts(*counts), kept.workers_within(at, at + width))
-        for at, width, counts, _ in samples.course([kept.curve], since, until, points)
+        for at, width, counts, _ in samples.intervals([kept.curve], since, until, points)
     ]
 
 
-def keep(connection: sa.Connection, transfer_id: str) -> None:
-    """Keep the course of a transfer that has ended; does nothing where it is kept, or nothing was sampled."""
+def store(connection: sa.Connection, transfer_id: str) -> None:
+    """Store the chart of an ended transfer, unless it is stored or there are no samples."""
     if connection.execute(sa.select(chart.c.since).where(chart.c.transfer_id == transfer_id)).first() is not None:
         return
     found = samples.read(connection, transfer_id, points=KEPT_POINTS)
@@ -54,7 +54,7 @@ def keep(connection: sa.Connection, transfer_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The course of a transfer as it was kept at its end."""
+    """The chart of a transfer."""
 
     curve: Curve
     workers: list[int]
@@ -67,7 +67,7 @@ class _Kept:
 
 
 def _read_kept(connection: sa.Connection, transfer_id: str) -> _Kept | None:
-    """The course that was kept, where samples have been thinned since; None where they tell more."""
+    """The chart, if samples have been thinned since; None if they have more detail."""
     row = connection.execute(
         sa.select(chart, transfer.c.ended_at, transfer.c.pruned_at)
         .join(transfer, transfer.c.id == chart.c.transfer_id)

@@ -39,8 +39,8 @@ _LEVEL: Final = "seqferry_synchronous"
 
 _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
     "connect_timeout": "10",
-    # A server that is gone without a word (a lost host, a firewall that forgot) would else be waited for for hours:
-    # silence on an idle connection is noticed after 15 s + 3 * 5 s, and unacknowledged data after 30 s.
+    # Without these, a lost host or a firewall that dropped the connection is noticed after hours. With them, silence on
+    # an idle connection is noticed after 15 s + 3 * 5 s, and unacknowledged data after 30 s.
     "keepalives": "1",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
@@ -73,10 +73,10 @@ _READ_ONLY: Final = "25006"
 """SQLSTATE of PostgreSQL's refusals: insufficient privilege, and a change in a read-only transaction."""
 
 _ISOLATION: Final = "READ COMMITTED"
-"""Of each transaction that names none, whatever a role or database has as its default. A writer that has waited for a
+"""Of each transaction that names none, over the default of a role or database. A writer that has waited for a
 lock has to see what was committed meanwhile, as the head of the ledger."""
 
-LEAST_VERSION: Final = 14
+MIN_POSTGRES_VERSION: Final = 14
 """Major version of PostgreSQL that is needed: older ones are not maintained, and not tested."""
 
 _STATEMENT_MODE: Final = "statement pooling mode"
@@ -133,7 +133,7 @@ class Database:
         self.url: Final = url
         self._direct_url: Final = settings.direct_url() or url
         self.engine: Final = engine
-        self._turn: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
+        self._write_lock: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
@@ -160,9 +160,9 @@ class Database:
                 f"The state folder of {self.label} cannot be written, so that nothing can be put on record in it: only "
                 "what reads it works (status, watch, report, audit verify). Give another folder with --state-dir."
             )
-        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s and tries again. Threads of this
+        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each attempt. Threads of this
         # process wait for each other here instead.
-        with self._turn, self._translate_errors(), self.engine.connect() as connection:
+        with self._write_lock, self._translate_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
                 if connection.info.get(_POOLED, False):
@@ -253,9 +253,9 @@ class Database:
 
     def _refusal(self, why: Exception) -> ConfigError | None:
         """The error for rights that the user of the database lacks, and for a database that takes no changes."""
-        told = getattr(why, "orig", None)
-        state = getattr(told, "sqlstate", None)
-        cause = str(told).partition("\n")[0].rstrip(".")
+        driver_error = getattr(why, "orig", None)
+        state = getattr(driver_error, "sqlstate", None)
+        cause = str(driver_error).partition("\n")[0].rstrip(".")
         if state == _NO_RIGHT:
             return ConfigError(
                 f"The user of the database {self.label} lacks a right: {cause}. Name the user that owns its tables in "
@@ -363,11 +363,11 @@ def _requires_fit(label: str) -> Callable[[psycopg.Connection[Any], Any], None]:
 
     def check(connection: psycopg.Connection[Any], _record: Any) -> None:
         major = connection.info.server_version // 10000
-        if major < LEAST_VERSION:
+        if major < MIN_POSTGRES_VERSION:
             connection.close()
             raise ConfigError(
-                f"The database {label} is PostgreSQL {major}, which is too old: Seqferry needs {LEAST_VERSION} or "
-                "newer. Upgrade the server, or name another one in SEQFERRY_DATABASE_URL."
+                f"The database {label} is PostgreSQL {major}, which is too old: Seqferry needs {MIN_POSTGRES_VERSION} "
+                "or newer. Upgrade the server, or name another one in SEQFERRY_DATABASE_URL."
             )
         encoding = connection.info.parameter_status("server_encoding")
         if encoding in (None, "UTF8"):
@@ -387,7 +387,7 @@ def _not_utf8(label: str, encoding: str) -> ConfigError:
 
 
 def _connect_postgres(connection: Any, record: Any) -> None:
-    # A client that hangs, or whose host is gone, must not keep its locks from workers that take its work over.
+    # A client that hangs, or whose host is down, must not hold locks that workers need to take over its work.
     connection.autocommit = True
     row = connection.execute(_IN_SESSION).fetchone()
     connection.autocommit = False

@@ -30,7 +30,7 @@ class _Cause:
 
 
 class _Repeats:
-    """Lets a message through once a minute, whichever thread or queue logs it. Safe to use from many threads."""
+    """Lets a message through once a minute, over all threads and queues. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class _NoiseFilter(logging.Filter):
     """Drops tracebacks of cancelled or suspended runs, which the library logs and Seqferry reports elsewhere.
 
     What is left of a record is one line, once a minute for each cause: its threads log whole tracebacks each time that
-    the database is away.
+    the database is unavailable.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class _NoiseFilter(logging.Filter):
         if "no longer owned by this execution" in text or "was cancelled during execution" in text:
             return False
         if record.exc_info and str(record.exc_info[1]).endswith("was cancelled"):
-            # One line for each batch of a cancelled transfer, which is what was asked for.
+            # One line for each batch of a cancelled transfer, as requested.
             return False
         if record.exc_info and "failed to launch" in text:
             return False  # raised as well, and reported by the command

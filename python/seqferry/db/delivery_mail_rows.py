@@ -1,6 +1,6 @@
-"""Mails that holders of share links have asked for, in the caller's transaction.
+"""Mails that holders of share links have requested, in the caller's transaction.
 
-A row lives until its mail is sent or given up, its link is revoked or its transfer is pruned: addresses are not kept.
+A row lives until its mail is sent or abandoned, its link is revoked or its transfer is pruned: addresses are not kept.
 The notice that sends it names the row, and no address.
 """
 
@@ -49,8 +49,8 @@ def by_id(connection: sa.Connection, mail_id: str) -> sa.Row[Any] | None:
     return connection.execute(sa.select(delivery_mail).where(delivery_mail.c.id == mail_id)).one_or_none()
 
 
-def fall_due(connection: sa.Connection, transfer_id: str, at: float) -> None:
-    """A transfer has ended: record the notices of its mails, one for each address, and forget those of dead links."""
+def record_notices(connection: sa.Connection, transfer_id: str, at: float) -> None:
+    """Record the notices of the mails of an ended transfer, one for each address; delete mails of expired links."""
     query = (
         sa.select(delivery_mail, share_link.c.expires_at, share_link.c.revoked_at)
         .join(share_link, share_link.c.id == delivery_mail.c.share_link_id, isouter=True)
@@ -69,18 +69,18 @@ def fall_due(connection: sa.Connection, transfer_id: str, at: float) -> None:
         connection.execute(delivery_mail.delete().where(delivery_mail.c.id.in_(left)))
 
 
-def forget(connection: sa.Connection, mail_id: str) -> None:
-    """The mail was sent, or given up."""
+def delete(connection: sa.Connection, mail_id: str) -> None:
+    """Delete a mail that was sent or abandoned."""
     connection.execute(delivery_mail.delete().where(delivery_mail.c.id == mail_id))
 
 
-def forget_link(connection: sa.Connection, link_id: str) -> None:
-    """The link was revoked: what was not sent yet is not sent."""
+def delete_for_link(connection: sa.Connection, link_id: str) -> None:
+    """Delete the unsent mails of a revoked link, with their notices."""
     _forget(connection, delivery_mail.c.share_link_id == link_id)
 
 
-def forget_transfer(connection: sa.Connection, transfer_id: str) -> None:
-    """The transfer is pruned."""
+def delete_for_transfer(connection: sa.Connection, transfer_id: str) -> None:
+    """Delete the mails of a pruned transfer, with their notices."""
     _forget(connection, delivery_mail.c.transfer_id == transfer_id)
 
 

@@ -60,8 +60,8 @@ def insert(
 ) -> bool:
     """Put a transfer with its objects on record, ended. False: it is there already, and nothing is added.
 
-    It began with the first of its objects, and ended with the last. The commit is on the disk when it returns, whatever
-    the server's ``synchronous_commit`` is: who hands the objects over forgets them then.
+    It began with the first of its objects, and ended with the last. The commit is on the disk when it returns, also
+    if the server has another ``synchronous_commit``: the caller deletes its objects then.
     """
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql("set local synchronous_commit to on")

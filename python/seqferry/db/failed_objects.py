@@ -1,4 +1,4 @@
-"""Objects that have failed: their causes, and what a retry takes up again."""
+"""Failed objects: their causes, and the objects of a retry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seqferry.db.tables import object_
 from seqferry.model.models import FailureGroup, cause_id
 
 HAS_ERROR: Final = object_.c.error_class.is_not(None)
-"""True of all that failed, and of nothing else: lets the index over failures serve, which is over this."""
+"""Condition of failed objects, and of no others, as their index has it."""
 
 
 def read_unfinished(
@@ -27,7 +27,7 @@ def read_unfinished(
     """A page of the objects that a transfer has not brought to its target, and where the next page begins.
 
     Args:
-        also_cancelled: those that were given up with it, besides those that have failed.
+        also_cancelled: cancelled objects besides failed ones.
         is_expected: with the content that they are compared with.
         cause: those of other causes are carried over as they are; None: of all causes.
     """
@@ -61,7 +61,7 @@ def read_unfinished(
 
 def _failure(row: sa.Row[Any]) -> tuple[str, str]:
     if row.error_class is None:
-        return "Cancelled", "It was given up with the transfer that is retried, and is of no cause."
+        return "Cancelled", "It was cancelled with the transfer that is retried."
     return row.error_code or "", row.error_message or ""
 
 
@@ -74,11 +74,11 @@ _LOOKS: Final = ("HeadObject", "GetObject")
 
 
 def _is_refused(row: sa.Row[Any]) -> bool:
-    """True of an object that planning has refused: no run of a batch has tried it."""
+    """True of an object that planning has refused: no run of a batch has attempted it."""
     return row.error_operation == "plan" or (row.error_operation in _LOOKS and not row.attempts)
 
 
-def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[FailureGroup]:
+def group_failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[FailureGroup]:
     """Failed objects by cause, the most frequent cause first."""
     cause = (object_.c.error_class, object_.c.error_code, object_.c.error_operation)
     failed = (object_.c.transfer_id == transfer_id, object_.c.state == "failed", HAS_ERROR)

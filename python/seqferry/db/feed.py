@@ -20,13 +20,13 @@ import sqlalchemy as sa
 from seqferry.db.tables import event, ledger, transfer
 from seqferry.model.models import Event
 
-POSITION: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
+POSITION_PATTERN: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
 """The form of a position as text."""
 
 _MOST_NUMBERS: Final = 150
 """Most transfers in the text of a position. Those with the fewest events are left out; their events come again."""
 
-MOST_DATA: Final = 64 * 1024
+MAX_DATA: Final = 64 * 1024
 """Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
 
 _ENTRIES: Final = 1000
@@ -66,7 +66,7 @@ class FeedEvent:
     position: Position
 
 
-def now(connection: sa.Connection) -> Position:
+def newest_position(connection: sa.Connection) -> Position:
     """The position behind all events. To be read in one snapshot."""
     entries = connection.execute(sa.select(sa.func.max(ledger.c.number))).scalar() or 0
     newest = (
@@ -76,7 +76,7 @@ def now(connection: sa.Connection) -> Position:
     return Position(entries, {row.id: number for row in rows if (number := row[1]) is not None and number > 1})
 
 
-def between(
+def read_between(
     connection: sa.Connection, before: Position, until: Position, wanted: Collection[str] | None, limit: int
 ) -> tuple[list[FeedEvent], Position]:
     """Events behind one position and up to a later one, and the position that was reached.
@@ -143,7 +143,7 @@ def _read(connection: sa.Connection, transfer_id: str, after: int, until: int, l
     size = sa.func.length(event.c.data)
     columns = (event.c.number, event.c.at, event.c.kind, event.c.actor, event.c.hash, size.label("size"))
     query = (
-        sa.select(*columns, sa.case((size <= MOST_DATA, event.c.data)).label("data"))
+        sa.select(*columns, sa.case((size <= MAX_DATA, event.c.data)).label("data"))
         .where(event.c.transfer_id == transfer_id, event.c.number > after, event.c.number <= until)
         .order_by(event.c.number)
         .limit(limit)
@@ -157,7 +157,7 @@ def _event(row: Any) -> Event:
 
 
 def _by_time(found: list[tuple[str, Event]]) -> list[tuple[str, Event]]:
-    """Sorts events by time, but keeps those of each transfer in their order, whatever the clocks of workers say."""
+    """Sort events by time, but keep those of each transfer in their order, also if the clocks of workers differ."""
     latest: dict[str, float] = {}
     timed: list[tuple[float, tuple[str, Event]]] = []
     for each, one in found:

@@ -87,5 +87,5 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
 def _workers(connection: sa.Connection, database: Database) -> int:
     if database.is_sqlite:
         # This process is the one worker, or runs beside it, unless it does no work.
-        return 0 if worker_rows.only_answers(connection) else 1
-    return worker_rows.alive(connection)
+        return 0 if worker_rows.has_only_http_servers(connection) else 1
+    return worker_rows.count_alive(connection)

@@ -1,6 +1,6 @@
 """Bring a database to the shape that this version needs: our tables by alembic, those of DBOS by DBOS.
 
-Safe to call from any number of processes at once: a lock makes them take turns, and each step asks first what is there.
+Safe to call from several processes concurrently: a lock serializes them, and each step checks first what exists.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _LOCK_POLL_SECONDS: Final = 0.1
 _LOCK_SECONDS: Final = 120.0
 """Longest wait for another process that changes the tables: far longer than a migration takes."""
 
-_TABLES_WAIT_SECONDS: Final = 4
-"""Longest wait of a change for a table that is in use: what comes after waits behind the change."""
-_TABLES_TRIES: Final = 8
-_TABLES_PAUSE_SECONDS: Final = 2.0
-"""Between two tries, in which what has waited goes on."""
+_TABLE_LOCK_SECONDS: Final = 4
+"""Longest wait for the lock of a table in use: later statements queue behind this one."""
+_TABLE_LOCK_ATTEMPTS: Final = 8
+_TABLE_LOCK_PAUSE_SECONDS: Final = 2.0
+"""Pause between two attempts, in which the queued statements run."""
 _NO_LOCK: Final = "55P03"
-"""SQLSTATE of a wait for a lock that was given up."""
+"""SQLSTATE of a lock that was not available in time."""
 
 
 def migrate(settings: Settings, database: Database) -> None:
@@ -130,9 +130,9 @@ def _is_usable(database: Database, found: str | None) -> bool:
 
 
 def oldest_reader() -> str:
-    """The newest of our revisions that contracts: what older programs use is gone after it, or means other things.
+    """The newest of our revisions that contracts: it removes or changes something that older programs use.
 
-    A revision says so itself: ``contracts = True``, or False for one that only adds what they need not know.
+    A revision has ``contracts = True``, or False if it only adds something that they need not know.
     """
     from alembic.script import ScriptDirectory
 
@@ -176,20 +176,20 @@ def _current(database: Database) -> str | None:
 
 
 def _migrate_ours(database: Database) -> None:
-    for tries_left in reversed(range(_TABLES_TRIES)):
+    for attempts_left in reversed(range(_TABLE_LOCK_ATTEMPTS)):
         try:
             _try_to_migrate_ours(database)
             return
         except ConfigError as why:
             if getattr(getattr(why.__cause__, "orig", None), "sqlstate", None) != _NO_LOCK:
                 raise
-            if tries_left == 0:
+            if attempts_left == 0:
                 raise ConfigError(
                     f"The tables of the database {database.label} are in use{_user(database)}, and cannot be changed. "
                     "Wait for it to end, or end it with `select pg_terminate_backend(PID)`, and start again; nothing "
                     "was changed."
                 ) from why
-        time.sleep(_TABLES_PAUSE_SECONDS)
+        time.sleep(_TABLE_LOCK_PAUSE_SECONDS)
 
 
 def _user(database: Database) -> str:
@@ -217,7 +217,7 @@ def _try_to_migrate_ours(database: Database) -> None:
     with database.write() as connection:
         if not database.is_sqlite:
             # Over what a role has: it is meant for queries, and a migration may take longer than one.
-            connection.exec_driver_sql(f"set local lock_timeout = '{_TABLES_WAIT_SECONDS}s'")
+            connection.exec_driver_sql(f"set local lock_timeout = '{_TABLE_LOCK_SECONDS}s'")
             connection.exec_driver_sql("set local statement_timeout = 0")
         _upgrade(connection)
         for about, comment in (("dbos", version("dbos")), (_OLDEST_READER, oldest_reader())):
@@ -234,7 +234,7 @@ def _migrate_dbos(database: Database) -> None:
 
     try:
         DBOS.migrate(database.direct_url.render_as_string(hide_password=False))
-    except Exception as why:  # whatever the library raises: without its tables nothing works
+    except Exception as why:  # any error of the library: without its tables nothing works
         if (fault := database.fault(why) or shortage(why)) is not None:
             raise fault from why
         raise ConfigError(

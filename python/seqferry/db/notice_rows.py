@@ -1,6 +1,6 @@
-"""Notices that are to be sent, one row for each channel: recorded with what they tell, sent later, again and again.
+"""Notices to be sent, one row for each channel. They are recorded with the change that they report, and sent later.
 
-A sender takes a row by moving its next try into the future, so that one that is killed delays it and loses nothing.
+A sender claims a row by moving its next attempt into the future, so that a killed sender delays it and loses nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 
 SubjectKind = Literal["transfer", "worker", "mail", "share"]
-"""Kinds of things that notices are about. Stored in rows. ``mail``: one that the holder of a share link asked for.
+"""Kinds of things that notices are about. Stored in rows. ``mail``: one that the holder of a share link requested.
 ``share``: one of a gateway."""
 
 
 class Subject(NamedTuple):
-    """The thing that a notice is about."""
+    """Subject of a notice."""
 
     kind: SubjectKind
     id: str
@@ -36,7 +36,7 @@ def subject_of(row: sa.Row[Any]) -> Subject:
 def record(
     connection: sa.Connection, subject: Subject, kind: str, channels: Iterable[str], at: float, episode: int = 0
 ) -> None:
-    """Add a notice for each channel, unless it is there. ``episode`` tells several of one kind apart."""
+    """Add a notice for each channel, unless it is there. ``episode`` distinguishes several of one kind."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:
@@ -58,8 +58,8 @@ def record(
         connection.execute(insert(notice).on_conflict_do_nothing(), rows)
 
 
-def due(connection: sa.Connection, channels: Sequence[str], now: float, limit: int) -> list[sa.Row[Any]]:
-    """Notices for these channels whose next try has come, the oldest first."""
+def find_due(connection: sa.Connection, channels: Sequence[str], now: float, limit: int) -> list[sa.Row[Any]]:
+    """Notices for these channels whose next attempt is due, the oldest first."""
     query = sa.select(notice).where(
         notice.c.state == PENDING,
         notice.c.next_at <= now,
@@ -69,8 +69,8 @@ def due(connection: sa.Connection, channels: Sequence[str], now: float, limit: i
     return list(connection.execute(query.order_by(notice.c.next_at).limit(limit)))
 
 
-def take(connection: sa.Connection, row: sa.Row[Any], until: float) -> bool:
-    """Take a notice that is due, until then; False when another sender has it."""
+def claim(connection: sa.Connection, row: sa.Row[Any], until: float) -> bool:
+    """Claim a due notice until then; False when another sender has it."""
     taken = connection.execute(
         _of(row)
         .where(notice.c.next_at == row.next_at, notice.c.state == PENDING)
@@ -79,10 +79,10 @@ def take(connection: sa.Connection, row: sa.Row[Any], until: float) -> bool:
     return taken.rowcount == 1
 
 
-def settle(
+def record_attempt(
     connection: sa.Connection, row: sa.Row[Any], state: str, *, next_at: float, at: float | None, error: str | None
 ) -> None:
-    """Record the outcome of a try to send a notice."""
+    """Record the result of an attempt to send a notice."""
     connection.execute(_of(row).values(state=state, next_at=next_at, sent_at=at, error=error))
 
 
@@ -110,8 +110,8 @@ def newest(connection: sa.Connection, state: str | None, limit: int) -> list[sa.
     return list(connection.execute(query.limit(limit)))
 
 
-def need_person(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Transfers, among the given ones, with objects that failed for a cause which a person has to put right."""
+def find_needing_person(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Transfers, among the given ones, with objects whose failure a person has to fix."""
     query = sa.select(object_.c.transfer_id).where(
         object_.c.transfer_id.in_(list(ids)), object_.c.error_class.in_(("person", "credentials"))
     )

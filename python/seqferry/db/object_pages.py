@@ -2,7 +2,7 @@
 
 Objects of a batch have ids beyond those of the batches before it (one planner adds batch after batch), and the counters
 of a batch tell which states its objects are in. So a search walks the batches from the cursor on, passes over those
-that hold nothing in the wanted state, and stops after ``SCANNED`` objects with a cursor to go on from.
+that hold nothing in the requested state, and stops after ``MAX_SCANNED`` objects with a cursor.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import sqlalchemy as sa
 
 from seqferry.db.failed_objects import HAS_ERROR
 from seqferry.db.objects import record_of
-from seqferry.db.paging import AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, after_prefix, cut
+from seqferry.db.paging import AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, after_prefix, cut_page
 from seqferry.db.tables import SOURCE, batch, object_
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
 
-SCANNED: Final = 20_000
-"""Objects that one page looks at, at most, rounded up to whole batches: some 20 ms on both databases."""
+MAX_SCANNED: Final = 20_000
+"""Objects that one page reads, at most, rounded up to whole batches: some 20 ms on both databases."""
 
 _BATCHES: Final = 1000
-"""Batches that one page looks at, at most."""
+"""Batches that one page reads, at most."""
 
 
-SORTED: Final = 100_000
+MAX_SORTED: Final = 100_000
 """Objects that are sorted, or counted one by one, for one page at most: some 100 ms on PostgreSQL."""
 
 _END: Final = "9" * 18
@@ -59,15 +59,15 @@ def read(
         cursor = Cursor(str(before))
     if not order.descending:
         return search.page(cursor, limit)
-    page = search.page(Cursor(_END, backwards=True) if cursor is None else _turn(cursor), limit)
+    page = search.page(Cursor(_END, backwards=True) if cursor is None else _reverse(cursor), limit)
     return Page(
         page.entries[::-1],
-        None if page.previous is None else _turn(page.previous),
-        None if page.next is None or cursor is None else _turn(page.next),
+        None if page.previous is None else _reverse(page.previous),
+        None if page.next is None or cursor is None else _reverse(page.next),
     )
 
 
-def _turn(cursor: Cursor) -> Cursor:
+def _reverse(cursor: Cursor) -> Cursor:
     return Cursor(cursor.at, backwards=not cursor.backwards)
 
 
@@ -101,20 +101,20 @@ class _Search:
         """True when an index or the counters of batches lead to the offset."""
         if self._wanted.text:
             return False
-        return self._sort == "found" or (self._wanted.state is None and self._offset <= SORTED)
+        return self._sort == "found" or (self._wanted.state is None and self._offset <= MAX_SORTED)
 
     def _refuse_large(self, what: str) -> None:
         objects = self._count_scanned()
-        if objects > SORTED:
+        if objects > MAX_SORTED:
             raise UsageError(
-                f"{what} would look at {objects:,} objects, and {SORTED:,} is the most. Ask for those that failed "
+                f"{what} would look at {objects:,} objects, and {MAX_SORTED:,} is the most. Ask for those that failed "
                 "(state=failed), or go by next_cursor in the order of finding or of keys."
             ).about("sort", "offset")
 
     def _count_scanned(self) -> int:
-        """Objects that a search looks at that has no help but from the counters of batches."""
+        """Objects that a search reads if only the counters of batches narrow it."""
         state = self._wanted.state
-        # Those that failed have an index of their own: no others are looked at.
+        # Failed objects have an index of their own: no others are read.
         objects = _count_in_state(state) if state == "failed" else batch.c.objects
         count = sa.select(sa.func.coalesce(sa.func.sum(objects), 0)).where(*_batches(self._transfer_id, state))
         return self._connection.execute(count).scalar_one()
@@ -130,8 +130,8 @@ class _Search:
         return _by_batch(connection, self._transfer_id, wanted, self._conditions, cursor, limit)
 
     def _has_few_failed(self) -> bool:
-        """True when those that failed are asked for, and sorting them is cheaper than finding them among all keys."""
-        return self._wanted.state == "failed" and self._count_scanned() <= SCANNED
+        """True when failed objects are requested, and sorting them costs less than finding them among all keys."""
+        return self._wanted.state == "failed" and self._count_scanned() <= MAX_SCANNED
 
     def at(self, place: int) -> int | None:
         """The id of the object at this place of the list, from zero on; None behind its end."""
@@ -202,7 +202,7 @@ def _select(
     limit: int,
     order: sa.ColumnElement[int] = object_.c.id,
 ) -> list[ObjectRecord]:
-    """Objects from the cursor on, in its direction, in the order of ids; one more than asked for if there is."""
+    """Objects from the cursor on, in its direction, in the order of ids; one more than ``limit`` if there is."""
     query = _rows(conditions).limit(limit + 1)
     if cursor is None:
         query = query.order_by(order)
@@ -214,7 +214,7 @@ def _select(
 
 
 def _page(found: Sequence[ObjectRecord], cursor: Cursor | None, limit: int) -> Page[ObjectRecord]:
-    entries, after, before = cut(found, cursor, limit)
+    entries, after, before = cut_page(found, cursor, limit)
     if not entries:
         return Page(entries, None, None)
     following = Cursor(str(entries[-1].row)) if after else None
@@ -250,7 +250,7 @@ def _by_batch(
     page = _page(found, cursor, limit)
     if walk.is_end or len(found) > limit:
         return page
-    # Not all was looked at: the next page goes on behind the last batch that was.
+    # Not all batches were read: the next page begins after the last one that was.
     backwards = cursor is not None and cursor.backwards
     last = sa.func.min(_UNINDEXED_ID) if backwards else sa.func.max(_UNINDEXED_ID)
     edge = connection.execute(
@@ -276,9 +276,9 @@ def _walk(
     numbers: list[int] = []
     scanned = matches = 0
     for index, row in enumerate(rows):
-        # The first one may lie before the cursor, and counts for nothing. What text is in a key, no counter tells.
+        # The first batch may lie before the cursor, and does not count. No counter shows matches of a text.
         enough = not wanted.text and matches > limit
-        if index == _BATCHES or scanned >= SCANNED or enough:
+        if index == _BATCHES or scanned >= MAX_SCANNED or enough:
             return _Walk(numbers, is_end=False)
         numbers.append(row.number)
         if index or cursor is None:
@@ -357,7 +357,7 @@ def _edge(
     """The object at which one page stops looking; None when the rest is fewer."""
     # The key alone first: that is in the index.
     at = connection.execute(
-        sa.select(*_KEY_ORDER).where(*within).order_by(*order).offset(SCANNED).limit(1)
+        sa.select(*_KEY_ORDER).where(*within).order_by(*order).offset(MAX_SCANNED).limit(1)
     ).one_or_none()
     if at is None:
         return None

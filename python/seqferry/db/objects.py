@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from seqferry.db.batches import BatchRun, of_batch
+from seqferry.db.batches import BatchRun, batch_conditions
 from seqferry.db.bulk import PlannedSource
 from seqferry.db.tables import object_, transfer
 from seqferry.model.errors import TRANSIENT_CLASSES
@@ -47,7 +47,7 @@ class PlannedObject:
     refusal: tuple[str, str] | None = None
     left_out: bool = False
     verified: str | None = None
-    """Evidence that it is at the target already: it is skipped."""
+    """Kind of verification by which it is at the target already: it is skipped."""
     target_etag: str | None = None
     """ETag that it has at the target already; None: that of the source, or of one that is refused none."""
     error_class: str = "object"
@@ -88,7 +88,7 @@ def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
     return connection.execute(query).scalar_one()
 
 
-def count_wanted(connection: sa.Connection, transfer_id: str) -> int:
+def count_included(connection: sa.Connection, transfer_id: str) -> int:
     """Number of objects on record, without those that were left out."""
     left_out = (object_.c.state == "skipped") & object_.c.error_code.is_not(None)
     query = sa.select(sa.func.count()).where(object_.c.transfer_id == transfer_id, sa.not_(left_out))
@@ -97,7 +97,7 @@ def count_wanted(connection: sa.Connection, transfer_id: str) -> int:
 
 def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
     """The batch's objects that have not ended, at most 1,000."""
-    return _for_the_engine(connection, sa.and_(*of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
+    return _for_the_engine(connection, sa.and_(*batch_conditions(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
 
 
 def read_expected(connection: sa.Connection, transfer_id: str, ids: Sequence[int]) -> dict[int, ExpectedContent]:
@@ -166,7 +166,7 @@ def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, lim
     return [ArrivedObject(*row) for row in rows]
 
 
-def first_row(connection: sa.Connection, transfer_id: str, start: str) -> int | None:
+def find_by_prefix(connection: sa.Connection, transfer_id: str, start: str) -> int | None:
     """The first row whose source key begins with ``start``; None when there is none. ``start`` ends in a space."""
     after = start[:-1] + "!"  # the character after a space
     return connection.execute(
@@ -176,7 +176,7 @@ def first_row(connection: sa.Connection, transfer_id: str, start: str) -> int | 
     ).scalar()
 
 
-def cut_off(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
+def find_open_uploads(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
     """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
     passing = object_.c.error_class.in_(TRANSIENT_CLASSES)
     of_transfer = (object_.c.transfer_id == transfer_id) & (object_.c.state == "failed")

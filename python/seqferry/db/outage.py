@@ -28,15 +28,15 @@ _LONGEST_PAUSE_SECONDS: Final = 15.0
 log: Final = logging.getLogger("seqferry.worker")
 
 
-def is_away(why: ConfigError) -> bool:
-    """True when the same database can be expected to answer later, without a change of the settings."""
+def is_unavailable(why: ConfigError) -> bool:
+    """True when the database can be expected to answer later, without a change of the settings."""
     return why.__cause__ is not None and _AWAY.search(why.message) is not None
 
 
-def wait_until_there(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
-    """Return when the database answers, at once where it is a file. Says once that it waits, and why.
+def wait_until_available(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
+    """Wait until the database answers; return immediately for a file. Log the cause of the wait once.
 
-    ``pause`` waits so many seconds; a true result gives up.
+    ``pause`` waits so many seconds; a true result ends the wait.
 
     Raises:
         ConfigError: the database refuses for a reason that does not pass by itself: a wrong password, no such database.
@@ -51,7 +51,7 @@ def wait_until_there(settings: Settings, pause: Callable[[float], object] = time
                 with database.read():
                     break
             except ConfigError as why:
-                if not is_away(why):
+                if not is_unavailable(why):
                     raise
                 if not said:
                     log.warning("%s Waiting until it is there.", why.message)

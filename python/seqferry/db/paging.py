@@ -47,8 +47,8 @@ class Cursor:
 class Page(Generic[T]):
     """Some entries of a list, in its order.
 
-    A page may hold fewer entries than asked for, or none, and still have a next one: a search looks at a bounded number
-    of rows at a time. None stands for the end of the list.
+    A page may hold fewer entries than requested, or none, and still have a next one: a search reads a bounded number of
+    rows at a time. None stands for the end of the list.
     """
 
     entries: Sequence[T]
@@ -122,7 +122,7 @@ class TransferFilter:
                 known = ", ".join(get_args(TransferState))
                 raise UsageError(f"--state '{state}' is not known; choose one of {known}.").about("state")
 
-    def check_act(self) -> None:
+    def check_selection(self) -> None:
         """Raise UsageError for what must not select transfers that are changed: an unknown state, or an empty text.
 
         An empty text is most often a variable that is not set. In a list it selects all; nothing is changed by it.
@@ -138,8 +138,8 @@ class TransferFilter:
 ALL_TRANSFERS: Final = TransferFilter()
 
 
-def cut(found: Sequence[T], cursor: Cursor | None, limit: int) -> tuple[list[T], bool, bool]:
-    """A page of what a query found that asked for one entry more, in its own direction.
+def cut_page(found: Sequence[T], cursor: Cursor | None, limit: int) -> tuple[list[T], bool, bool]:
+    """A page of the results of a query with a limit of one entry more, in the direction of the cursor.
 
     Returns:
         The entries in the order of the list, and whether there are more after and before them.

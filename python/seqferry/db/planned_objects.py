@@ -98,7 +98,7 @@ def _insert(
             fresh.setdefault(planned.source, planned)
     rows = [row_of(planned, at) for planned in fresh.values()]
     if rows and not bulk.insert(connection, transfer_id, number, rows, is_expected=is_expected):
-        raise AssertionError("objects of a transfer were added by two planners at once")
+        raise AssertionError("objects of a transfer were added by two planners concurrently")
     return list(fresh.values())
 
 
@@ -136,6 +136,6 @@ def _expected_row(planned: PlannedObject, at: float) -> bulk.Row:
     return (*_object_row(planned, at), expected.part_size, expected.checksum_algorithm, expected.checksum)
 
 
-def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
+def find_missing_keys(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
     """Keys, among the given ones, of which the transfer has no object."""
     return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)

@@ -1,4 +1,4 @@
-"""Preconditions of a PostgreSQL database: what it has, or is free of, before tables are made or changed in it."""
+"""Preconditions of a PostgreSQL database, before tables are created or changed in it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from seqferry.model.errors import ConfigError
 
 
 def require_rights(database: Database, version_table: str) -> None:
-    """See that the user may make or change all tables, before any is.
+    """Check that the user may create or change all tables, before the first change.
 
     Raises:
-        ConfigError: it may not, or the search_path of the user names no schema that is there.
+        ConfigError: it may not, or the search_path of the user names no existing schema.
     """
     with database.read() as connection:
         schema = connection.execute(sa.select(sa.func.current_schema())).scalar()
         if schema is None:
             raise ConfigError(
                 f"The tables of the database {database.label} cannot be made: the search_path of its user names no "
-                "schema that is there. Set it with `ALTER ROLE ... SET search_path = public`; nothing was changed."
+                "existing schema. Set it with `ALTER ROLE ... SET search_path = public`; nothing was changed."
             )
         found = connection.execute(_RIGHTS, {"table": version_table}).one()
     wanted = ("CREATE on the database", f"CREATE on the schema {schema}", "the rights of the owner of the tables")
@@ -44,7 +44,7 @@ _RIGHTS: Final = sa.text("""
 
 
 def require_vacancy(database: Database, version_table: str) -> None:
-    """See that a database in which the user sees no tables of ours holds none of another product, nor ours elsewhere.
+    """Check that a database without our tables holds none of another product, nor ours in another schema.
 
     Two sets of tables over one queue would give the work of one fleet to the workers of the other.
 

@@ -29,7 +29,7 @@ DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 _ENDED: Final = "SUCCESS"
 """State of a workflow that has come to its end. Our rows may say otherwise: a server that lost its latest commits (it
-does not sync them, or a replica took its place) may have lost those, and be told of the end by a worker afterwards."""
+does not sync them, or a replica took its place) may have lost ours, and get the end from a worker afterwards."""
 
 PRIORITY_STEP: Final = 64
 """Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
@@ -38,8 +38,8 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 """Workflows of one transfer: their ids begin with its own."""
 
 
-def place_of(priority: int) -> int:
-    """First place in the queue for the work of a transfer of this priority; places by size follow it."""
+def first_priority(priority: int) -> int:
+    """First value of DBOS's priority for a transfer of this priority; values by size of batch follow it."""
     return PRIORITY_STEP * (MOST_PRIORITY - priority)
 
 
@@ -61,7 +61,7 @@ class Queue:
         self._made: DBOSClient | None = None
 
     def register(self, queue: str, worker_concurrency: int, polling_seconds: float) -> None:
-        """Make the queue, or change it: all workers follow its row."""
+        """Create or change the queue: all workers follow its row."""
         self._client().register_queue(
             queue, worker_concurrency=worker_concurrency, polling_interval_sec=polling_seconds
         )
@@ -75,10 +75,12 @@ class Queue:
         priority: int = 0,
         revival: int = 0,
     ) -> None:
-        """Add the workflow of a transfer; ``revival`` is the number of its workflows that were given up before."""
+        """Add the workflow of a transfer; ``revival`` is the number of its workflows that failed before."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
-        self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, place_of(priority) + 1, transfer_id)
+        self._enqueue(
+            connection, names.WORKFLOW_TRANSFER, queue, workflow_id, first_priority(priority) + 1, transfer_id
+        )
 
     def enqueue_batch(
         self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
@@ -88,7 +90,7 @@ class Queue:
         workflow_id = names.batch_workflow_id(transfer_id, number)
         self._enqueue(connection, names.WORKFLOW_BATCH, queue, workflow_id, priority, transfer_id, number)
 
-    def adopt(
+    def enqueue_with_batches(
         self,
         connection: sa.Connection,
         transfer_id: str,
@@ -96,24 +98,24 @@ class Queue:
         priority: int,
         open_batches: Iterable[tuple[int, int]],
     ) -> None:
-        """Add the workflows of a transfer that is not on the queue, and of its batches (number, place by size)."""
+        """Add the workflows of a transfer that is not on the queue, and of its batches (number, value by size)."""
         self.enqueue_transfer(connection, transfer_id, lane, priority=priority)
         for number, place in open_batches:
-            self.enqueue_batch(connection, transfer_id, lane, number, place_of(priority) + place)
+            self.enqueue_batch(connection, transfer_id, lane, number, first_priority(priority) + place)
 
-    def holds(self, connection: sa.Connection, transfer_id: str) -> bool:
+    def contains(self, connection: sa.Connection, transfer_id: str) -> bool:
         """True when the transfer is, or was, on the queue; in the caller's transaction."""
         query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
-        """Serve what waits of a transfer by its new priority."""
+        """Change the priority of the waiting workflows of a transfer."""
         query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
-        change = place_of(priority) - place_of(before)
+        change = first_priority(priority) - first_priority(before)
         connection.execute(sa.text(query), {"change": change, **_whose(transfer_id)})
 
-    def park(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
-        """Put a workflow that this executor runs, and leaves now, back on a queue. DBOS has no such verb."""
+    def requeue(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
+        """Put a running workflow of this executor back on a queue. DBOS has no public call for it."""
         query = f"""
             update {_table(connection)} set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
                 queue_name = :queue, updated_at = :now
@@ -124,9 +126,9 @@ class Queue:
         changes.notify(connection)
 
     def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
-        """Put the work of a transfer into another lane, whatever of it is on the queue.
+        """Move the workflows of a transfer to another lane.
 
-        DBOS has no such verb. What runs stays where it is until it is queued again.
+        DBOS has no public call for it. A running workflow stays until it is queued again.
         """
         unfinished = "status in ('ENQUEUED', 'PENDING')"
         for queue in (names.QUEUE_TRANSFERS, names.QUEUE_BATCHES):
@@ -138,12 +140,12 @@ class Queue:
             connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
         changes.notify(connection)
 
-    def drop(self, workflow_ids: list[str]) -> None:
-        """Take workflows off the queue that have nothing left to do. Running ones learn of it at their next step."""
+    def cancel(self, workflow_ids: list[str]) -> None:
+        """Cancel workflows that have nothing left to do. Running ones stop at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
-    def forget(self, workflow_ids: list[str]) -> None:
-        """Remove workflows that have ended, with their steps."""
+    def delete(self, workflow_ids: list[str]) -> None:
+        """Delete ended workflows, with their steps."""
         self._client().delete_workflows(workflow_ids)
 
     def schedules(self) -> dict[str, WorkflowSchedule]:
@@ -151,7 +153,7 @@ class Queue:
         return {one["schedule_name"]: one for one in self._client().list_schedules()}
 
     def apply_schedule(self, name: str, cron: str, timezone: str, context: Mapping[str, Any]) -> None:
-        """Have DBOS fire a schedule, or change when it does."""
+        """Create or change a schedule of DBOS."""
         self._client().apply_schedules(
             [
                 {
@@ -167,18 +169,18 @@ class Queue:
         )
 
     def set_schedule_active(self, name: str, *, active: bool) -> None:
-        """Have DBOS fire a schedule that is there, or not."""
+        """Resume or pause a schedule of DBOS."""
         if active:
             self._client().resume_schedule(name)
         else:
             self._client().pause_schedule(name)
 
     def remove_schedule(self, name: str) -> None:
-        """Have DBOS forget a schedule. Ticks that are on the queue stay there."""
+        """Delete a schedule of DBOS. Queued ticks stay."""
         self._client().delete_schedule(name)
 
-    def fire(self, name: str, at: datetime) -> None:
-        """Put the tick of a schedule on the queue, unless it is, or was, there."""
+    def trigger(self, name: str, at: datetime) -> None:
+        """Enqueue a tick of a schedule, unless it is, or was, on the queue."""
         second = timedelta(seconds=1)
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
@@ -202,8 +204,8 @@ class Queue:
         """Batches, among the given ones, whose workflows have ended. One that is open after this was asked is lost."""
         return self._batches_in(transfer_id, numbers, [_ENDED])
 
-    def begin_anew(self, transfer_id: str, number: int, lane: str | None) -> None:
-        """Put the workflow of a batch back on the queue, from its first step. It must not be under way."""
+    def restart_batch(self, transfer_id: str, number: int, lane: str | None) -> None:
+        """Restart the workflow of a batch from its first step. It must not be running."""
         self._client().rewind_workflow(
             names.batch_workflow_id(transfer_id, number),
             application_version=names.WORKFLOW_SHAPE,

@@ -10,7 +10,7 @@ from seqferry.model.errors import ConfigError
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that only reads. Decided anew for each one: a writer elsewhere may come and go.
+    """Open a read-only connection. The mode is chosen for each one: a writer elsewhere may start and stop.
 
     While a process has the database open, and after one that was killed, its last changes are in two files beside it.
     Without these files it holds all, and is read as a file that does not change.

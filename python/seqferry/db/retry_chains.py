@@ -11,12 +11,12 @@ from seqferry.db.transfers import row_of
 from seqferry.model.models import OPERATION_VERIFY
 from seqferry.spec import stored, verification
 
-MOST_RETRIES: Final = 1000
-"""Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
+MAX_RETRIES: Final = 1000
+"""Transfers of a chain of retries that are followed: scripts may retry for years."""
 
 
 def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
-    """The actor of a transfer, or of the first one that it retries or verifies; empty for none that is on record."""
+    """The actor of a transfer, or of the first one that it retries or verifies; empty if none is on record."""
     found, wanted, seen = "", transfer_id, set[str]()
     while wanted and wanted not in seen:
         seen.add(wanted)
@@ -28,8 +28,8 @@ def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
     return found
 
 
-def chain_root(connection: sa.Connection, transfer_id: str) -> str:
-    """The first transfer of the chain of retries that this one is in; itself when it retries none that is on record."""
+def find_root(connection: sa.Connection, transfer_id: str) -> str:
+    """The first transfer of the chain of retries of this one; itself if it retries none on record."""
     found, seen = transfer_id, {transfer_id}
     while True:
         query = sa.select(transfer.c.retry_of).where(transfer.c.id == found)
@@ -40,10 +40,10 @@ def chain_root(connection: sa.Connection, transfer_id: str) -> str:
         seen.add(before)
 
 
-def chain(connection: sa.Connection, root: str) -> list[str]:
+def read_chain(connection: sa.Connection, root: str) -> list[str]:
     """The transfers of a chain of retries from its first one on, the latest last."""
     found = [root]
-    while len(found) < MOST_RETRIES:
+    while len(found) < MAX_RETRIES:
         query = sa.select(transfer.c.id).where(transfer.c.retry_of == found[-1], transfer.c.id.not_in(found))
         after = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(1)).scalar_one_or_none()
         if after is None:
@@ -52,14 +52,14 @@ def chain(connection: sa.Connection, root: str) -> list[str]:
     return found
 
 
-def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str, since: float) -> str | None:
+def find_other_retry(connection: sa.Connection, retry_of: str, transfer_id: str, since: float) -> str | None:
     """Another transfer that retries the same one as ``transfer_id`` does, created after ``since``."""
     of_same = (transfer.c.retry_of == retry_of, transfer.c.id != transfer_id, transfer.c.created_at > since)
     return connection.execute(sa.select(transfer.c.id).where(*of_same).limit(1)).scalar_one_or_none()
 
 
 def _find_verified(written: str) -> str | None:
-    """The transfer that is verified by one with this spec, if that is what it does."""
+    """The transfer that one with this spec verifies, if any."""
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
         return None
     spec, _ = stored.read_legible(written)

@@ -1,8 +1,7 @@
-"""Throughput over time: what each worker has moved of each transfer, and what its engine did, sampled while it works.
+"""Throughput over time: samples of each transfer by worker, and of each engine.
 
-A row holds counters that grow from the worker's start, so that rows can be removed without a loss but of detail. Old
-rows are thinned to one a minute, then one an hour, and deleted in the end; the newest row of an interval is the one
-that stays.
+A row holds counters that grow from the worker's start, so that removing rows loses only detail. Old rows are thinned to
+one a minute, then one an hour, and deleted in the end; the newest row of an interval stays.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, try_take
+from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.tables import engine_sample, sample
 
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ of a quarter 2,160."""
 KEPT_SECONDS: Final = 90 * 86400.0
 """Older rows are deleted. The totals of a transfer stay in its own row."""
 
-MOST_POINTS: Final = 2000
+MAX_POINTS: Final = 2000
 """Points of one reading: more than a chart has pixels."""
 
-_DELETED_AT_ONCE: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
+_DELETES_PER_TRANSACTION: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,8 @@ _ENGINES: Final = _Series(
 )
 
 
-def take(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
-    """Record how far this worker is with each of its transfers."""
+def record(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
+    """Record a sample of each transfer of this worker."""
     now = database.now(connection)
     connection.execute(
         sample.insert(),
@@ -114,8 +113,8 @@ def take(connection: sa.Connection, database: Database, executor_id: str, report
     )
 
 
-def take_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
-    """Record what the engine of this worker has done since it started."""
+def record_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
+    """Record a sample of the engine of this worker."""
     at = database.now(connection)
     connection.execute(engine_sample.insert().values(executor_id=executor_id, at=at, **asdict(counts)))
 
@@ -128,7 +127,7 @@ def read(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[Counts]]:
-    """The course of a transfer, oldest first, in equal intervals without gaps.
+    """The throughput of a transfer, oldest first, in equal intervals without gaps.
 
     The counts of all points add up to what was sampled between both times. Between two samples of a worker its work is
     spread evenly.
@@ -136,12 +135,12 @@ def read(
     Args:
         since: seconds since the epoch; None for the first sample.
         until: the same; None for the last sample.
-        points: intervals at most, up to ``MOST_POINTS``. None is shorter than a second.
+        points: intervals at most, up to ``MAX_POINTS``. None is shorter than a second.
     """
     curves = _curves(connection, _TRANSFERS, sample.c.transfer_id == transfer_id)
     return [
         Point(at, width, Counts(*counts), workers)
-        for at, width, counts, workers in course(curves, since, until, points)
+        for at, width, counts, workers in intervals(curves, since, until, points)
     ]
 
 
@@ -153,24 +152,24 @@ def read_engine(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[EngineCounts]]:
-    """The course of the engine of a worker, or of those of all workers (None); else as ``read``."""
+    """The throughput of the engine of a worker, or of all workers (None); else as ``read``."""
     mine = sa.true() if executor_id is None else engine_sample.c.executor_id == executor_id
     curves = _curves(connection, _ENGINES, mine)
     return [
         Point(at, width, EngineCounts(*counts), workers)
-        for at, width, counts, workers in course(curves, since, until, points)
+        for at, width, counts, workers in intervals(curves, since, until, points)
     ]
 
 
-def course(
+def intervals(
     curves: Sequence[Curve], since: float | None, until: float | None, points: int
 ) -> list[tuple[float, float, tuple[int, ...], int]]:
-    """Begin, length and growth of each interval, and how many workers were at it."""
+    """Begin, length and growth of each interval, and the number of its workers."""
     if not curves:
         return []
     since = min(curve.times[0] for curve in curves) if since is None else since
     until = max(curve.times[-1] for curve in curves) if until is None else until
-    count = max(1, min(points, MOST_POINTS, int(until - since)))
+    count = max(1, min(points, MAX_POINTS, int(until - since)))
     width = (until - since) / count
     if width <= 0:
         return []
@@ -188,12 +187,12 @@ def course(
 
 
 def thin(connection: sa.Connection, database: Database) -> int:
-    """Remove what is old, some thousand rows at most; returns how many.
+    """Remove some thousand old rows at most; returns their number.
 
-    A row stays when it is the last of its interval, or the last one before the counters of a worker begin anew.
+    A row stays when it is the last of its interval, or the last one before the counters of a worker restart.
     """
-    if not try_take(connection, AdvisoryLock.THINNING):
-        return 0  # another worker is at it
+    if not try_acquire(connection, AdvisoryLock.THINNING):
+        return 0  # another worker is thinning
     now = database.now(connection)
     removed = 0
     for series in (_TRANSFERS, _ENGINES):
@@ -222,7 +221,7 @@ def _superfluous(series: _Series, since: float, until: float, interval: float) -
 
 
 def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[Any, ...]]) -> int:
-    chosen = rows.limit(_DELETED_AT_ONCE)
+    chosen = rows.limit(_DELETES_PER_TRANSACTION)
     return connection.execute(series.table.delete().where(sa.tuple_(*series.key).in_(chosen))).rowcount
 
 
@@ -234,7 +233,7 @@ class Curve:
     values: list[tuple[int, ...]]
 
     def is_within(self, begin: float, end: float) -> bool:
-        """True when the worker was at it at some time of the interval: of a pause it knows nothing."""
+        """True when the curve overlaps the interval, also during a pause of the worker."""
         return self.times[0] < end and self.times[-1] > begin
 
     def at(self, time: float) -> tuple[float, ...]:
@@ -267,7 +266,7 @@ def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[
             at: float = row[1]
             counts: tuple[int, ...] = row[2:]
             if not curve.times:
-                # Where it began is not recorded: a moment before, so that what it had done by then counts.
+                # Its start is not recorded: assume one second before, so that the first sample counts.
                 curve.times.append(at - 1.0)
                 curve.values.append(nothing)
             if any(map(lt, counts, before)):

@@ -36,7 +36,7 @@ def delete(connection: sa.Connection, schedule_id: str) -> None:
     connection.execute(schedule.delete().where(schedule.c.id == schedule_id))
 
 
-def rows(connection: sa.Connection) -> list[sa.Row[Any]]:
+def read_all(connection: sa.Connection) -> list[sa.Row[Any]]:
     """All schedules, by name."""
     return list(connection.execute(sa.select(schedule).order_by(schedule.c.name)))
 
@@ -69,7 +69,7 @@ def runs(connection: sa.Connection, schedule_id: str, limit: int) -> list[sa.Row
     return list(connection.execute(query.order_by(*newest).limit(limit)))
 
 
-def forget_runs(connection: sa.Connection, schedule_id: str) -> list[str]:
+def prune_runs(connection: sa.Connection, schedule_id: str) -> list[str]:
     """Remove runs beyond those that are kept; returns their ids."""
     query = sa.select(schedule_run.c.id).where(schedule_run.c.schedule_id == schedule_id)
     old = list(
@@ -117,7 +117,7 @@ class ScheduleFault(NamedTuple):
 
     Attributes:
         kind: that of a finding.
-        number: of the event; 0: the schedule itself is not as its events tell.
+        number: of the event; 0: the schedule itself differs from its events.
         column: the value of the schedule that differs.
     """
 
@@ -137,25 +137,25 @@ class _Chain:
     unkeyed: int = 0
     """The first event without a key that no adoption covers."""
     fault: ScheduleFault | None = None
-    told: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Values of the schedule as its events tell them."""
+    recorded: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Values of the schedule according to its events."""
     is_removed: bool = False
 
 
 _STATES: Final = {"added": ACTIVE, "paused": PAUSED, "resumed": ACTIVE}
 _FIRING: Final = frozenset({*_STATES, "edited"})
-"""Events that change when a schedule fires: each begins its time anew, and raises its revision."""
-_TOLD: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
+"""Events that change when a schedule fires: each restarts its time, and raises its revision."""
+_RECORDED_COLUMNS: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
 """Values that events hold under the names of their columns."""
 
 
-def faults(connection: sa.Connection, schedule_id: str | None = None) -> list[ScheduleFault]:
+def find_faults(connection: sa.Connection, schedule_id: str | None = None) -> list[ScheduleFault]:
     """The first fault of each schedule and its record, removed ones among them; or (with an id) of this one alone.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
     """
-    ring = signing.ring(connection)
+    ring = signing.key_ring(connection)
     since = ring.since()
     chains: dict[str, _Chain] = {}
     query = sa.select(schedule_event).order_by(schedule_event.c.schedule_id, schedule_event.c.number)
@@ -181,42 +181,42 @@ def faults(connection: sa.Connection, schedule_id: str | None = None) -> list[Sc
         if chain.fault is None and chain.unkeyed and since is not None:
             chain.fault = ScheduleFault(of, chain.name, "not_adopted", chain.unkeyed)
     found = [chain.fault for chain in chains.values() if chain.fault is not None]
-    there = {row.id: row for row in rows(connection) if schedule_id in (None, row.id)}
+    there = {row.id: row for row in read_all(connection) if schedule_id in (None, row.id)}
     return found + _unlike_their_records(there, chains)
 
 
 def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
-    """Apply an event to what the events before it tell; False when its columns are not what it tells itself."""
+    """Apply an event to the values of the earlier events; False when its columns contradict its data."""
     data = events.read_data(row.data)
-    told = {name: value for name, value in data.items() if name in _TOLD}
-    if told.get("name", row.name) != row.name:
+    recorded = {name: value for name, value in data.items() if name in _RECORDED_COLUMNS}
+    if recorded.get("name", row.name) != row.name:
         return False  # the column is for searches, and no hash covers it
-    chain.told |= told
+    chain.recorded |= recorded
     if row.kind == "added":
         labels = Description(None, data.get("labels", {})).stored_labels()
-        chain.told |= {"created_by": row.actor, "created_at": row.at, "labels": labels}
+        chain.recorded |= {"created_by": row.actor, "created_at": row.at, "labels": labels}
     if row.kind in _STATES:
-        chain.told["state"] = _STATES[row.kind]
+        chain.recorded["state"] = _STATES[row.kind]
     if row.kind in _FIRING:
-        chain.told |= {"active_since": row.at, "revision": chain.told.get("revision", 0) + 1}
+        chain.recorded |= {"active_since": row.at, "revision": chain.recorded.get("revision", 0) + 1}
     chain.is_removed = chain.is_removed or row.kind == "removed"
     return True
 
 
 def _unlike_their_records(there: dict[str, sa.Row[Any]], chains: dict[str, _Chain]) -> list[ScheduleFault]:
-    """Schedules that are not as their events tell, that no event tells of, or that no event has removed."""
+    """Schedules that differ from their events, that have no events, or that no event has removed."""
     found: list[ScheduleFault] = []
     for of, row in there.items():
         chain = chains.get(of)
         if chain is None or (chain.fault is None and chain.is_removed):
             found.append(ScheduleFault(of, row.name, "schedule_added"))
         elif chain.fault is None:
-            values = {name: getattr(row, name) for name in chain.told}
-            unlike = [name for name, value in values.items() if not _is_as_told(name, value, chain.told[name])]
+            values = {name: getattr(row, name) for name in chain.recorded}
+            unlike = [name for name, value in values.items() if not _is_as_recorded(name, value, chain.recorded[name])]
             found += [ScheduleFault(of, row.name, "schedule_changed", column=unlike[0])] if unlike else []
     gone = (of for of, chain in chains.items() if of not in there and chain.fault is None and not chain.is_removed)
     return found + [ScheduleFault(of, chains[of].name, "schedule_removed") for of in gone]
 
 
-def _is_as_told(name: str, value: Any, told: Any) -> bool:
-    return value == told or (name == "spec" and stored.is_same(value, told))
+def _is_as_recorded(name: str, value: Any, recorded: Any) -> bool:
+    return value == recorded or (name == "spec" and stored.is_same(value, recorded))

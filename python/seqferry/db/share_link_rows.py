@@ -11,16 +11,16 @@ from seqferry.db.record import events, signing
 from seqferry.db.record.adoption import ADOPTED
 from seqferry.db.tables import share_link, share_link_event
 
-MADE: Final = "made"
+CREATED: Final = "made"
 REVOKED: Final = "revoked"
 
 _DAY: Final = 86400.0
 
-_CHECKED_AT_ONCE: Final = 500
+_LINKS_PER_CHECK: Final = 500
 """Links with their events that a check holds in memory."""
 
-_TOLD: Final = ("digest", "transfer_id", "label", "expires_at")
-"""Columns that the first event of a link tells; the others follow from the events themselves."""
+_FIRST_COLUMNS: Final = ("digest", "transfer_id", "label", "expires_at")
+"""Columns that the first event of a link holds; the others follow from the events themselves."""
 
 
 def insert(
@@ -39,9 +39,9 @@ def insert(
     Raises:
         ConfigError: the record in this database is kept with an audit key that this process has not.
     """
-    told = {"digest": digest, "transfer_id": transfer_id, "label": label, "expires_at": expires_at}
-    connection.execute(share_link.insert().values(id=link_id, created_at=at, created_by=actor, **told))
-    _record(connection, link_id, at, MADE, actor, told)
+    values = {"digest": digest, "transfer_id": transfer_id, "label": label, "expires_at": expires_at}
+    connection.execute(share_link.insert().values(id=link_id, created_at=at, created_by=actor, **values))
+    _record(connection, link_id, at, CREATED, actor, values)
 
 
 def revoke(connection: sa.Connection, link_id: str, at: float, actor: str) -> None:
@@ -110,8 +110,8 @@ class ShareLinkFault(NamedTuple):
     column: str = ""
 
 
-def faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareLinkFault], str | None]:
-    """The first fault of each of the next links and its record; and the id to go on after, None at the end.
+def find_faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareLinkFault], str | None]:
+    """The first fault of each of the next links and its record; and the last id, None at the end.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
@@ -120,7 +120,7 @@ def faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareLinkFa
     return list(_faults_of(connection, ids)), ids[-1] if ids else None
 
 
-def fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None:
+def find_fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None:
     """The first fault of one link and its record.
 
     Raises:
@@ -130,12 +130,12 @@ def fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None:
 
 
 def _following(connection: sa.Connection, after: str) -> list[str]:
-    """The next ids, of links or of events whose link is gone."""
+    """The next ids of links, or of events whose link is missing."""
     found: set[str] = set()
     for column in (share_link.c.id, share_link_event.c.share_link_id):
-        query = sa.select(column).where(column > after).order_by(column).distinct().limit(_CHECKED_AT_ONCE)
+        query = sa.select(column).where(column > after).order_by(column).distinct().limit(_LINKS_PER_CHECK)
         found.update(connection.execute(query).scalars())
-    return sorted(found)[:_CHECKED_AT_ONCE]
+    return sorted(found)[:_LINKS_PER_CHECK]
 
 
 def _faults_of(connection: sa.Connection, ids: Sequence[str]) -> Iterator[ShareLinkFault]:
@@ -155,7 +155,7 @@ def _faults_of(connection: sa.Connection, ids: Sequence[str]) -> Iterator[ShareL
 def _chain_faults(
     connection: sa.Connection, link_id: str, chain: list[sa.Row[Any]], link: sa.Row[Any] | None
 ) -> Iterator[ShareLinkFault]:
-    ring = signing.ring(connection)
+    ring = signing.key_ring(connection)
     since = ring.since()
     previous, is_keyed, unkeyed = events.FIRST, False, 0
     for number, row in enumerate(chain, 1):
@@ -185,7 +185,7 @@ def _data_of(chain: list[sa.Row[Any]]) -> dict[str, Any]:
     made, revoked = chain[0], next((row for row in chain if row.kind == REVOKED), None)
     data = events.read_data(made.data)
     return {
-        **{name: data.get(name) for name in _TOLD},
+        **{name: data.get(name) for name in _FIRST_COLUMNS},
         "created_at": made.at,
         "created_by": made.actor,
         "revoked_at": None if revoked is None else revoked.at,

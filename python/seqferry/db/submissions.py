@@ -1,4 +1,4 @@
-"""Submissions: transfers that are added, and those that a submission finds and goes on with."""
+"""Submissions: they add a transfer, or join an existing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.actors import client_of, is_http
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.blocking import blocker_of
 from seqferry.db.record import events, sealed_row
 from seqferry.db.tables import event, submission_key, tally, transfer
@@ -23,8 +23,8 @@ _UNADJUSTED: Final = Adjustment()
 
 
 def lock_submissions(connection: sa.Connection) -> None:
-    """Let no other process submit until the transaction ends, so that what it looks up stays true."""
-    take(connection, AdvisoryLock.SUBMISSION)
+    """Lock submissions by other processes until the transaction ends, so that its queries stay valid."""
+    acquire(connection, AdvisoryLock.SUBMISSION)
 
 
 def insert(
@@ -84,7 +84,7 @@ def insert(
 
 
 def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
-    """Give a transfer, whose row is locked, this name and these labels. An event tells of a change."""
+    """Set name and labels of a transfer, whose row is locked. An event records a change."""
     if description == labels.read_stored(row.name, row.labels):
         return
     values = {"name": description.name, "labels": description.stored_labels()}
@@ -96,11 +96,11 @@ def _data_of(description: Description) -> dict[str, Any]:
     return {"name": description.name, "labels": dict(description.labels)}
 
 
-def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
-    """The unfinished transfer of the same submission that is not being given up; the latest, should there be more.
+def find_same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
+    """The latest unfinished transfer of the same submission that is not being stopped.
 
-    Over HTTP, only one that was submitted with the same token. One with another temporary key of the account is only
-    the same when it is the same actor's.
+    Over HTTP, only one that was submitted with the same token. One with other temporary credentials of the account
+    counts only if it is the same actor's.
     """
     rows = connection.execute(
         sa.select(transfer)
@@ -117,8 +117,10 @@ def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
 
 
-def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
-    """Note that a submission goes on with the transfer: its key, and once for each actor that did not begin it."""
+def record_join(
+    connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None
+) -> None:
+    """Record that a submission joins the transfer: its idempotency key, and an event for each other actor."""
     if idempotency_key is not None:
         key = _key_of(actor, idempotency_key)
         connection.execute(submission_key.insert().values(key=key, transfer_id=row.id))
@@ -131,8 +133,8 @@ def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, ide
         events.append(connection, row.id, at, "joined", actor)
 
 
-def renew(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
-    """Go on with a newer key of the same name."""
+def replace_key(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
+    """Replace the temporary credentials of a transfer by newer ones of the same name."""
     needs = identity.needs(spec)
     values = {"spec": stored.write(spec), "needs": needs, "lane": identity.lane(needs), "waits_for": None}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
@@ -141,7 +143,7 @@ def renew(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: f
 
 
 def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple[str, str] | None:
-    """Id and spec (JSON) of the transfer that a submission with this key has begun, or gone on with.
+    """Id and spec (JSON) of the transfer that a submission with this key has created or joined.
 
     Each client over HTTP has keys of its own.
     """

@@ -198,7 +198,7 @@ event: Final = sa.Table(
     sa.Column("key_id", sa.Text),
 )
 
-# A keyed chain over all transfers. No reference to them: it shows when one is gone.
+# A keyed chain over all transfers. No reference to them: it shows when one is missing.
 ledger: Final = sa.Table(
     "ledger",
     metadata,
@@ -262,7 +262,7 @@ notice: Final = sa.Table(
     sa.Index("ix_notice_due", "state", "next_at"),
 )
 
-# What is submitted again and again (``schedules``). DBOS has a row of its own for each, which workers make of this one.
+# Schedules. DBOS has a row of its own for each, which workers derive from this one.
 schedule: Final = sa.Table(
     "schedule",
     metadata,
@@ -339,7 +339,7 @@ share_link: Final = sa.Table(
     sa.Index("ix_share_link_expires", "expires_at"),
 )
 
-# Mails that holders of links have asked for, until they are sent: the end of a transfer is told to an address.
+# Mails that holders of links have requested, until they are sent: each reports the end of a transfer.
 delivery_mail: Final = sa.Table(
     "delivery_mail",
     metadata,
@@ -378,7 +378,7 @@ report_ticket: Final = sa.Table(
     sa.Column("digest", KEY, primary_key=True),
     # By the clock of the database, so that servers need not agree.
     sa.Column("ends_at", sa.Double, nullable=False),
-    # Of the share link whose holder asked for it.
+    # Of the share link whose holder requested it.
     sa.Column("share_link_id", KEY),
     sa.Column("transfer_id", KEY, nullable=False),
     sa.Column("format", sa.Text, nullable=False),
@@ -437,7 +437,7 @@ worker_live: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
-# Processes that work, each with its last sign of life and what it does now (``worker_rows``).
+# Processes, each with its last heartbeat and its activity (``worker_rows``).
 worker: Final = sa.Table(
     "worker",
     metadata,
@@ -459,7 +459,7 @@ worker: Final = sa.Table(
     sa.Column("gone_at", sa.Double),
     # It is to end when the batches that it is at have ended.
     sa.Column("drain_at", sa.Double),
-    # What it does now, see ``workers.Activity``. ``facts`` are those of its kind alone.
+    # Its activity, see ``workers.Activity``. ``facts`` are those of its kind alone.
     sa.Column("lanes", sa.Text, nullable=False),
     sa.Column("limits", sa.Text, nullable=False),
     sa.Column("resident", sa.BigInteger),
@@ -517,7 +517,7 @@ autoscale_limit: Final = sa.Table(
 def complete() -> sa.MetaData:
     """The tables with the index that no query names: making it loads the dialect of Postgres, which takes its time."""
     if not any(index.name == _FAILED for index in object_.indexes):
-        # Failures are few and asked for often. What failed has an error class, and nothing else has; ``state``, which
+        # Failures are few and requested often. What failed has an error class, and nothing else has; ``state``, which
         # says the same, would make every result write every index.
         sa.Index(
             _FAILED,

@@ -2,7 +2,7 @@
 
 **Invariant**: the counters of a batch are what its rows add up to. Rows that change are counted before and after, in
 the same transaction, and the difference goes into the counters of their batches and the tally of the transfer. So a
-tally is the sum over batches, always, and what a change costs does not depend on what else is in the batch.
+tally is always the sum over batches, and the cost of a change does not depend on the size of the batch.
 Locks are taken in this order: transfer, batches, tallies, each kind in the order of its key.
 """
 
@@ -33,9 +33,9 @@ BatchKey = tuple[str, int]
 def counting(
     connection: sa.Connection, locked: Mapping[BatchKey, sa.Row[Any]], which: sa.ColumnElement[bool], **values: int
 ) -> Generator[None]:
-    """Carry into all counters what happens within to the objects ``which``, all of ``locked`` batches.
+    """Context of a change of the objects ``which``, all of ``locked`` batches: updates all counters at its end.
 
-    ``values`` is what else their batches shall hold.
+    ``values`` are set in the rows of their batches as well.
     """
     was = _sum_counters(connection, which)
     yield

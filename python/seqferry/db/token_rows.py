@@ -1,4 +1,4 @@
-"""Named tokens of clients, in the caller's transaction. Of a token its SHA-256 is kept alone."""
+"""Named tokens of clients, in the caller's transaction. Only the SHA-256 of a token is stored."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.tables import token
 from seqferry.settings.tokens import NamedToken
 
 _REMOVED_KEPT: Final = 5000
-"""Removed tokens that stay on record, the latest: more than anyone asks about, and still a small table."""
+"""Removed tokens that stay on record, the latest: enough for questions, and still a small table."""
 
 
-def begin_changing(connection: sa.Connection) -> None:
-    """Until the end of the transaction no other changes tokens, so that names are given once."""
-    take(connection, AdvisoryLock.TOKENS)
+def lock_tokens(connection: sa.Connection) -> None:
+    """Lock the tokens against other changes until the transaction ends, so that names are unique."""
+    acquire(connection, AdvisoryLock.TOKENS)
 
 
 def read_all(connection: sa.Connection) -> list[NamedToken]:
-    """All that were not removed, expired ones too, the oldest first."""
+    """All tokens that were not removed, also expired ones, the oldest first."""
     query = sa.select(token).where(token.c.removed_at.is_(None)).order_by(token.c.created_at, token.c.name)
     return [_token_of(row) for row in connection.execute(query)]
 
 
-def of_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
-    """Those of this name, and whether any of it, removed ones too, is on record."""
+def by_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
+    """Tokens of this name, and whether one of this name, also a removed one, is on record."""
     rows = connection.execute(sa.select(token).where(token.c.name == name)).all()
     return [_token_of(row) for row in rows if row.removed_at is None], bool(rows)
 
@@ -37,7 +37,7 @@ def insert(connection: sa.Connection, new: NamedToken) -> None:
 
 
 def remove(connection: sa.Connection, name: str, now: float) -> int:
-    """Number of tokens that had this name."""
+    """Remove the tokens of this name; returns their number."""
     gone = token.update().where(token.c.name == name, token.c.removed_at.is_(None)).values(removed_at=now)
     count = connection.execute(gone).rowcount
     of_removed = sa.select(token.c.digest).where(token.c.removed_at.is_not(None))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import transfer_status
-from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut
+from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut_page
 from seqferry.db.tables import transfer
 from seqferry.model.labels import compose
 
@@ -32,7 +32,7 @@ def read(
         if here is None:
             return Page([], None, None)
         query = _from(query, here, cursor)
-    ids, after, before = cut(list(connection.execute(query).scalars()), cursor, limit)
+    ids, after, before = cut_page(list(connection.execute(query).scalars()), cursor, limit)
     if not ids:
         return Page([], None, None)
     found = transfer_status.statuses(connection, database, ids=ids, limit=len(ids))

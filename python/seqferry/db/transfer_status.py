@@ -1,4 +1,4 @@
-"""Transfers as people and doors see them: state, totals and live figures of many, by one query."""
+"""Statuses of transfers for CLI and HTTP API: state, totals and live figures of many, by one query."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import turns, worker_rows
+from seqferry.db import lanes, worker_rows
 from seqferry.db.database import Database, clock
+from seqferry.db.lanes import LIVE_SECONDS
 from seqferry.db.record import receipts
 from seqferry.db.tables import tally, transfer, worker_live
 from seqferry.db.transfers import adjustment_of, is_paused
-from seqferry.db.turns import LIVE_SECONDS
 from seqferry.model import labels, operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import (
@@ -44,8 +44,8 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
         if row.report is not None:
             reports.append(json.loads(row.report))
     waiting = [row.id for row, _ in found.values() if row.state == "queued" and row.blocked_by is None]
-    ahead = turns.ahead(connection, waiting)
-    unattended = set(waiting) if waiting and worker_rows.only_answers(connection) else set[str]()
+    ahead = lanes.count_ahead(connection, waiting)
+    unattended = set(waiting) if waiting and worker_rows.has_only_http_servers(connection) else set[str]()
     return [
         _status(
             row, _totals(row), *_sum_reports(reports), ahead.get(row.id), _NO_WORKER if row.id in unattended else None

@@ -7,9 +7,9 @@ States and what changes them (each change in one transaction with its event)::
       │ cancel                 └──────cancel────────┴──> cancelling ──all batches ended──> cancelled
       └────────────────────────────────────────────────────────────────────────────────────> cancelled
 
-A job-wide error is written to ``error_code`` and ``error_message`` at once, while the state stays: batches see it and
-stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request that
-changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
+A job-wide error is written to ``error_code`` and ``error_message`` immediately, while the state stays: batches see it
+and stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request
+that changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
 under way may still end; ``docs/guarantees/durability.md`` says which, and for how long. Objects that were not attempted
 to their end are ``cancelled`` then. A cancel that comes first wins.
 
@@ -51,14 +51,14 @@ class NamedTransfer(NamedTuple):
     """As it is stored."""
 
 
-def with_name(connection: sa.Connection, name: str, limit: int) -> list[NamedTransfer]:
+def find_by_name(connection: sa.Connection, name: str, limit: int) -> list[NamedTransfer]:
     """The newest transfers of this name."""
     query = sa.select(transfer.c.id, transfer.c.spec).where(transfer.c.name == name)
     rows = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(limit))
     return [NamedTransfer(*row) for row in rows]
 
 
-def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:
+def find_by_id_prefix(connection: sa.Connection, prefix: str, limit: int) -> list[str]:
     # Ids are lower-case hexadecimal and "-": the range holds exactly those that start with the prefix.
     return list(
         connection.execute(
@@ -71,14 +71,14 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Place of the work of a transfer in the queue."""
+class QueuePlacement:
+    """Lane and priority of a transfer in the queue."""
 
     lane: str | None
     priority: int
 
 
-def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, Place]:
+def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, QueuePlacement]:
     """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
@@ -86,7 +86,7 @@ def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dic
         .order_by(transfer.c.id)
         .limit(limit)
     )
-    return {row.id: Place(row.lane, row.priority) for row in rows}
+    return {row.id: QueuePlacement(row.lane, row.priority) for row in rows}
 
 
 def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, TransferState]:
@@ -104,24 +104,24 @@ def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -
     return connection.execute(_LOCKED_ROW if lock else _ROW, {"of": transfer_id}).one_or_none()
 
 
-# Made once: the most frequent questions of a worker, and building one takes longer than its answer.
+# Built once: the most frequent queries of a worker, and building one takes longer than its execution.
 _ROW: Final = sa.select(transfer).where(transfer.c.id == sa.bindparam("of"))
 # Not locked against references: what workers report of the transfer is written meanwhile.
 _LOCKED_ROW: Final = _ROW.with_for_update(key_share=True)
 
 
 def is_stopping(row: sa.Row[Any]) -> bool:
-    """True when work on the transfer is to be given up: cancelled by a person, or a job-wide error is known."""
+    """True when the transfer is to stop: cancelled by a person, or because of a job-wide error."""
     return row.state == "cancelling" or row.error_code is not None
 
 
 def is_paused(row: sa.Row[Any]) -> bool:
-    """True when a person has paused the transfer: workers leave it, with its uploads open."""
+    """True when a person has paused the transfer: workers stop it, and leave its uploads open."""
     return row.state == "paused"
 
 
 def resumed_state(row: sa.Row[Any]) -> TransferState:
-    """The state of a paused transfer that is not paused any more."""
+    """The state of a paused transfer after it is resumed."""
     if row.started_at is None:
         return "queued"
     return "planning" if row.planned_at is None else "running"
@@ -134,7 +134,7 @@ def pause(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) ->
 
 
 def unpause(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) -> None:
-    """Let a paused transfer, whose row is locked, go on."""
+    """Resume a paused transfer, whose row is locked."""
     state = resumed_state(row)
     connection.execute(transfer.update().where(transfer.c.id == row.id).values(state=state))
     events.append(connection, row.id, at, "resume_requested", actor)
@@ -157,8 +157,8 @@ def find_paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Transfers, among the given ones, that have no open batch, or are ended, stopped or paused."""
+def find_needing_attention(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Transfers, among the given ones, that have no open batch, or have ended or been stopped or paused."""
     is_open = sa.select(batch.c.number).where(
         batch.c.transfer_id == transfer.c.id, batch.c.state.in_(("queued", "active"))
     )
@@ -172,8 +172,8 @@ def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 Endpoints = tuple[str | None, str | None]
 
 
-class AtWork(NamedTuple):
-    """Limits of the work at a transfer: those that were set for it, and the places that it is at.
+class WorkLimits(NamedTuple):
+    """Limits of a transfer, and the locations of which other limits may hold for it.
 
     ``endpoints`` are the identities of the services of source and target (None: AWS, or a disk).
     """
@@ -184,20 +184,20 @@ class AtWork(NamedTuple):
     endpoints: Endpoints = (None, None)
 
 
-def at_work(connection: sa.Connection, ids: Iterable[str]) -> dict[str, AtWork]:
-    """Limits of the work at these transfers, by id; without their endpoints."""
+def read_work_limits(connection: sa.Connection, ids: Iterable[str]) -> dict[str, WorkLimits]:
+    """Limits of these transfers, by id; without their endpoints."""
     wanted = list(ids)
-    rows = connection.execute(_AT_WORK, {"ids": wanted}) if wanted else ()
-    return {row.id: AtWork(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
+    rows = connection.execute(_WORK_LIMITS, {"ids": wanted}) if wanted else ()
+    return {row.id: WorkLimits(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
 
 
-_AT_WORK: Final = sa.select(
+_WORK_LIMITS: Final = sa.select(
     *(transfer.c[name] for name in ("id", "source_uri", "target_uri", *(one.name for one in fields(Adjustment))))
 ).where(transfer.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
-    """Endpoints of a transfer as ``AtWork`` has them: they never change."""
+    """Endpoints of a transfer as ``WorkLimits`` has them: they never change."""
     text = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).scalar()
     if text is None:
         return None, None
@@ -208,7 +208,7 @@ def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
     return source, target
 
 
-def in_states(
+def find_in_states(
     connection: sa.Connection,
     states: Sequence[str],
     conditions: Sequence[sa.ColumnElement[bool]],
@@ -230,8 +230,8 @@ def in_states(
     return list(connection.execute(query.order_by(transfer.c.created_at, transfer.c.id)).scalars())
 
 
-def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Transfers, among the given ones, whose work is to be given up."""
+def find_stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Transfers, among the given ones, that are to stop."""
     rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
     return {row.id for row in rows if is_stopping(row)}
 
@@ -239,7 +239,7 @@ def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 def begin_plan(
     connection: sa.Connection, transfer_id: str, at: float, actor: str, worker_session: str
 ) -> sa.Row[Any] | None:
-    """Record that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more.
+    """Record that a worker begins to plan the transfer; returns its row, or None if nothing is left to plan.
 
     Raises:
         AccessError, UnsupportedError: this process lacks what the transfer needs; nothing was recorded.
@@ -255,13 +255,13 @@ def begin_plan(
         .where(transfer.c.id == transfer_id)
         .values(state="planning", started_at=row.started_at or at, attended_by=worker_session, waits_for=None)
     )
-    if row.attended_by != worker_session:  # else it begins anew by itself
+    if row.attended_by != worker_session:  # else it restarts by itself
         events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
     return row
 
 
 def record_session(connection: sa.Connection, transfer_id: str, at: float, actor: str, worker_session: str) -> None:
-    """Record that a worker session goes on with the transfer; adds an event when another session had it before."""
+    """Record the worker session that continues the transfer, with an event if another session had it before."""
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or row.attended_by == worker_session:
         return
@@ -274,7 +274,7 @@ def set_target_absent(connection: sa.Connection, transfer_id: str, absent: bool)
 
 
 def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """All of the source is in our rows."""
+    """Record that all objects of the source are on record."""
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.planned_at is not None or row.state in ENDED_TRANSFER_STATES:
         return
@@ -286,7 +286,7 @@ def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str)
 
 
 def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """Ask for a stop. Does nothing to a transfer that has ended or is stopping already, whatever for."""
+    """Cancel a transfer. Does nothing if it has ended or is stopping already."""
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row):
         return
@@ -296,7 +296,7 @@ def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
     events.append(connection, transfer_id, at, "cancel_requested", actor)
     if unborn:
-        data = receipts.settle(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
+        data = receipts.record_digest(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
         events.append(connection, transfer_id, at, "cancelled", actor, _NOTHING | data)
 
 
@@ -312,7 +312,7 @@ def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: 
 
 
 def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """Give the transfer its final state. To be called when its batches have ended; a second call does nothing."""
+    """Set the final state of a transfer whose batches have ended; a second call does nothing."""
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES:
         return
@@ -325,11 +325,13 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
     _keep_chart(connection, transfer_id)
-    data: dict[str, Any] = totals | receipts.settle(connection, transfer_id, state=state, totals=totals, ended_at=at)
+    data: dict[str, Any] = totals | receipts.record_digest(
+        connection, transfer_id, state=state, totals=totals, ended_at=at
+    )
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
-    delivery_mail_rows.fall_due(connection, transfer_id, at)
+    delivery_mail_rows.record_notices(connection, transfer_id, at)
 
 
 def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:
@@ -338,13 +340,13 @@ def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:
 
     from seqferry.db import charts
 
-    charts.keep(connection, transfer_id)
+    charts.store(connection, transfer_id)
 
 
 def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
     """Sum the batches of a transfer whose batches have ended into its tally; returns the sums.
 
-    They are there already, unless a worker of a version without tallies had a hand in it.
+    They are there already, unless a worker of a version without tallies has run a batch.
     """
     sums = (sa.func.coalesce(sa.func.sum(batch.c[name]), 0).label(name) for name in _TOTALS)
     row = connection.execute(sa.select(*sums).where(batch.c.transfer_id == transfer_id)).one()

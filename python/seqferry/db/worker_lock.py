@@ -14,11 +14,11 @@ from seqferry.places import private_files
 
 _NAME: Final = "worker.lock"
 _LOOK_SECONDS: Final = 0.01
-"""A process that only looks (``is_held``) holds the lock for much less."""
+"""A process that only checks (``is_held``) holds the lock for much less."""
 
 
-def take(state_dir: Path) -> IO[str]:
-    """Take the lock; it is held until the file is closed.
+def acquire(state_dir: Path) -> IO[str]:
+    """Acquire the lock; it is held until the file is closed.
 
     Raises:
         WorkerBusyError: another process holds it.
@@ -44,7 +44,7 @@ def take(state_dir: Path) -> IO[str]:
 
 
 def is_held(state_dir: Path) -> bool:
-    """True when a process is the worker of the folder, be it this one; also where that cannot be seen."""
+    """True when a process, also this one, is the worker of the folder, or when that is unknown."""
     try:
         with os.fdopen(private_files.open_private(state_dir / _NAME, os.O_RDONLY), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Reports of workers about transfers, and the end of workers: silent ones are found, and their work is given back."""
+"""Reports of workers about transfers, and the requeueing of the work of dead workers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import allotments, worker_rows
-from seqferry.db.advisory import AdvisoryLock, take, try_take
+from seqferry.db.advisory import AdvisoryLock, acquire, try_acquire
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import tally, worker, worker_live
-from seqferry.db.worker_rows import Gone
+from seqferry.db.worker_rows import DeadWorker
 from seqferry.model import names
 
-Sign = tuple[int, float]
-"""Sign of a worker's last beat: a counter, and the time by the database's clock."""
+LastBeat = tuple[int, float]
+"""Last heartbeat of a worker: a counter, and the time by the database's clock."""
 
 _SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
@@ -30,7 +30,7 @@ _EXECUTOR: Final = re.compile(r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A worker's view of one transfer. Counts since the worker took it up; ``slowest`` as ``models.ActiveObject``.
+    """A worker's view of one transfer. Counts since the worker began it; ``slowest`` as ``models.ActiveObject``.
 
     Attributes:
         bytes_in_progress: bytes at the target that no recorded object has.
@@ -48,15 +48,15 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Attendant:
-    """A worker that reported a transfer ``silent`` seconds ago, and may be at it still."""
+class ReportingWorker:
+    """A worker that reported a transfer ``silent`` seconds ago, and may still run it."""
 
     executor_id: str
     silent: float
 
     @property
     def process(self) -> str:
-        """The worker in words."""
+        """The worker as text."""
         found = _EXECUTOR.match(self.executor_id)
         return "another process" if found is None else f"process {found[2]} on {found[1]}"
 
@@ -74,7 +74,7 @@ def report(
     reports: dict[str, Report],
     recorded: Mapping[str, int],
 ) -> None:
-    """Write what this worker does now.
+    """Write the reports of this worker.
 
     Args:
         recorded: bytes of recorded objects, as they were just before the reports were taken.
@@ -89,8 +89,8 @@ def report(
         connection.execute(_upsert(is_sqlite=database.is_sqlite), rows)
 
 
-def attendants(connection: sa.Connection, database: Database, transfer_id: str) -> list[Attendant]:
-    """Workers that may still write for the transfer, the one that was heard of last first.
+def find_reporting_workers(connection: sa.Connection, database: Database, transfer_id: str) -> list[ReportingWorker]:
+    """Workers that may still write for the transfer, the latest report first.
 
     A worker that is stopped or cut off may write for longer than ``LiveActivity`` shows it.
     """
@@ -99,34 +99,36 @@ def attendants(connection: sa.Connection, database: Database, transfer_id: str) 
         worker_live.c.transfer_id == transfer_id, worker_live.c.at > now - _SUPERVISED_SECONDS
     )
     rows = connection.execute(query.order_by(worker_live.c.at.desc()))
-    return [Attendant(row.executor_id, row.silent) for row in rows]
+    return [ReportingWorker(row.executor_id, row.silent) for row in rows]
 
 
-def withdraw(connection: sa.Connection, executor_id: str) -> None:
-    """The worker leaves, and reports nothing any more. Its row goes by ``worker_rows.leave``."""
+def delete_reports(connection: sa.Connection, executor_id: str) -> None:
+    """Delete the reports of a worker that stops. Its row is removed by ``worker_rows.remove``."""
     connection.execute(worker_live.delete().where(worker_live.c.executor_id == executor_id))
 
 
-def withdraw_all(connection: sa.Connection) -> list[Gone]:
-    """No worker is there any more. On SQLite, with the lock of the state folder. Returns those that were killed."""
+def delete_all_reports(connection: sa.Connection) -> list[DeadWorker]:
+    """Delete the reports of all workers, and mark these as dead; returns those that were killed.
+
+    On SQLite, with the lock of the state folder."""
     connection.execute(worker_live.delete())
-    return worker_rows.mark_gone(connection)
+    return worker_rows.mark_dead(connection)
 
 
-def signs(connection: sa.Connection) -> dict[str, Sign | None]:
-    """The sign of each worker that has beaten or holds work; None of one that never has beaten. Postgres only."""
+def read_last_beats(connection: sa.Connection) -> dict[str, LastBeat | None]:
+    """The last beat of each worker that has beaten or holds work; None if it never has. PostgreSQL only."""
     rows = connection.execute(_SIGNS, {"app": names.APPLICATION})
     return {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """Facts that tell an idle worker that there is something to do, in case that no notification did.
+class PendingWork:
+    """Facts that show an idle worker new work, in case that a notification was lost.
 
     Attributes:
         waiting: something waits on a queue of this worker.
-        entries: of the ledger: submissions, ends, and whatever follows these.
-        schedules: changes with each change of a schedule.
+        entries: number of entries of the ledger: submissions, ends, and later events.
+        schedules: a number that changes with each change of a schedule.
     """
 
     waiting: bool
@@ -134,43 +136,45 @@ class News:
     schedules: int
 
 
-def signs_and_news(connection: sa.Connection, queues: Sequence[str]) -> tuple[dict[str, Sign | None], News]:
+def read_beats_and_work(
+    connection: sa.Connection, queues: Sequence[str]
+) -> tuple[dict[str, LastBeat | None], PendingWork]:
     """``signs``, and what an idle worker looks for, in one statement; for a worker that has beaten: a row is there."""
     rows = connection.execute(_SIGNS_AND_NEWS, {"app": names.APPLICATION, "queues": list(queues)}).all()
     found = {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
-    return found, News(rows[0].waiting, rows[0].entries, rows[0].schedules)
+    return found, PendingWork(rows[0].waiting, rows[0].entries, rows[0].schedules)
 
 
 @dataclass(frozen=True, slots=True)
-class Reaped:
-    """Workers that were found dead, and by id the workflows that were given back, each with its worker."""
+class ReapedWork:
+    """Dead workers, and by id the workflows that were requeued, each with its worker."""
 
-    gone: list[Gone]
+    gone: list[DeadWorker]
     work: dict[str, str]
 
 
-def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
-    """Give the work of dead workers back to the queue. Postgres only, one transaction.
+def reap(connection: sa.Connection, dead: Mapping[str, LastBeat | None]) -> ReapedWork:
+    """Requeue the work of dead workers. PostgreSQL only, one transaction.
 
-    Only of those that still show the sign they were seen with: a beat that comes first saves its worker, and one that
-    comes later waits for the end of this transaction.
+    Only of workers whose last beat is still the given one: an earlier beat saves its worker, and a later one waits for
+    the end of this transaction.
 
     DBOS itself recovers work only when a process starts again under the same executor id, which ours never do. The
     statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
     """
-    if not dead or not try_take(connection, AdvisoryLock.REAPING):
-        return Reaped([], {})
+    if not dead or not try_acquire(connection, AdvisoryLock.REAPING):
+        return ReapedWork([], {})
     found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
     found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
     now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
-    allotments.give_up(connection, silent)
-    return Reaped(worker_rows.mark_gone(connection, silent), give_back(connection, silent))
+    allotments.release(connection, silent)
+    return ReapedWork(worker_rows.mark_dead(connection, silent), requeue(connection, silent))
 
 
-def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
-    """Put what these workers hold on the queue again; returns the workflow ids, each with its worker.
+def requeue(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
+    """Requeue the workflows of these workers; returns their ids, each with its worker.
 
     A workflow whose transfer has ended has nothing left to do and leaves the queue: no worker may take from its lane
     any more.
@@ -181,11 +185,11 @@ def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[st
 
 def exclude_reapers(connection: sa.Connection) -> None:
     """Wait for a reaper that is at work, and exclude reapers until the end of the transaction."""
-    take(connection, AdvisoryLock.REAPING)
+    acquire(connection, AdvisoryLock.REAPING)
 
 
-def find_held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
-    """Workflows, among the given ones, that are this worker's to run. Postgres only."""
+def find_owned(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
+    """Workflows, among the given ones, that this worker owns. PostgreSQL only."""
     return set(connection.execute(_HELD, {"ids": list(workflow_ids), "me": executor_id}).scalars())
 
 

@@ -1,7 +1,7 @@
-"""Rows of processes that do work: who they are, signs of life, and what they do now.
+"""Rows of processes that do work: their identity, heartbeats and activity.
 
-A process that ends in order removes its row. That of a killed one stays, silent, for ``KEPT_SECONDS``, and of those at
-most ``MOST_SILENT`` are kept. Whether a worker is dead is not judged by the times here (``workflows.liveness``).
+A process that ends in order removes its row. The row of a killed one stays for ``KEPT_SECONDS``, at most
+``MAX_SILENT`` of them. Whether a worker is dead is not judged by the times here (``workflows.liveness``).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from seqferry.db.tables import worker
 from seqferry.model.workers import NO_ACTIVITY, WORKING_KINDS, Activity, Limits, Process, ProcessStatus, Window
 
 SILENT_SECONDS: Final = 30.0
-"""A process gives a sign of life each 10 s at least; one that has not for so long is gone, or cut off."""
+"""A process beats at least every 10 s; after a longer silence it is dead or cut off."""
 
 KEPT_SECONDS: Final = 7 * 24 * 3600.0
-"""Time for which the row of a silent process is kept: longer than a notice about it is tried, which is three days."""
+"""Lifetime of the row of a silent process: longer than the three days of attempts to send a notice about it."""
 
-MOST_SILENT: Final = 100
+MAX_SILENT: Final = 100
 """Rows of silent processes that are kept, the newest."""
 
 _NO_FACTS: Final[Mapping[str, Any]] = {}
 
 
-class Gone(NamedTuple):
+class DeadWorker(NamedTuple):
     """A worker that was found dead.
 
     Attributes:
-        beats: its signs of life until then: they tell this end from another one of a worker that came back.
-        transfers: those that it was at by its last report.
+        beats: its heartbeats until then. They distinguish this end from that of a worker that came back.
+        transfers: transfers that it ran by its last report.
         own_work: it was started for one transfer, by a person who sees its end.
     """
 
@@ -45,7 +45,7 @@ class Gone(NamedTuple):
 
 
 def beat(connection: sa.Connection, process: Process, facts: Mapping[str, Any] = _NO_FACTS) -> None:
-    """Record a sign of life of a process; the first one adds its row, with these facts of its kind."""
+    """Record a heartbeat of a process; the first one adds its row, with these facts of its kind."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:
@@ -63,12 +63,12 @@ def beat(connection: sa.Connection, process: Process, facts: Mapping[str, Any] =
 
 
 def describe(connection: sa.Connection, process_id: str, activity: Activity) -> None:
-    """Record what a process does now. No sign of life: on PostgreSQL only ``beat`` is one."""
+    """Record the activity of a process. It is no heartbeat: on PostgreSQL only ``beat`` is one."""
     connection.execute(worker.update().where(worker.c.id == process_id).values(**_columns(activity)))
 
 
 def drain(connection: sa.Connection, process_id: str) -> None:
-    """Ask a process to end when the batches that it is at have ended; the first wish counts."""
+    """Request the end of a process after its current batches; the first request counts."""
     now = clock(is_sqlite=connection.dialect.name == "sqlite")
     asked = worker.update().where(worker.c.id == process_id, worker.c.drain_at.is_(None))
     connection.execute(asked.values(drain_at=now))
@@ -79,13 +79,13 @@ def is_draining(connection: sa.Connection, process_id: str) -> bool:
     return connection.execute(query).scalar() is not None
 
 
-def leave(connection: sa.Connection, process_id: str) -> None:
-    """The process ends in order."""
+def remove(connection: sa.Connection, process_id: str) -> None:
+    """Remove the row of a process that ends in order."""
     connection.execute(worker.delete().where(worker.c.id == process_id))
 
 
-def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> list[Gone]:
-    """Mark workers as gone: these, or all that are on record (None). A sign of life takes the mark away.
+def mark_dead(connection: sa.Connection, process_ids: Collection[str] | None = None) -> list[DeadWorker]:
+    """Mark workers as dead: these, or all on record (None). A heartbeat removes the mark.
 
     Returns:
         Those that were not marked before.
@@ -95,16 +95,16 @@ def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = N
         found = found.where(worker.c.id.in_(process_ids))
     found = found.values(gone_at=clock(is_sqlite=connection.dialect.name == "sqlite"))
     rows = connection.execute(found.returning(worker.c.id, worker.c.beats, worker.c.transfers, worker.c.facts)).all()
-    return [Gone(row.id, row.beats, row.transfers, bool(json.loads(row.facts).get("own_work"))) for row in rows]
+    return [DeadWorker(row.id, row.beats, row.transfers, bool(json.loads(row.facts).get("own_work"))) for row in rows]
 
 
 def prune(connection: sa.Connection) -> None:
-    """Remove rows of processes that have been silent for long, and of more than are kept."""
+    """Remove rows of silent processes: old ones, and those beyond ``MAX_SILENT``."""
     silent = sa.not_(_is_alive(connection))
-    kept = sa.select(worker.c.id).where(silent).order_by(worker.c.seen_at.desc(), worker.c.id).limit(MOST_SILENT)
+    kept = sa.select(worker.c.id).where(silent).order_by(worker.c.seen_at.desc(), worker.c.id).limit(MAX_SILENT)
     is_old = worker.c.seen_at <= clock(is_sqlite=connection.dialect.name == "sqlite") - KEPT_SECONDS
     found = sa.select(worker.c.id).where(silent, sa.or_(is_old, worker.c.id.not_in(kept)))
-    # Another worker may be at it: rows that it holds are its own to remove.
+    # Another worker may prune too: it removes the rows that it has locked.
     ids = list(connection.execute(found.with_for_update(skip_locked=True)).scalars())
     if ids:
         connection.execute(worker.delete().where(worker.c.id.in_(ids)))
@@ -118,16 +118,16 @@ def read(connection: sa.Connection) -> list[ProcessStatus]:
     return sorted(found, key=lambda one: (not one.alive, one.since, one.process.id))
 
 
-def alive(connection: sa.Connection) -> int:
+def count_alive(connection: sa.Connection) -> int:
     """Number of workers that are alive, servers included."""
     query = sa.select(sa.func.count()).select_from(worker)
     return connection.execute(query.where(worker.c.kind.in_(WORKING_KINDS), _is_alive(connection))).scalar_one()
 
 
-def only_answers(connection: sa.Connection) -> bool:
-    """True when servers that do no work are alive, and no worker is: what was submitted waits until one is there.
+def has_only_http_servers(connection: sa.Connection) -> bool:
+    """True when servers without a worker are alive, and no worker is: submitted transfers wait until one starts.
 
-    Without any process nothing is said: the command that asks may become the worker.
+    False without any process: the calling command may become the worker.
     """
     kinds = sa.select(worker.c.kind).where(_is_alive(connection)).distinct()
     there = set(connection.execute(kinds).scalars())

@@ -13,7 +13,7 @@ from typing import Final
 
 from seqferry.db import endpoint_facts
 from seqferry.db.database import Database
-from seqferry.db.endpoint_facts import Answer, Facts
+from seqferry.db.endpoint_facts import BucketFacts, EndpointFact
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model.errors import StorageError
@@ -85,9 +85,9 @@ def find_capabilities(probed: ProbedBucket) -> Iterator[Capability]:
     """
     facts = _read_facts(probed)
     proof = _identity(probed.place)
-    old: Mapping[str, Answer] = {} if probed.refresh or facts.identity != proof else facts.answers
+    old: Mapping[str, EndpointFact] = {} if probed.refresh or facts.identity != proof else facts.answers
     now = time.time()
-    answers: dict[str, Answer] = {}
+    answers: dict[str, EndpointFact] = {}
     if probed.server:
         yield Capability("server", _of_server(probed.server), None)
     asked = False
@@ -99,14 +99,14 @@ def find_capabilities(probed: ProbedBucket) -> Iterator[Capability]:
             yield Capability(topic, answer.text, age, kept=True)
             continue
         try:
-            answers[topic] = Answer(probe(probed), time.time())
+            answers[topic] = EndpointFact(probe(probed), time.time())
         except _UnknownError:
             continue
         except StorageError as why:
             if why.error_class != "capability":
                 yield _describe_refusal(probed, topic, why)
                 continue
-            answers[topic] = Answer(f"not offered ({why.operation} {why.error_code})", time.time())
+            answers[topic] = EndpointFact(f"not offered ({why.operation} {why.error_code})", time.time())
         asked = True
         yield Capability(topic, answers[topic].text, 0.0)
     for one in facts.learned:
@@ -115,9 +115,9 @@ def find_capabilities(probed: ProbedBucket) -> Iterator[Capability]:
         endpoint_facts.write_answers(probed.database, probed.place, proof, answers)
 
 
-def _read_facts(probed: ProbedBucket) -> Facts:
+def _read_facts(probed: ProbedBucket) -> BucketFacts:
     if probed.database is None:
-        return Facts(endpoint_facts.name_of(probed.place), probed.place.bucket)
+        return BucketFacts(endpoint_facts.endpoint_name(probed.place), probed.place.bucket)
     return endpoint_facts.read(probed.database, probed.place)
 
 
@@ -248,5 +248,7 @@ def _is_within(one: Status, place: S3Location) -> bool:
         and isinstance(source, S3Location)
         and isinstance(target, S3Location)
         and place.bucket in (source.bucket, target.bucket)
-        and endpoint_facts.name_of(source) == endpoint_facts.name_of(target) == endpoint_facts.name_of(place)
+        and endpoint_facts.endpoint_name(source)
+        == endpoint_facts.endpoint_name(target)
+        == endpoint_facts.endpoint_name(place)
     )

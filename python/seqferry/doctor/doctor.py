@@ -272,7 +272,7 @@ def _address(place: S3Location) -> str:
 
 
 def _bucket_of(place: S3Location) -> tuple[str, str]:
-    return endpoint_facts.name_of(place), place.bucket
+    return endpoint_facts.endpoint_name(place), place.bucket
 
 
 def _clock(url: str, place: S3Location) -> tuple[Finding, str]:

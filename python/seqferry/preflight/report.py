@@ -1,7 +1,7 @@
 """Report of a preflight check: which objects of a transfer would fail, grouped by cause, and its text.
 
 Dry runs and ``--preflight`` (``preflight.inspection``) report in this form, and so does the smaller check that each
-transfer begins with (``workflows.first_look``).
+transfer begins with (``workflows.sample_check``).
 """
 
 from __future__ import annotations

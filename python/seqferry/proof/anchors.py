@@ -135,7 +135,7 @@ def write(
     if place is None:
         return None
     with database.read() as connection:
-        head, instance = ledger.head(connection), anchor_rows.instance(connection)
+        head, instance = ledger.head(connection), anchor_rows.ledger_name(connection)
         if instance is None or anchor_rows.is_written(connection, _name(place), head):
             return None
         body = _body(connection, place, head, instance)
@@ -163,7 +163,7 @@ def write(
 
 
 def _body(connection: sa.Connection, place: S3Location, head: Head, instance: str) -> bytes:
-    row = anchor_rows.last(connection, _name(place))
+    row = anchor_rows.find_latest(connection, _name(place))
     before = 0 if row is None or row.number >= head.count else row.number
     entries = [
         {"number": one.number, "at": one.at, "transfer_id": one.transfer_id, "kind": one.kind}
@@ -263,7 +263,7 @@ def read(database: Database, engine: Engine, settings: Settings) -> StoredAnchor
         return None
     found = StoredAnchors(place.uri)
     with database.read() as connection:
-        instance, head = anchor_rows.instance(connection), ledger.head(connection)
+        instance, head = anchor_rows.ledger_name(connection), ledger.head(connection)
         noted = anchor_rows.read_written(connection, _name(place))
     found.unlocked = sum(row.locked_until is None for row in noted)
     try:

@@ -113,7 +113,7 @@ _CHAIN_FAULTS: Final = {
 def _of_schedules(database: Database) -> Iterator[Finding]:
     try:
         with database.read() as connection:
-            found = schedule_rows.faults(connection)
+            found = schedule_rows.find_faults(connection)
     except ConfigError as why:
         yield Finding("key_unknown", f"The record of schedules cannot be checked: {why.message}")
         return
@@ -134,7 +134,7 @@ def _share_link_faults(database: Database) -> Iterator[ShareLinkFault]:
     after: str | None = ""
     while after is not None:
         with database.read() as connection:
-            found, after = share_link_rows.faults(connection, after)
+            found, after = share_link_rows.find_faults(connection, after)
         yield from found
 
 
@@ -178,7 +178,7 @@ def adopt(
         ConfigError: there is no key.
     """
     with database.write() as connection:
-        if signing.current(connection) is None:
+        if signing.current_key(connection) is None:
             raise ConfigError(
                 "No audit key is there to seal older records with. Name a file for it with [audit] key "
                 "(docs/guarantees/audit.md)."
@@ -208,7 +208,7 @@ def _adopt(database: Database, transfer_id: str, actor: str) -> None:
 
 def _adopt_schedules(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
     with database.read() as connection:
-        found = [one for one in schedule_rows.faults(connection) if one.kind == "not_adopted"]
+        found = [one for one in schedule_rows.find_faults(connection) if one.kind == "not_adopted"]
     for one in found:
         if not dry_run:
             _adopt_schedule(database, one, actor)
@@ -218,7 +218,7 @@ def _adopt_schedules(database: Database, actor: str, *, dry_run: bool) -> Iterat
 def _adopt_schedule(database: Database, one: ScheduleFault, actor: str) -> None:
     with database.write() as connection:
         schedule_rows.by_id(connection, one.schedule_id, lock=True)
-        if one in schedule_rows.faults(connection, one.schedule_id):
+        if one in schedule_rows.find_faults(connection, one.schedule_id):
             data: dict[str, Any] = {}
             schedule_rows.record(connection, one.schedule_id, one.name, time.time(), adoption.ADOPTED, actor, data)
 
@@ -230,6 +230,6 @@ def _adopt_share_links(database: Database, actor: str, *, dry_run: bool) -> Iter
         if not dry_run:
             with database.write() as connection:
                 share_link_rows.by_id(connection, one.link_id, lock=True)
-                if one == share_link_rows.fault(connection, one.link_id):
+                if one == share_link_rows.find_fault(connection, one.link_id):
                     share_link_rows.adopt(connection, one.link_id, time.time(), actor)
         yield Adoption(f"share link {one.link_id}", None)

@@ -101,7 +101,7 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
         held = connection.execute(sa.select(transfer.c.pruned_at).where(transfer.c.id == one.id).with_for_update())
         if held.scalar() is None:
             archived = connection.execute(sa.select(size).where(seal.c.transfer_id == one.id)).scalar_one()
-            delivery_mail_rows.forget_transfer(connection, one.id)
+            delivery_mail_rows.delete_for_transfer(connection, one.id)
             connection.execute(sample.delete().where(sample.c.transfer_id == one.id))
             connection.execute(transfer.update().where(transfer.c.id == one.id).values(pruned_at=now))
             events.append(connection, one.id, now, "pruned", actor, {"objects": one.objects})
@@ -109,7 +109,7 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
             archived = 0  # another process came first
     workflows = [*names.transfer_workflow_ids(one.id), *(names.batch_workflow_id(one.id, each) for each in numbers)]
     for start in range(0, len(workflows), _AT_ONCE):
-        queue.forget(workflows[start : start + _AT_ONCE])
+        queue.delete(workflows[start : start + _AT_ONCE])
     return PrunedTransfer(one.id, one.ended_at, one.objects, int(archived))
 
 
@@ -120,7 +120,7 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> None:
     if found is None or found.archive is not None:
         return
     tree, rows = merkle.Tree(), list[receipts.Row]()
-    for row in receipts.stored_rows(connection, transfer_id, number):
+    for row in receipts.read_stored_rows(connection, transfer_id, number):
         tree.add(receipts.leaf(row))
         rows.append(row)
     if tree.root().hex() != found.root:

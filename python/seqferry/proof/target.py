@@ -98,7 +98,7 @@ def _read_recorded(database: Database, transfer_id: str) -> Iterator[Row]:
         numbers = receipts.batch_numbers(connection, transfer_id)
     try:
         for number in numbers:
-            for page in receipts.pages(database, transfer_id, number):
+            for page in receipts.read_pages(database, transfer_id, number):
                 for row in page:
                     yield dict(zip(receipts.COLUMNS, row, strict=True))
     except receipts.ArchiveError as why:

@@ -88,7 +88,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
         ]
         ends = [one["data"] for one in events if one["kind"] in ENDED_TRANSFER_STATES]
         about: dict[str, str] | None = ends[-1].get("software") if ends else None
-        facts = receipts.facts(
+        facts = receipts.receipt_data(
             connection,
             row,
             state=row.state,
@@ -108,13 +108,13 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
             entries=[dict(one) for one in entries.mappings()],
             head=str(ledger.head(connection)),
             batches=receipts.batch_numbers(connection, transfer_id),
-            seals={one.number: (one.objects, one.root) for one in receipts.seals(connection, transfer_id)},
+            seals={one.number: (one.objects, one.root) for one in receipts.read_seals(connection, transfer_id)},
             spec=spec,
             pruned_at=row.pruned_at,
             findings=findings,
             description=_description(events),
             verifications=verifications.read(connection, transfer_id),
-            failures=failed_objects.failures(connection, transfer_id, _KEYS_OF_CAUSE),
+            failures=failed_objects.group_failures(connection, transfer_id, _KEYS_OF_CAUSE),
             made_at=time.time(),
         )
 
@@ -132,7 +132,7 @@ def objects(database: Database, known: TransferRecord, first: int = 0) -> Iterat
         if 0 < sealed <= first:  # a whole batch is passed over unread
             first -= sealed
             continue
-        for page in receipts.pages(database, known.facts["id"], number):
+        for page in receipts.read_pages(database, known.facts["id"], number):
             skipped, first = min(first, len(page)), max(first - len(page), 0)
             for row in page[skipped:]:
                 found: dict[str, Any] = {"batch": number, **dict(zip(receipts.COLUMNS, row, strict=True))}

@@ -76,7 +76,7 @@ class Base:
             ConfigError: the record is kept with a key that this process lacks, or the file of the key cannot be used.
         """
         with self.database.read() as connection:
-            signing.current(connection)
+            signing.current_key(connection)
 
     def close(self) -> None:
         self.queue.close()
@@ -110,7 +110,7 @@ class Base:
         if named is not None and not is_start_of_id(text):
             return named
         wanted = start_of_id(text)
-        found = transfers.ids_starting_with(connection, wanted, limit=2)
+        found = transfers.find_by_id_prefix(connection, wanted, limit=2)
         if not found:
             if named is not None:
                 return named
@@ -127,7 +127,7 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        rows = transfers.with_name(connection, compose(name), limit=_LOOKED_AT)
+        rows = transfers.find_by_name(connection, compose(name), limit=_LOOKED_AT)
         # A verification has the name of what it verified, which is meant.
         found = [one.id for one in rows if not stored.read(one.spec).kind.of_record] or [one.id for one in rows]
         if len(found) > 1 and not is_start_of_id(name):

@@ -159,7 +159,7 @@ def _only_one_of(retry_of: str | None, latest: Status) -> Callable[[sa.Connectio
     def check(connection: sa.Connection, made: Submission) -> None:
         if retry_of is None:
             return
-        other = retry_chains.retry_beside(connection, retry_of, made.id, latest.created_at)
+        other = retry_chains.find_other_retry(connection, retry_of, made.id, latest.created_at)
         if other is not None:
             raise ConflictError(f"Transfer {other} retries {retry_of} already; wait until it has ended.")
 
@@ -428,11 +428,11 @@ def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
     Raises:
         UsageError: there is no such state, or a condition is empty.
     """
-    which.check_act()
+    which.check_selection()
     states = tuple(state for state in _CANDIDATES[verb] if not which.states or state in which.states)
     conditions = transfer_pages.conditions(replace(which, states=()), is_sqlite=service.database.is_sqlite)
     with service.database.read() as connection:
-        return transfers.in_states(connection, states, conditions, with_failures=verb == "retry")
+        return transfers.find_in_states(connection, states, conditions, with_failures=verb == "retry")
 
 
 def read_results(service: Service, ids: list[str]) -> list[Result]:

@@ -185,7 +185,7 @@ class Deliveries:
     def find_ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
         """The delivery that a transfer within the scope of the link is part of; None when it is not on record."""
         with self._service.database.read() as connection:
-            root = retry_chains.chain_root(connection, transfer_id)
+            root = retry_chains.find_root(connection, transfer_id)
         chains = self._chains_from([root])
         return self._delivery(link, chains[0], {}, time.time()) if chains else None
 
@@ -206,7 +206,7 @@ class Deliveries:
 
     def _chains_from(self, roots: Sequence[str]) -> list[list[Status]]:
         with self._service.database.read() as connection:
-            chains = [retry_chains.chain(connection, root) for root in roots]
+            chains = [retry_chains.read_chain(connection, root) for root in roots]
         ids = [one for chain in chains for one in chain]
         found = {one.id: one for one in self._service.statuses(ids)}
         return [[found[one] for one in chain if one in found] for chain in chains if chain[0] in found]
@@ -271,7 +271,7 @@ class Deliveries:
                 kept = self._exceptional.get(one.id)
             if kept is None:
                 with self._service.database.read() as connection:
-                    kept = verifications.exceptions(connection, one.id)
+                    kept = verifications.count_exceptions(connection, one.id)
                 with self._lock:
                     self._exceptional[one.id] = kept
                     while len(self._exceptional) > _MOST_KEPT:
@@ -309,7 +309,7 @@ class Deliveries:
 
     def _look(self, latest: Status, now: float) -> _Failures:
         with self._service.database.read() as connection:
-            groups = failed_objects.failures(connection, latest.id, 0)
+            groups = failed_objects.group_failures(connection, latest.id, 0)
         page = self._service.object_page(latest.id, ObjectFilter(state="failed"), limit=MOST_FILES)
         start = latest.spec.source.key if isinstance(latest.spec.source, S3Location) else ""
         files = [

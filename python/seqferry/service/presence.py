@@ -97,5 +97,5 @@ class Presence:
         if self._database is None:
             return
         with self._database.write(durable=False) as connection:
-            worker_rows.leave(connection, self._process.id)
+            worker_rows.remove(connection, self._process.id)
         self._database.close()

@@ -98,8 +98,8 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
         """
         with self.database.read() as connection:
-            ids = retry_chains.chain(
-                connection, retry_chains.chain_root(connection, self._resolve(connection, transfer_id))
+            ids = retry_chains.read_chain(
+                connection, retry_chains.find_root(connection, self._resolve(connection, transfer_id))
             )
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
@@ -186,7 +186,7 @@ class Queries(Base):
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
-            return failed_objects.failures(connection, self._resolve(connection, transfer_id), keys)
+            return failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
 
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
@@ -251,7 +251,7 @@ class Queries(Base):
         from seqferry.db import feed
 
         with self.database.read() as connection:
-            return feed.now(connection)
+            return feed.newest_position(connection)
 
     def feed_events(
         self, before: feed.Position, until: feed.Position, wanted: Collection[str] | None = None, limit: int = 200
@@ -260,7 +260,7 @@ class Queries(Base):
         from seqferry.db import feed
 
         with self.database.read() as connection:
-            return feed.between(connection, before, until, wanted, limit)
+            return feed.read_between(connection, before, until, wanted, limit)
 
     def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
         """Statuses of the transfers with these whole ids; unknown ids are left out."""
@@ -346,11 +346,11 @@ class Queries(Base):
             raise NotFoundError(f"There is no worker '{worker_id}'. See all with: seqferry workers")
         return found[0]
 
-    def changes(self) -> changes.Changes:
+    def changes(self) -> changes.ChangeWatcher:
         """A watcher of changes to what is on record."""
         from seqferry.db import changes
 
-        return changes.of(self.database)
+        return changes.open_watcher(self.database)
 
     def undelivered_notices(self, limit: int = 100) -> Sequence[sa.Row[Any]]:
         """Notices that were not delivered, or not yet, the newest first: rows of the table ``notice``."""

@@ -205,7 +205,7 @@ class Record(Queries):
         """
         from seqferry.proof import pruning
 
-        wanted.check_act()
+        wanted.check_selection()
         now = time.time()
         ended_before = now - older_than
         if expected is not None:

@@ -52,7 +52,7 @@ def add(service: Service, wanted: ReportTicket, *, link: str | None = None) -> t
     text = secrets.token_urlsafe(_BYTES)
     with service.database.write(durable=False) as connection:
         now = service.database.now(connection)
-        report_ticket_rows.begin_adding(connection, now)
+        report_ticket_rows.lock_tickets(connection, now)
         alike, own = report_ticket_rows.count(connection, link)
         if alike >= MOST or (link is not None and own >= MOST_OF_LINK):
             raise OverloadError("Too many downloads wait to begin; try again in a minute.")
@@ -71,11 +71,11 @@ def redeem(service: Service, text: str) -> ReportTicket:
         digest = _digest(text)
         # Looked at first: one who guesses, without a token, keeps no writer waiting.
         with service.database.read() as connection:
-            is_there = report_ticket_rows.is_there(connection, digest, service.database.now(connection))
+            is_there = report_ticket_rows.exists(connection, digest, service.database.now(connection))
         if is_there:
             # On the disk before the download begins: a ticket that was used is not there again after a power cut.
             with service.database.write() as connection:
-                row = report_ticket_rows.take_out(connection, digest, service.database.now(connection))
+                row = report_ticket_rows.redeem(connection, digest, service.database.now(connection))
     if row is None:
         raise NotFoundError("This download link was used, or is older than a minute. Go back and click again.")
     return ReportTicket(**row)

@@ -1,8 +1,8 @@
 """Schedules: transfers that are submitted again and again, at the times of a cron expression.
 
-The table ``schedule`` says what there is. Workers make DBOS follow it (``workflows.ticks``); a tick is a workflow of a
-queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and the run is
-written with the transfer: so a process that is killed anywhere leaves one transfer for each tick.
+The table ``schedule`` says what there is. Workers make DBOS follow it (``workflows.schedule_ticks``); a tick is a
+workflow of a queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and
+the run is written with the transfer: so a process that is killed anywhere leaves one transfer for each tick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, cast
 import sqlalchemy as sa
 
 from seqferry.db import actors, schedule_rows
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.engine import crash_points
 from seqferry.model.errors import (
     ConflictError,
@@ -137,8 +137,8 @@ def add(
             "underscores, and begin with a letter or a digit."
         ).about("name")
     with service.database.write() as connection:
-        take(connection, AdvisoryLock.SCHEDULES)
-        rows = schedule_rows.rows(connection)
+        acquire(connection, AdvisoryLock.SCHEDULES)
+        rows = schedule_rows.read_all(connection)
         names = [row.name for row in rows]
         if name in names:
             raise ConflictError(
@@ -298,7 +298,7 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
 def list_schedules(service: Service) -> list[Schedule]:
     """All schedules by name, each with its last run."""
     with service.database.read() as connection:
-        return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.rows(connection)]
+        return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.read_all(connection)]
 
 
 def find_schedule(service: Service, name: str) -> Schedule:
@@ -378,7 +378,7 @@ def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[s
     with service.database.read() as connection:
         rows = [
             row
-            for row in schedule_rows.rows(connection)
+            for row in schedule_rows.read_all(connection)
             if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
         ]
     creators = {authority.token_of(row.created_by): row.created_by for row in rows}

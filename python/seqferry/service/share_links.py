@@ -152,7 +152,7 @@ def _check_label(label: str) -> str:
 def root_of(service: Service, transfer_id: str) -> str:
     """The first transfer of the chain of retries that this one is in."""
     with service.database.read() as connection:
-        return retry_chains.chain_root(connection, transfer_id)
+        return retry_chains.find_root(connection, transfer_id)
 
 
 def list_links(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:
@@ -194,8 +194,8 @@ def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
             raise _unknown_error(link_id)
         if row.revoked_at is None:
             share_link_rows.revoke(connection, link_id, now, actor)
-            report_ticket_rows.withdraw(connection, link_id)
-            delivery_mail_rows.forget_link(connection, link_id)
+            report_ticket_rows.delete_for_link(connection, link_id)
+            delivery_mail_rows.delete_for_link(connection, link_id)
             if row.transfer_id is not None:
                 events.append(connection, row.transfer_id, now, "share_revoked", actor, {"link": link_id})
             row = share_link_rows.by_id(connection, link_id)

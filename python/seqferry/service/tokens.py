@@ -35,7 +35,7 @@ def add(service: Base, name: str, role: Role, expires_at: float | None = None) -
     tokens.check_name(name, role)
     made = tokens.new()
     with service.database.write() as connection:
-        token_rows.begin_changing(connection)
+        token_rows.lock_tokens(connection)
         known = token_rows.read_all(connection)
         if any(one.name == name for one in known):
             raise ConflictError(f"There is a token '{name}' already. Remove it first: seqferry token remove {name}")
@@ -53,7 +53,7 @@ def remove(service: Base, name: str) -> None:
         ConfigError: the database cannot be used.
     """
     with service.database.write() as connection:
-        token_rows.begin_changing(connection)
+        token_rows.lock_tokens(connection)
         if not token_rows.remove(connection, name, time.time()):
             raise NotFoundError(f"There is no token '{name[:80]}'. See all with: seqferry token list")
 
@@ -75,7 +75,7 @@ def standing(service: Base, name: str) -> list[NamedToken] | Literal["removed", 
         ConfigError: the database cannot be used.
     """
     with service.database.read() as connection:
-        known, is_on_record = token_rows.of_name(connection, name)
+        known, is_on_record = token_rows.by_name(connection, name)
     return known or ("removed" if is_on_record else "unknown")
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, blocking, submissions, transfer_status, transfers, turns, worker_reports
-from seqferry.db.worker_reports import Attendant
+from seqferry.db import batches, blocking, lanes, submissions, transfer_status, transfers, worker_reports
+from seqferry.db.worker_reports import ReportingWorker
 from seqferry.engine import crash_points
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
@@ -78,8 +78,8 @@ class Transfers(Queries):
                 earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
-            if not new and (unfinished := submissions.same(connection, spec, actor)) is not None:
-                submissions.join(connection, unfinished, time.time(), actor, idempotency_key)
+            if not new and (unfinished := submissions.find_same(connection, spec, actor)) is not None:
+                submissions.record_join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
                 described = description.over(labels.read_stored(unfinished.name, unfinished.labels))
@@ -100,7 +100,7 @@ class Transfers(Queries):
                 description=description,
             )
             if unserved is not None:
-                turns.leave_alone(connection, [transfer_id], f"a worker with {unserved}")
+                lanes.record_skipped(connection, [transfer_id], f"a worker with {unserved}")
             if queued and blocked_by is None:
                 lane = identity.lane(identity.needs(spec))
                 self.queue.enqueue_transfer(connection, transfer_id, lane, priority=priority)
@@ -170,7 +170,7 @@ class Transfers(Queries):
             return True
         if self._is_attended(connection, row.id):
             return False
-        submissions.renew(connection, row.id, spec, time.time(), actor)
+        submissions.replace_key(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, identity.lane(needs))
         return True
 
@@ -178,20 +178,20 @@ class Transfers(Queries):
         """True when a worker may still write for the transfer."""
         return self._attendant(connection, transfer_id) is not None
 
-    def _attendant(self, connection: sa.Connection, transfer_id: str) -> Attendant | None:
+    def _attendant(self, connection: sa.Connection, transfer_id: str) -> ReportingWorker | None:
         """The worker that may write for the transfer for longest.
 
         Of one that has ended, the lock of the state folder knows at once on SQLite, and on PostgreSQL the machine that
         it was on.
         """
-        found = worker_reports.attendants(connection, self.database, transfer_id)
+        found = worker_reports.find_reporting_workers(connection, self.database, transfer_id)
         if self.database.is_sqlite:
             from seqferry.db import worker_lock
 
             return found[0] if found and worker_lock.is_held(self.settings.state_dir) else None
         return next((one for one in found if not processes.has_ended(one.executor_id)), None)
 
-    def attendant(self, transfer_id: str) -> Attendant | None:
+    def attendant(self, transfer_id: str) -> ReportingWorker | None:
         """The worker that may still write for the transfer; None when none may."""
         with self.database.read() as connection:
             return self._attendant(connection, transfer_id)
@@ -269,7 +269,7 @@ class Transfers(Queries):
         more = True
         while more:
             with self.database.write() as connection:
-                more = batches.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                more = batches.cancel_open(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
                 if not more:
                     transfers.finish(connection, status.id, time.time(), actor)
 
@@ -340,10 +340,10 @@ class Transfers(Queries):
         A transfer that waits for another is queued when that has ended.
         """
         self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
-        if row.blocked_by is None and not self.queue.holds(connection, row.id):
+        if row.blocked_by is None and not self.queue.contains(connection, row.id):
             sizes = batches.open_batch_sizes(connection, row.id)
             places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
-            self.queue.adopt(connection, row.id, row.lane, row.priority, places)
+            self.queue.enqueue_with_batches(connection, row.id, row.lane, row.priority, places)
 
 
 def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, actor: str) -> None:

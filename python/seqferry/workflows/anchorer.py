@@ -1,4 +1,4 @@
-"""Writes anchors of the ledger while a worker runs. No transfer waits for it, or fails by it."""
+"""Writer of anchors of the ledger in a worker. No transfer depends on it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.audit")
 
-APART_SECONDS: Final = 5.0
-"""Anchors of a process are at least so far apart: what comes meanwhile is covered by the next one."""
+MIN_INTERVAL_SECONDS: Final = 5.0
+"""Shortest time between two anchors of a process: the next one covers the entries between."""
 
 _PAUSES: Final = (5.0, 30.0, 120.0, 600.0)
-"""Seconds before the next try; the last one again and again."""
+"""Seconds before each further attempt; the last pause repeats."""
 
 _LAST_SECONDS: Final = 5.0
 
@@ -32,16 +32,16 @@ class Anchorer:
         self._failures = 0
         self._ending = False
 
-    def turn(self) -> None:
-        """Write an anchor when there is something to cover, and it is time."""
+    def write_due(self) -> None:
+        """Write an anchor when there are new entries and the pause is over."""
         with self._lock:
             if time.monotonic() >= self._next and not self._ending:
                 self._write(anchors.WRITE_SECONDS)
 
     def end(self, *, last: bool) -> None:
-        """End a try that is under way; with ``last`` write one more, unless the storage has failed before.
+        """Stop an attempt that is under way; with ``last`` write one more anchor, unless the storage has failed before.
 
-        The last one follows at once: no other of this process covers what came since the one before.
+        The last anchor is written immediately: no other one of this process covers the latest entries.
         """
         self._ending = True
         with self._lock:
@@ -60,11 +60,11 @@ class Anchorer:
                 return
             self._next = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             self._failures += 1
-            log.warning("the ledger could not be anchored at %s: %s; it is tried again", self._place, why)
+            log.warning("the ledger could not be anchored at %s: %s; the next attempt follows", self._place, why)
             return
         self._failures = 0
         if written is not None:
-            self._next = time.monotonic() + APART_SECONDS
+            self._next = time.monotonic() + MIN_INTERVAL_SECONDS
             log.info("anchored entry %d of the ledger at %s", written.head.count, written.uri)
 
     @property

@@ -1,7 +1,7 @@
 """One batch: its open objects through the engine, their ends into our rows.
 
-Killed at any moment, the next run goes on with the objects that are still open. The order of effects is what makes
-that safe: an upload id is committed before the engine may copy a part (``acknowledge``); an object counts as done only
+After a kill at any moment, the next run continues with the open objects. The order of effects makes that safe: an
+upload id is committed before the engine may copy a part (``acknowledge``); an object counts as done only
 when its row says so, and a run that follows another looks at the target first (``resumed``), so that what was
 completed but not recorded is found and not copied again.
 """
@@ -24,7 +24,7 @@ from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
-from seqferry.workflows import notes
+from seqferry.workflows import engine_notes
 from seqferry.workflows.operations import BatchWork, work_of
 from seqferry.workflows.running_batch import RunningBatch
 from seqferry.workflows.runtime import Runtime
@@ -49,14 +49,14 @@ workers and is given up. The number is high: a harmless batch on the same worker
 
 def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     """One run, from taking the batch up to its end."""
-    with runtime.turn(transfer_id, number):
+    with runtime.exclusive_run(transfer_id, number):
         _run(runtime, transfer_id, number)
     runtime.batch_waits.wake(transfer_id)
 
 
 def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     epoch = runtime.epoch
-    runtime.hold(transfer_id)
+    runtime.check_allowed(transfer_id)
     with runtime.database.write() as connection:
         run = batches.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
@@ -94,7 +94,7 @@ def _readable(run: BatchRun) -> ResolvedSpec:
 
 
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:
-    """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
+    """End a batch that cannot be run: its open objects fail. Supersedes a run that may still exist."""
     now = time.time()
     with runtime.database.write() as connection:
         run = batches.begin_batch(connection, transfer_id, number, now)
@@ -105,7 +105,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     if not _clean(runtime, spec, run, left):
         return
     with runtime.database.write() as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             return
         end = ObjectOutcome(
             state="failed",
@@ -115,7 +115,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
             error_operation="run batch",
             error_message=f"The batch of this object could not be run: {cause}",
         )
-        batches.end_open(connection, run, end)
+        batches.end_open_objects(connection, run, end)
         batches.end_batch(connection, run, now)
     runtime.batch_waits.wake(transfer_id)
 
@@ -158,18 +158,18 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
     with runtime.running_batch(run, job, epoch=epoch) as running:
-        execute(job, _until_turn, _BatchRecorder(runtime, running))
+        execute(job, _until_next_write, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:
                 batches.count_requests(connection, run, job.progress().requests)
                 if running.paused:
                     # A pause says nothing about the batch.
                     batches.clear_barren(connection, run)
-            running.leave()
-    notes.tell(runtime, run.transfer_id, spec, job.notes())
+            running.raise_suspension()
+    engine_notes.log_notes(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
-    told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
-    return _CopyEnd(told, running.cancelled, job.progress().requests)
+    error = None if failure is None else (failure.error_code or failure.error_class, failure.message)
+    return _CopyEnd(error, running.cancelled, job.progress().requests)
 
 
 class _BatchRecorder:
@@ -182,24 +182,24 @@ class _BatchRecorder:
 
     def __call__(self, events: Events) -> Sequence[int]:
         running = self._running
-        told = events.ended or events.uploads or events.cancelled
-        if self._barren and (told or running.job.progress().bytes_done > 0):
+        has_events = events.ended or events.uploads or events.cancelled
+        if self._barren and (has_events or running.job.progress().bytes_done > 0):
             self._barren = False
             if not events.ended:  # else it is cleared by what is recorded
                 with self._runtime.database.write(durable=False) as connection:
                     batches.clear_barren(connection, running.run)
         recorded = _record(self._runtime, running, events)
-        # Suspended, no upload may go on, least of all for a run that was shut out.
+        # A suspended job must not continue an upload, least of all in a superseded run.
         return () if running.suspended else recorded
 
 
-def _until_turn() -> float:
-    """Seconds until results are written next: all batches of a process at once, so that they share a transaction."""
+def _until_next_write() -> float:
+    """Seconds until results are written next: all batches of a process at the same time, in one transaction."""
     return _WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS
 
 
 def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int]:
-    """Write events into our rows; suspends the job when another run has shut this one out.
+    """Write events into our rows; suspends the job when another run has superseded this one.
 
     Returns:
         The ids of objects whose upload is on record now.
@@ -211,7 +211,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     owned = True
     if uploads:
         with runtime.database.write() as connection:
-            owned = batches.owns(connection, run)
+            owned = batches.is_latest_run(connection, run)
             if owned:
                 records = [(one.id, one.upload_id, one.part_size, one.etag) for one in uploads]
                 objects.record_uploads(connection, records)
@@ -226,13 +226,13 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
             running.bytes_recorded += _sum_copied_bytes(results)
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-        running.lose()
+        running.fence()
         return []
     return [one.id for one in uploads]
 
 
 def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -> None:
-    """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
+    """End the batch. Objects that are still open end as cancelled, and their uploads are aborted."""
     if end.failure is not None:
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
@@ -260,14 +260,14 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
         crash_points.reach("after-given-up-aborted")
     now = time.time()
     with runtime.database.write(durable=False) as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             raise StepSuspension
-        batches.end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
+        batches.end_open_objects(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
         batches.end_batch(connection, run, now)
 
 
 def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
-    """Abort the uploads of objects that are given up: those on record, and those that a killed worker did not record.
+    """Abort the uploads of cancelled objects: those on record, and those that a killed worker did not record.
 
     Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.
 
@@ -278,7 +278,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
         return True
     epoch = runtime.epoch
     with runtime.database.write() as connection:
-        if not batches.owns(connection, run):
+        if not batches.is_latest_run(connection, run):
             return False
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:
@@ -289,7 +289,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
             if not job.finished():
                 running.suspend()
                 execute(job, lambda: _WAIT_SECONDS)
-        notes.tell(runtime, run.transfer_id, spec, job.notes())
+        engine_notes.log_notes(runtime, run.transfer_id, spec, job.notes())
         failure = job.failure()
         if failure is not None:
             log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)
@@ -300,7 +300,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
     return True
 
 
-def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
+def abort_failed_uploads(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     """Abort uploads that could not be aborted when their objects failed: the storage may be reachable again.
 
     Best effort, for a limited time: the failure of the object has reported its open upload already.
@@ -309,7 +309,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     with runtime.database.read() as connection:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-        left = objects.cut_off(connection, transfer_id, _CUT_OFF_AT_MOST)
+        left = objects.find_open_uploads(connection, transfer_id, _CUT_OFF_AT_MOST)
         row = transfers.row_of(connection, transfer_id)
     if not left or row is None:
         return
@@ -351,7 +351,7 @@ def _sum_copied_bytes(results: Sequence[str]) -> int:
     return sum(size for state, size in zip(states, sizes, strict=True) if state == "done")
 
 
-def cause(why: Exception) -> str:
+def describe_cause(why: Exception) -> str:
     """A cause for a person: ours as written, others by name only, since their texts are not made for rows."""
     errors = getattr(why, "errors", None)  # of DBOS's "retries exceeded"
     last = errors[-1] if isinstance(errors, list) and errors else why  # pyright: ignore[reportUnknownVariableType]

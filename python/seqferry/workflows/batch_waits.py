@@ -1,7 +1,7 @@
-"""Waits for the ends of batches: one look at the database for all transfers of a worker, not one for each.
+"""Waits for the ends of batches: one query for all transfers of a worker, not one for each.
 
-A workflow that waits for the batches of its transfer is woken by the end of one of them here, and by ``look``, which
-the worker repeats: it finds transfers whose batches have ended at other workers, and those that are stopped or paused.
+A workflow that waits for the batches of its transfer is woken when one of them ends here, and by ``wake_changed``,
+which the worker repeats: it finds transfers whose batches have ended on other workers, and stopped or paused ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BatchWaits:
 
     @contextmanager
     def waiting(self, transfer_id: str) -> Generator[threading.Event]:
-        """Context of a wait. Its event is set when the transfer has to be looked at; the waiting thread clears it."""
+        """Context of a wait. Its event is set when the transfer may have changed; the waiting thread clears it."""
         event = threading.Event()
         with self._lock:
             self._waits[event] = transfer_id
@@ -34,19 +34,19 @@ class BatchWaits:
                 del self._waits[event]
 
     def wake(self, transfer_id: str) -> None:
-        """A batch of this transfer has ended here."""
+        """Wake the waits for a transfer: one of its batches has ended here."""
         self._set({transfer_id})
 
     def wake_all(self) -> None:
         self._set(None)
 
-    def look(self, database: Database) -> None:
-        """Wake those that wait for a transfer which has no open batch, or is ended, stopped or paused."""
+    def wake_changed(self, database: Database) -> None:
+        """Wake the waits for transfers that have no open batch, or have ended or been stopped or paused."""
         with self._lock:
             waiting = set(self._waits.values())
         if waiting:
             with database.read() as connection:
-                self._set(transfers.to_look_at(connection, waiting))
+                self._set(transfers.find_needing_attention(connection, waiting))
 
     def _set(self, transfer_ids: set[str] | None) -> None:
         with self._lock:

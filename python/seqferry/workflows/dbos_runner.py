@@ -13,19 +13,19 @@ from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.queue import Queue
 from seqferry.model import names
 from seqferry.workflows import inline
-from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, pace
+from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, set_waits
 from seqferry.workflows.lanes import Lanes
 
 if TYPE_CHECKING:
     from dbos import DBOS
 
-_SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; each look is a query
-_RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
+_SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a changed schedule; each check is a query
+_MAX_RUNNING_SCHEDULES: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _POLL_JITTER: Final = 1.05  # DBOS varies each wait by so much
-_LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
+_LISTEN_SECONDS: Final = 0.1  # sleep of DBOS's listener on SQLite, for which its end waits; nothing is sent
 _COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
-_TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
+_MAX_RUNNING_TRANSFERS: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20  # on SQLite
 
 
@@ -59,12 +59,12 @@ class DbosRunner:
         self._dbos: DBOS | None = None
 
     @property
-    def is_up(self) -> bool:
+    def is_launched(self) -> bool:
         return self._dbos is not None
 
     @property
-    def listened(self) -> list[str]:
-        """Names of the queues that are taken from."""
+    def listened_queues(self) -> list[str]:
+        """Names of the queues from which this worker takes work."""
         listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         return listened or []
 
@@ -74,10 +74,10 @@ class DbosRunner:
 
         from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
 
-        # Before the launch, which looks for queues at its start and then only each second.
+        # Before the launch, which lists the queues at its start and then only each second.
         listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
         if self._schedules:
-            self._queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
+            self._queue.register(names.QUEUE_SCHEDULES, _MAX_RUNNING_SCHEDULES, _POLL_SECONDS)
             listened.append(names.QUEUE_SCHEDULES)
         quieten_dbos()
         engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
@@ -100,23 +100,23 @@ class DbosRunner:
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
-        pace(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
+        set_waits(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
         quieten_dbos()
 
     def listen(self, signal: WorkSignal | None) -> None:
-        """Take from the queues of lanes that were found since the launch, as well."""
+        """Take work also from the queues of lanes that were found since the launch."""
         if self._dbos is None:
             return
         listened = self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         assert listened is not None
         for lane in self._lanes.open:
             if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
-                listened += self._register(lane)  # DBOS looks at its list each second
+                listened += self._register(lane)  # DBOS reads its list each second
                 if signal is not None:
-                    signal.tell()
+                    signal.notify()
 
     def active(self) -> list[str]:
-        """Ids of the workflows that run. Right to the last write of a workflow."""
+        """Ids of the workflows that run, until the last write of each."""
         return [] if self._dbos is None else self._dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
     def stop_polling(self) -> None:
@@ -132,7 +132,7 @@ class DbosRunner:
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""
-        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.BATCHES_AT_ONCE}
-        for queue, at_once in limits.items():
-            self._queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
+        limits = {names.QUEUE_TRANSFERS: _MAX_RUNNING_TRANSFERS, names.QUEUE_BATCHES: inline.MAX_RUNNING_BATCHES}
+        for queue, concurrency in limits.items():
+            self._queue.register(names.queue_of(queue, lane), concurrency, _POLL_SECONDS)
         return [names.queue_of(queue, lane) for queue in limits]

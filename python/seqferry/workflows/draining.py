@@ -1,6 +1,6 @@
-"""The orderly end of a worker on demand (``seqferry workers drain``): its batches end, and it takes no others.
+"""Drain of a worker (``seqferry workers drain``): its batches end, and it begins no others.
 
-What must stay true: a batch that runs is not cut off. All else of a transfer, its listing too, goes on elsewhere.
+Invariant: a running batch is not interrupted. The rest of a transfer, also its listing, continues elsewhere.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _BATCH: Final = re.compile(r":b\d{6,}$")
 """End of the id of the workflow of a batch (``names.batch_workflow_id``)."""
 
 
-class Draining:
-    """One per worker; one thread calls ``turn``.
+class DrainMonitor:
+    """Monitor of a drain request. One per worker; one thread calls ``check``.
 
     Args:
-        stop_taking: take nothing from the queues any more.
-        active: ids of the workflows that run here, and of the transfers that are done here without the queue.
+        stop_taking: stops taking workflows from the queues.
+        active: ids of the workflows that run here, and of the transfers that run inline.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Draining:
         self._active = active
         self._begun = self._ended = False
 
-    def turn(self) -> bool:
-        """True while the worker is to take nothing; has the process end as by SIGTERM once nothing is left."""
+    def check(self) -> bool:
+        """True while the worker is draining; sends SIGTERM to this process once nothing is left."""
         if not self._begun:
             with self._database.read() as connection:
                 self._begun = worker_rows.is_draining(connection, self._process_id)
             if not self._begun:
                 return False
-            log.info("asked to end: what is begun ends, and nothing else is taken")
+            log.info("draining: running batches end, and no others begin")
             self._stop_taking()
         if not self._ended and not any(map(_is_awaited, self._active())):
             self._ended = True
@@ -54,9 +54,9 @@ class Draining:
 
 
 def _is_awaited(active: str) -> bool:
-    """True for a batch, and for a small transfer that is done without the queue; others wait for batches themselves."""
-    return _BATCH.search(active) is not None or active.startswith(INLINE)
+    """True for a batch and for an inline transfer; other workflows wait for batches themselves."""
+    return _BATCH.search(active) is not None or active.startswith(INLINE_PREFIX)
 
 
-INLINE: Final = "inline "
-"""Before the id of a transfer that is done without the queue."""
+INLINE_PREFIX: Final = "inline "
+"""Prefix of the id of an inline transfer."""

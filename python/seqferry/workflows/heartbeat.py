@@ -1,7 +1,7 @@
 """The heartbeat of a worker on PostgreSQL: it extends the lease, and requeues the work of dead workers.
 
-A beat extends the lease to write (``workflows.lease``). Work is given back at once for processes of this machine that
-have ended, and for others when they were silent for as long as a lease (``workflows.liveness``).
+A beat extends the lease to write (``workflows.lease``). Ended processes of this machine lose their work immediately,
+other workers after a silence as long as a lease (``workflows.liveness``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from seqferry.db import notice_rows, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
-from seqferry.db.worker_rows import Gone
+from seqferry.db.worker_rows import DeadWorker
 from seqferry.model import names
 from seqferry.model.workers import Process
 from seqferry.places import processes
@@ -54,23 +54,23 @@ class Heartbeat:
         self._signal = signal
         self._notices = notices
         self._listened = listened
-        self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
+        self._watcher = liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS)
 
     def begin(self) -> None:
-        """Give the first sign, and take back what workers of this machine have left."""
+        """Beat for the first time, and requeue the work of ended workers of this machine."""
         self._reap({}, self._beat())
 
     def beat_and_reap(self) -> None:
-        seen: dict[str, worker_reports.Sign | None] = {}
+        seen: dict[str, worker_reports.LastBeat | None] = {}
 
-        def beat() -> dict[str, worker_reports.Sign | None]:
+        def beat() -> dict[str, worker_reports.LastBeat | None]:
             seen.update(self._beat())
             return seen
 
-        self._reap(self._watcher.look(beat), seen)
+        self._reap(self._watcher.find_dead(beat), seen)
 
-    def _beat(self) -> dict[str, worker_reports.Sign | None]:
-        """Give a sign of life, which extends the lease; returns the signs of all workers."""
+    def _beat(self) -> dict[str, worker_reports.LastBeat | None]:
+        """Beat, which extends the lease; returns the last beats of all workers."""
         lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
         while True:
             lapsed, sent = lease.lapsed, lease.now()
@@ -79,36 +79,36 @@ class Heartbeat:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
                 worker_rows.beat(connection, self._process, self._facts)
-                signs, news = worker_reports.signs_and_news(connection, queues)
-            if lease.extend(sent, anew=lapsed):
+                signs, news = worker_reports.read_beats_and_work(connection, queues)
+            if lease.extend(sent, new_epoch=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
                         "the database did not answer for some time, and nothing was written to the storage meanwhile; "
                         "work that no other worker has taken goes on"
                     )
                 if self._signal is not None:
-                    self._signal.hear(news)
+                    self._signal.receive(news)
                 return signs
 
     def _reap(
-        self, silent: Mapping[str, worker_reports.Sign | None], signs: Mapping[str, worker_reports.Sign | None]
+        self, silent: Mapping[str, worker_reports.LastBeat | None], signs: Mapping[str, worker_reports.LastBeat | None]
     ) -> None:
-        """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
+        """Requeue the work of silent workers, and of ended workers of this machine."""
         gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
         dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self._process.id}
         if not dead:
             return
         with self._pulse.write() as connection:
             reaped = worker_reports.reap(connection, dead)
-            record_vanished(connection, self._notices, reaped.gone, set(reaped.work.values()))
+            record_dead_workers(connection, self._notices, reaped.gone, set(reaped.work.values()))
         if reaped.work:
             log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
 
 
-def record_vanished(
-    connection: sa.Connection, notices: Notices, gone: Iterable[Gone], holders: Collection[str] = frozenset()
+def record_dead_workers(
+    connection: sa.Connection, notices: Notices, gone: Iterable[DeadWorker], holders: Collection[str] = frozenset()
 ) -> None:
-    """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
+    """Record a notice for each worker that died with work, except for commands: their users saw the end."""
     channels = notices.wanting("vanished")
     for one in gone:
         if (one.transfers or one.id in holders) and not one.own_work:

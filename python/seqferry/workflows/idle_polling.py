@@ -1,14 +1,13 @@
-"""Lets the threads of an idle worker rest until the database changes.
+"""Polling of an idle worker: its threads sleep until the database changes.
 
-A worker has a dozen threads that look for something in the database several times a second, its own and those of DBOS.
-While the worker does nothing, one thread waits for a change on behalf of all: SQLite counts the changes of its file,
-and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL, every ``LOOK_SECONDS``, brings what
-stands in for a notification that was lost. While the worker does something, all threads look as often as they would
-without this module.
+A dozen threads of a worker poll the database several times a second: its own and those of DBOS. While the worker is
+idle, one thread waits for a change on behalf of all: SQLite counts the changes of its file, and PostgreSQL notifies at
+the commit of an event. On PostgreSQL each heartbeat, every ``POLL_SECONDS``, also reads the facts that replace a lost
+notification. While the worker is busy, all threads poll as often as they would without this module.
 
-``QueuePolls`` cuts a wait between two polls of the queues short once this process has put work on them.
+``QueuePolls`` ends the wait between two polls of the queues when this process has enqueued work.
 
-What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``LOOK_SECONDS``.
+Invariant: a change wakes every thread that polls for work; no work is delayed by more than ``POLL_SECONDS``.
 """
 
 from __future__ import annotations
@@ -25,59 +24,59 @@ if TYPE_CHECKING:
     from dbos import DBOS
 
     from seqferry.db.database import Database
-    from seqferry.db.worker_reports import News
+    from seqferry.db.worker_reports import PendingWork
 
 _JOBS_SECONDS: Final = 1.0
-"""The jobs of DBOS wait for up to so long in a transaction, which must end then."""
+"""Longest wait of a background job of DBOS within a transaction, which must not be extended."""
 
 log: Final = logging.getLogger("seqferry.worker")
 
-LOOK_SECONDS: Final = 2.0
-"""Longest time until an idle worker finds work that no notification told of."""
+POLL_SECONDS: Final = 2.0
+"""Longest time until an idle worker finds work without a notification."""
 
 _FILE_LOOK_SECONDS: Final = 0.2
-"""Between two looks at the file of SQLite, at 50 microseconds of CPU: less than DBOS waits between two at a queue."""
+"""Between two polls of the file of SQLite, which cost 50 us of CPU: less than between two polls of a queue by DBOS."""
 
-REST_SECONDS: Final = 15.0
-"""Between two looks of a thread of a worker at what may change without the database, such as credentials."""
+IDLE_SECONDS: Final = 15.0
+"""Between two checks by a worker's thread for changes outside of the database, such as credentials."""
 
 _DBOS_SECONDS: Final = 60.0
-"""Between two looks of a thread of DBOS while nothing changes: what it would find shows as a change as well."""
+"""Between two polls of a thread of DBOS while nothing changes: everything that it polls for is a change."""
 
 
 class WorkSignal:
-    """Tells the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
+    """Signal to the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
 
     def __init__(self, database: Database, is_busy: Callable[[], bool]) -> None:
-        """``is_busy``: the worker is at work."""
+        """``is_busy``: True while the worker runs something."""
         self._database = database
         self._is_busy = is_busy
-        self._news: News | None = None
+        self._news: PendingWork | None = None
         self._changed = threading.Condition()
         self._count = 0
         self._stopping = threading.Event()
-        self._watcher: changes.Changes | None = None
+        self._watcher: changes.ChangeWatcher | None = None
         self._thread = threading.Thread(target=self._watch, name="seqferry-changes", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self.tell()
+        self.notify()
         if (watcher := self._watcher) is not None:
             watcher.interrupt()
         self._thread.join(timeout=5.0)
 
-    def tell(self) -> None:
-        """Wake all threads that rest."""
+    def notify(self) -> None:
+        """Wake all waiting threads."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
-    def hear(self, news: News) -> None:
-        """Wake all threads where a heartbeat found something, also of what no notification told. For one thread."""
+    def receive(self, news: PendingWork) -> None:
+        """Wake all threads if a heartbeat found work, also without a notification. For one thread."""
         before, self._news = self._news, news
         if news.waiting or news != before:
-            self.tell()
+            self.notify()
 
     @property
     def count(self) -> int:
@@ -87,7 +86,7 @@ class WorkSignal:
     def is_busy(self) -> bool:
         return self._is_busy()
 
-    def rest(self, seen: int, seconds: float, stop: threading.Event) -> None:
+    def wait(self, seen: int, seconds: float, stop: threading.Event) -> None:
         """Wait until there are more changes than ``seen``, the worker is busy or stops, or the time is over."""
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -96,39 +95,39 @@ class WorkSignal:
                 if left <= 0:
                     return
                 # Work that begins here, and the end of the worker, are noticed without a change.
-                self._changed.wait(min(left, LOOK_SECONDS))
+                self._changed.wait(min(left, POLL_SECONDS))
 
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
-                # Made before the end is looked at again: ``stop`` interrupts it, or is seen here.
+                # Created before the next check of ``_stopping``: ``stop`` interrupts the watcher, or is seen here.
                 if self._watcher is None:
-                    self._watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
-                elif self._watcher.wait(LOOK_SECONDS):
-                    self.tell()
-            except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
+                    self._watcher = changes.open_watcher(self._database, _FILE_LOOK_SECONDS)
+                elif self._watcher.wait(POLL_SECONDS):
+                    self.notify()
+            except Exception as why:  # noqa: BLE001 - without the database, all threads poll as usual
                 log.debug("changes of the database: %s", why)
-                self.tell()
-                self._stopping.wait(LOOK_SECONDS)
+                self.notify()
+                self._stopping.wait(POLL_SECONDS)
         if self._watcher is not None:
             self._watcher.close()
 
 
-class Look:
-    """The looks of one thread that wakes in short intervals: most of them can be left out while nothing changes."""
+class IdleTimer:
+    """Timer of one thread that wakes at short intervals, and acts less often while nothing changes."""
 
     def __init__(self, signal: WorkSignal | None, rest: Callable[[], float]) -> None:
-        """``signal``: None for a worker that never rests. ``rest``: seconds between two looks while it does."""
+        """``signal``: None for a thread that always acts. ``rest``: seconds between two acts of an idle worker."""
         self._signal = signal
         self._rest = rest
         self._seen = -1
         self._at = 0.0
 
     def is_due(self) -> bool:
-        """True when the thread has to look now."""
+        """True when the thread has to act now."""
         if self._signal is None:
             return True
-        count, now = self._signal.count, time.monotonic()  # before the look, so that nothing is missed
+        count, now = self._signal.count, time.monotonic()  # before the act, so that nothing is missed
         if count == self._seen and now - self._at < self._rest() and not self._signal.is_busy():
             return False
         self._seen, self._at = count, now
@@ -136,7 +135,7 @@ class Look:
 
 
 class QueuePolls:
-    """Wakes the threads that poll the queues when this process has put work on them. One per worker."""
+    """Wakes the threads that poll the queues when this process has enqueued work. One per worker."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -144,17 +143,17 @@ class QueuePolls:
 
     @property
     def count(self) -> int:
-        """Times that work was put on the queues."""
+        """Number of times that work was enqueued."""
         return self._count
 
-    def hurry(self) -> None:
-        """Have each queue polled now."""
+    def poll_now(self) -> None:
+        """Poll each queue now."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have all threads look whether they are to stop."""
+        """Wake all threads, so that they check for a stop."""
         with self._changed:
             self._changed.notify_all()
 
@@ -165,13 +164,13 @@ class QueuePolls:
         return stop.is_set()
 
 
-def pace(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
-    """Change how the threads of DBOS wait between two looks.
+def set_waits(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
+    """Replace the waits of the threads of DBOS between two polls.
 
     DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
 
     Args:
-        signal: what they wait for as well while the worker is idle; None: they look as often as always.
+        signal: ends the longer waits of an idle worker; None: they poll as often as always.
         polls: ends a wait between two polls of a queue.
         poll_seconds: longest wait between two polls of a queue.
     """
@@ -201,7 +200,7 @@ def _waking(event: threading.Event, polls: QueuePolls) -> Callable[[], None]:
 
 
 def _make_hurried_wait(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> _Wait:
-    """A wait that ends early when work was put on the queues since this thread's last one, if it is one for a poll."""
+    """A wait that ends early when work was enqueued since this thread's last wait, if it is one between polls."""
     wait, mine = event.wait, threading.local()
 
     def wait_for_work(timeout: float | None = None) -> bool:
@@ -216,19 +215,19 @@ def _make_hurried_wait(event: threading.Event, polls: QueuePolls, poll_seconds: 
 
 
 def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) -> _Wait:
-    """A wait that goes on while nothing changes, unless it is for more than no time and for ``within`` at most."""
+    """A wait that continues while nothing changes, except for waits between 0 and ``within`` seconds."""
     wait, mine = event.wait, threading.local()
 
     def rest(timeout: float | None = None) -> bool:
         if timeout is None:
             return wait()
-        # What changed since this thread began its last look is looked at after the usual time.
+        # A change since this thread began its last poll is found after the usual time.
         seen: int = getattr(mine, "seen", -1)
         if wait(timeout):
             return True
         if 0.0 < timeout <= within:
             return False
-        signal.rest(seen, _DBOS_SECONDS, event)
+        signal.wait(seen, _DBOS_SECONDS, event)
         mine.seen = signal.count
         return event.is_set()
 

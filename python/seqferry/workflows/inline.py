@@ -4,7 +4,8 @@ Starting the queue costs more than copying a few thousand small objects. Nothing
 rows record what is requested and what is left, and the next worker can run every step again. So the worker of a state
 folder runs a small transfer itself, each batch as soon as it is on record. All other work (more batches, a failure that
 needs a retry, a kill) is left to the queue: a worker that starts it puts the unfinished transfers on it (``Worker``).
-Batches that run inline by then go on to their end: a batch has one run at a time in a process (``Runtime.turn``).
+Running inline batches then continue to their end: a process has one run of a batch at a time
+(``Runtime.exclusive_run``).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from seqferry.planning import batching
 from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import Runtime
 
-BATCHES_AT_ONCE: Final = 8
+MAX_RUNNING_BATCHES: Final = 8
 """Batches that run at a time. They share one budget of requests: enough to keep it busy while some begin and end."""
 
-BATCHES: Final = 32
+MAX_BATCHES: Final = 32
 """Most batches of an inline transfer. For more, with tens of thousands of objects, the queue's cost is negligible."""
 
 
@@ -36,14 +37,14 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
         StepSuspension: this process is to stop; the transfer is resumed by the next worker.
         Exception: a batch as a whole could not run, or the planning failed; batches that had begun have ended.
     """
-    with runtime.supervising(transfer_id), ThreadPoolExecutor(BATCHES_AT_ONCE, "seqferry-batch") as pool:
+    with runtime.supervising(transfer_id), ThreadPoolExecutor(MAX_RUNNING_BATCHES, "seqferry-batch") as pool:
         # Which batch a thread takes is decided when it is free: the one with the biggest object, as on the queue.
         waiting: PriorityQueue[tuple[int, int]] = PriorityQueue()
         known, runs = set[int](), list[Future[None]]()
 
         def run_next() -> None:
             number = waiting.get_nowait()[1]
-            runtime.patiently(lambda: batch_steps.run_once(runtime, transfer_id, number))
+            runtime.retry_until_available(lambda: batch_steps.run_once(runtime, transfer_id, number))
 
         def begin(batches: Iterable[tuple[int, int]]) -> None:
             fresh = [(batching.priority_of(biggest), number) for number, biggest in batches if number not in known]
@@ -52,9 +53,9 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             known.update(number for _, number in fresh)
             runs.extend(pool.submit(run_next) for _ in fresh)
 
-        inline = transfer_steps.InlineBatches(begin, wait=lambda: _raise_from(runs), at_most=BATCHES)
+        inline = transfer_steps.InlineBatches(begin, wait=lambda: _raise_from(runs), max_batches=MAX_BATCHES)
         try:
-            runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, inline))
+            runtime.retry_until_available(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, inline))
         except Exception as why:
             take_queue()
             pool.shutdown(cancel_futures=True)
@@ -67,7 +68,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
         _raise_from(runs)
         if _open(runtime, transfer_id):
             return False
-        runtime.patiently(lambda: transfer_steps.close(runtime, transfer_id))
+        runtime.retry_until_available(lambda: transfer_steps.close(runtime, transfer_id))
     return True
 
 

@@ -1,7 +1,7 @@
 """Lanes of a worker: the transfers whose identity this process has.
 
-Transfers that need the same share a lane, a pair of queues that only workers take from that have it. What is left alone
-is marked with the reason, for ``status``. Transfers that wait for others are begun here when those have ended.
+Transfers with the same needs share a lane: a pair of queues for the workers that meet these needs. Transfers that this
+worker cannot run are marked with the reason, for ``status``. Transfers that wait for others begin here when those end.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import logging
 import threading
 from typing import Final
 
-from seqferry.db import turns
-from seqferry.db.turns import Lane
+from seqferry.db import lanes
+from seqferry.db.lanes import Lane
 from seqferry.service.service import Service
 from seqferry.spec import identity
 
@@ -33,17 +33,17 @@ class Lanes:
         with self._lock:
             return set(self._open)
 
-    def workable(self, limit: int) -> set[str]:
-        """Ids of unfinished transfers that this worker can do now, at most ``limit``."""
-        lanes = {lane for lane in self.open if lane is not None}
+    def find_runnable(self, limit: int) -> set[str]:
+        """Ids of unfinished transfers that this worker can run now, at most ``limit``."""
+        named = {lane for lane in self.open if lane is not None}
         with self._service.database.read() as connection:
-            return turns.workable(connection, lanes, limit)
+            return lanes.find_runnable(connection, named, limit)
 
-    def look(self) -> None:
-        """Find lanes that are new here, mark what this worker leaves alone, and begin what has waited for others."""
+    def refresh(self) -> None:
+        """Open new lanes, mark transfers that this worker cannot run, and begin those whose predecessors ended."""
         self._service.release()
         with self._service.database.read() as connection:
-            found = turns.lanes(connection)
+            found = lanes.find_lanes(connection)
         if None in found:
             self._add(None)
         for lane in found - {None}:
@@ -62,9 +62,9 @@ class Lanes:
         reason = f"a worker with {missing}"
         database = self._service.database
         with database.read() as connection:
-            marked = turns.find_unattended(connection, database, lane, reason)
+            marked = lanes.find_skipped(connection, database, lane, reason)
         if not marked:
             return
         with database.write() as connection:
-            turns.leave_alone(connection, marked, reason)
+            lanes.record_skipped(connection, marked, reason)
         log.warning("%d transfers are left to %s: %s", len(marked), reason, ", ".join(marked[:3]))

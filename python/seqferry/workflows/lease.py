@@ -4,7 +4,7 @@ Others take over the work of a silent worker, so one that does not reach the dat
 notes the time before it sends a beat; the beat, once acknowledged, lets the engine write until ``dead_after`` minus a
 margin after that time. The engine itself looks at the clock before each write, so that the end needs no thread.
 
-After a lapse the worker may have been taken for dead. Its next beat excludes reapers, and begins a new epoch of the
+After a lapse the worker may count as dead. Its next beat excludes reapers, and begins a new epoch of the
 lease: a running job may write again only after the database has shown it to be this worker's still (``Job.admit``).
 """
 
@@ -33,7 +33,7 @@ class Lease:
 
     @property
     def epoch(self) -> int:
-        """Changes with each lapse. Read before what it is meant to cover is found to be ours."""
+        """Number that changes with each lapse. Read it before the check of ownership that it covers."""
         return self._epoch
 
     @property
@@ -41,17 +41,17 @@ class Lease:
         return self._engine.lease_clock() >= self._until
 
     def now(self) -> int:
-        """Time on the engine's clock, which a caller notes before it sends a beat."""
+        """Time by the engine's clock, to be read before a beat is sent."""
         return self._engine.lease_clock()
 
-    def extend(self, sent: int, *, anew: bool) -> bool:
-        """Count from ``sent``, a beat that was acknowledged; ``anew`` when it excluded reapers.
+    def extend(self, sent: int, *, new_epoch: bool) -> bool:
+        """Extend the lease from ``sent`` on, the time of an acknowledged beat; ``new_epoch`` if it excluded reapers.
 
         Returns:
             False when the lease has lapsed meanwhile and another beat, one that excludes reapers, is needed.
         """
         with self._lock:
-            if anew:
+            if new_epoch:
                 self._epoch += 1
             elif self.lapsed:
                 return False

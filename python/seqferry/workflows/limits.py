@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from seqferry.db.transfers import AtWork
+from seqferry.db.transfers import WorkLimits
 from seqferry.model.models import Adjustment
 from seqferry.settings.config import Settings
 from seqferry.settings.sizes import Bandwidth
@@ -27,7 +27,7 @@ class BudgetLimits(NamedTuple):
     starts: int | None = None
 
     def least(self, other: BudgetLimits) -> BudgetLimits:
-        """Both hold."""
+        """The lower one of each limit."""
         return BudgetLimits(
             min(self.requests, other.requests),
             _least((self.bandwidth, other.bandwidth)),
@@ -36,7 +36,7 @@ class BudgetLimits(NamedTuple):
 
 
 def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> BudgetLimits:
-    """The least of all limits that hold, since the work of a process shares one budget.
+    """The lowest of all limits that apply, since all transfers of a process share one budget.
 
     Args:
         work: adjustments of each transfer that the process works at.
@@ -59,8 +59,8 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
     )
 
 
-def limits_over_all(work: Mapping[str, AtWork], places: Iterable[PlaceLimit]) -> dict[str, int]:
-    """Limits over all workers that hold for this work now, by name: of transfers, and of places that they are at."""
+def limits_over_all(work: Mapping[str, WorkLimits], places: Iterable[PlaceLimit]) -> dict[str, int]:
+    """Limits over all workers for these transfers, by name: of the transfers, and of their locations."""
     found: dict[str, int | None] = {}
     for transfer_id, one in work.items():
         rate = one.adjustment.max_bandwidth
@@ -80,17 +80,17 @@ def limits_over_all(work: Mapping[str, AtWork], places: Iterable[PlaceLimit]) ->
 
 
 def requests_in_use(limits: Mapping[str, int], in_flight: int) -> dict[str, int]:
-    """Parts of these limits that a process uses which has so many requests in flight."""
+    """Amounts of these limits in use by a process with so many requests in flight."""
     return {name: min(limit, in_flight) for name, limit in limits.items() if name.endswith(f" {_REQUESTS}")}
 
 
 def limits_with_shares(
-    settings: Settings, work: Mapping[str, AtWork], shares: Mapping[str, int], *, own_work: bool
+    settings: Settings, work: Mapping[str, WorkLimits], shares: Mapping[str, int], *, own_work: bool
 ) -> BudgetLimits:
     """``limits_of``, with this worker's shares of ``limits_over_all`` in place of the limits.
 
-    A worker whose share is 0 goes on with one request at a time, one in a second, and one byte per second: to wait for
-    a share it need not leave the work that it has begun.
+    A worker whose share is 0 continues with one request at a time, one per second, and one byte per second: it need not
+    leave its running work to wait for a share.
     """
     at_least = {name: max(share, 1) for name, share in shares.items()}
     adjusted = [_with_shares(transfer_id, one.adjustment, at_least) for transfer_id, one in work.items()]

@@ -11,37 +11,37 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from seqferry.db.worker_reports import Sign
+from seqferry.db.worker_reports import LastBeat
 
 DEAD_AFTER_SECONDS: Final = 10.0
-"""Ten beats: a worker that is seen silent for longer is taken for dead, and its work is given to others."""
+"""Ten beats: a worker with a longer silence counts as dead, and its work goes back to the queue."""
 
 GAP_SECONDS: Final = 3.0
-"""Three beats: a watcher that looked less often than this forgets what it saw before."""
+"""Three beats: after a longer gap between two readings a watcher starts over."""
 
 
-class Watcher:
-    """Signs of all workers as one worker has seen them. Not safe to use from several threads."""
+class LivenessWatcher:
+    """Last beats of all workers as one worker has seen them. Not safe to use from several threads."""
 
     def __init__(self, dead_after: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._dead_after: Final = dead_after
         self._monotonic: Final = monotonic
-        self._seen: dict[str, tuple[Sign | None, float]] = {}
-        self._looked_at: float | None = None
+        self._seen: dict[str, tuple[LastBeat | None, float]] = {}
+        self._read_at: float | None = None
 
-    def look(self, read: Callable[[], Mapping[str, Sign | None]]) -> dict[str, Sign | None]:
-        """Read the signs of all workers; return the dead ones with the sign that they were last seen with.
+    def find_dead(self, read: Callable[[], Mapping[str, LastBeat | None]]) -> dict[str, LastBeat | None]:
+        """Read the last beats of all workers; return the dead workers with theirs.
 
         To be called after each beat of this worker's own.
         """
         before = self._monotonic()
         signs = read()
         after = self._monotonic()
-        if self._looked_at is None or after - self._looked_at > GAP_SECONDS:
+        if self._read_at is None or after - self._read_at > GAP_SECONDS:
             self._seen.clear()
-        self._looked_at = after
-        # Between these two moments the sign was read: a change is dated late and its age is measured early, so that
-        # an unchanged sign is never taken for older than it is.
+        self._read_at = after
+        # Between these two moments the beats were read: a change is dated late and its age is measured early, so that
+        # an unchanged beat never counts as older than it is.
         self._seen = {
             executor_id: known
             if (known := self._seen.get(executor_id)) is not None and known[0] == sign

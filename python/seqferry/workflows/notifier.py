@@ -1,4 +1,4 @@
-"""Sends notices, and finds what is worth one while transfers run. No transfer waits for it, or fails by it."""
+"""Sender of notices, which also finds stalled transfers and shares. No transfer depends on it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from seqferry.workflows.share_watch import ShareWatch
 log: Final = logging.getLogger("seqferry.notices")
 
 _TAKEN_SECONDS: Final = 120.0
-"""Time after which a silent sender counts as gone, and another one sends its notice."""
+"""Time after which a silent sender counts as dead, and another one sends its notice."""
 
 _PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds before each further attempt; the last pause repeats."""
 
 _ATTEMPTS: Final = 76
-"""Attempts before a notice is given up: three days of them."""
+"""Attempts before a notice is abandoned: three days of them."""
 
-_AT_ONCE: Final = 20
-_WATCHED: Final = 200
-_LOOK_SECONDS: Final = 5.0
-_LOOK_AT_SHARES_SECONDS: Final = 60.0
+_MAX_DUE: Final = 20
+_MAX_WATCHED: Final = 200
+_CHECK_SECONDS: Final = 5.0
+_CHECK_SHARES_SECONDS: Final = 60.0
 
 
 class Notifier:
@@ -41,34 +41,34 @@ class Notifier:
 
     def __init__(self, service: Service, notices: Notices) -> None:
         self._service: Final = service
-        self._wanted: Final = notices
+        self._notices: Final = notices
         self._channels: Final = {channel.name: channel for channel in notices.channels}
         self._stalled_after: Final = notices.stalled_after
         self._progress: dict[str, tuple[tuple[int, int, int], float]] = {}
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._shares: Final = ShareWatch(notices.files_wait_after)
-        self._shares_after: Final = min(_LOOK_AT_SHARES_SECONDS, notices.files_wait_after / 4)
-        self._looked_at_shares = float("-inf")
+        self._shares_after: Final = min(_CHECK_SHARES_SECONDS, notices.files_wait_after / 4)
+        self._shares_checked_at = float("-inf")
 
-    def turn(self) -> None:
-        """Send what is due, and look at what runs."""
-        if time.monotonic() - self._looked_at >= min(_LOOK_SECONDS, self._stalled_after / 4):
-            self._looked_at = time.monotonic()
-            self.look()
-        if time.monotonic() - self._looked_at_shares >= self._shares_after:
-            self._looked_at_shares = time.monotonic()
-            self.look_at_shares(time.monotonic())
+    def run_once(self) -> None:
+        """Check running transfers and shares for problems, and send due notices."""
+        if time.monotonic() - self._checked_at >= min(_CHECK_SECONDS, self._stalled_after / 4):
+            self._checked_at = time.monotonic()
+            self.record_problems()
+        if time.monotonic() - self._shares_checked_at >= self._shares_after:
+            self._shares_checked_at = time.monotonic()
+            self.record_waiting_shares(time.monotonic())
         self.deliver()
 
-    # --- what is worth a notice ---
+    # --- problems ---
 
-    def look(self) -> None:
-        """Record failures that need a person, and transfers that have stalled."""
+    def record_problems(self) -> None:
+        """Record notices of failures that need a person, and of stalled transfers."""
         database = self._service.database
         with database.read() as connection:
-            ids = list(transfers.find_unfinished(connection, after="", limit=_WATCHED))
-            found = transfer_status.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
-            failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
+            ids = list(transfers.find_unfinished(connection, after="", limit=_MAX_WATCHED))
+            found = transfer_status.statuses(connection, database, ids=ids, limit=_MAX_WATCHED) if ids else []
+            failing = notice_rows.find_needing_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:
             self._record(Subject("transfer", transfer_id), "person", 0)
         for status in found:
@@ -85,25 +85,25 @@ class Notifier:
             return False
         return now - before[1] >= self._stalled_after
 
-    def look_at_shares(self, now: float) -> None:
-        """Record shares of gateways whose files wait for long; ``now`` as ``ShareWatch`` takes it."""
+    def record_waiting_shares(self, now: float) -> None:
+        """Record notices of gateway shares whose files wait for long; ``now`` as in ``ShareWatch``."""
         for subject in self._shares.find_waiting(self._service.workers(), now):
             self._record(subject, "stalled", share_watch.episode())
 
     def _record(self, subject: Subject, kind: NoticeKind, episode: int) -> None:
         with self._service.database.write(durable=False) as connection:
-            notice_rows.record(connection, subject, kind, self._wanted.wanting(kind), time.time(), episode)
+            notice_rows.record(connection, subject, kind, self._notices.wanting(kind), time.time(), episode)
 
     # --- sending ---
 
     def deliver(self) -> None:
-        """Try each notice that is due, once."""
+        """Send each due notice, with one attempt."""
         database = self._service.database
         with database.read() as connection:
-            due = notice_rows.due(connection, list(self._channels), time.time(), _AT_ONCE)
+            due = notice_rows.find_due(connection, list(self._channels), time.time(), _MAX_DUE)
         for row in due:
             with database.write(durable=False) as connection:
-                if not notice_rows.take(connection, row, time.time() + _TAKEN_SECONDS):
+                if not notice_rows.claim(connection, row, time.time() + _TAKEN_SECONDS):
                     continue
             channel, subject = self._channels[row.channel], notice_rows.subject_of(row)
             try:
@@ -114,7 +114,7 @@ class Notifier:
             with database.write(durable=False) as connection:
                 self._settle(connection, row, delivery, attempts)
             if delivery.error is not None:
-                self._tell(channel, subject, delivery, attempts)
+                self._log_failure(channel, subject, delivery, attempts)
 
     def _notice(self, row: sa.Row[Any], subject: Subject) -> Notice:
         if subject.kind == "mail":
@@ -124,22 +124,22 @@ class Notifier:
     def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
         now = time.time()
         if delivery.error is None:
-            notice_rows.settle(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
+            notice_rows.record_attempt(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
             self._forget_mail(connection, row)
             return
         state = notice_rows.GIVEN_UP if delivery.final or attempts >= _ATTEMPTS else notice_rows.PENDING
         pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
-        notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+        notice_rows.record_attempt(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
         if state == notice_rows.GIVEN_UP:
             self._forget_mail(connection, row)
 
     def _forget_mail(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
-        """The address of a mail is not kept."""
+        """Delete the row of a mail, which has the address."""
         if row.subject_kind == "mail":
-            delivery_mail_rows.forget(connection, row.subject_id)
+            delivery_mail_rows.delete(connection, row.subject_id)
 
-    def _tell(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
-        again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "it is tried again"
+    def _log_failure(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
+        again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "the next attempt follows"
         log.warning(
             "a notice of %s %s could not be sent to %s (%s): %s; %s",
             subject.kind, subject.id, channel.name, channel.shown, delivery.error, again,
@@ -147,6 +147,6 @@ class Notifier:
 
 
 def _id_of(row: sa.Row[Any]) -> str:
-    """The id that receivers know a notice by: it stays as it was before there were other subjects than transfers."""
+    """The id of a notice for its receivers. Those of transfers have no kind of subject, since receivers know them."""
     of = row.subject_id if row.subject_kind == "transfer" else f"{row.subject_kind}.{row.subject_id}"
     return f"{of}.{row.kind}.{row.episode}.{row.channel}"

@@ -4,7 +4,7 @@ Each batch has a thread that waits until its results are in the database. The fi
 that wait (a group commit): the cost of a transaction is shared, and grows neither with the batches that run side by
 side nor with how long each takes.
 
-Bounded by the batches that run: each waits with at most what its job has told since it was last asked.
+Bounded by the running batches: each waits with at most the events of its job since the last poll.
 """
 
 from __future__ import annotations

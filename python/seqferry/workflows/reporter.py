@@ -1,4 +1,4 @@
-"""The reporter of a worker: what it does now, for ``status``, ``seqferry workers`` and charts."""
+"""The reporter of a worker: its activity, for ``status``, ``seqferry workers`` and charts."""
 
 from __future__ import annotations
 
@@ -61,39 +61,39 @@ class Reporter:
         self._lanes = lanes
         self._facts = facts
         self._beats = beats
-        self._turn = 0
-        self._idle_turn = 0
+        self._reports_written = 0
+        self._idle_reports = 0
         self._next_idle = float("-inf")
 
     def report(self) -> None:
         """Report what is done now: each second while there is work, else each ``IDLE_SECONDS``."""
         database = self._runtime.database
         recorded: dict[str, int] = {}
-        if at_work := self._runtime.at_work():
+        if at_work := self._runtime.active_transfers():
             with database.read() as connection:
                 # Before the readings: what is recorded in between is in neither, and the next report has it.
                 recorded = worker_reports.sum_recorded_bytes(connection, at_work)
-        reports = self._runtime.reports()
+        reports = self._runtime.read_reports()
         if not reports:
             if time.monotonic() >= self._next_idle:
                 self._next_idle = time.monotonic() + IDLE_SECONDS
-                self._idle_turn += 1
+                self._idle_reports += 1
                 with database.write(durable=False) as connection:
-                    if self._idle_turn % _PRUNE_EVERY == 1:
+                    if self._idle_reports % _PRUNE_EVERY == 1:
                         worker_rows.prune(connection)
                     self._describe(connection, self._runtime.engine.stats(), 0)
             return
         self._next_idle = float("-inf")
-        self._turn += 1
+        self._reports_written += 1
         with database.write(durable=False) as connection:
             worker_reports.report(connection, database, self._runtime.executor_id, reports, recorded)
-            if self._turn % _SAMPLE_EVERY == 0:
+            if self._reports_written % _SAMPLE_EVERY == 0:
                 stats = self._runtime.engine.stats()
-                samples.take(connection, database, self._runtime.executor_id, reports)
-                samples.take_engine(connection, database, self._runtime.executor_id, engine_counts(stats))
+                samples.record(connection, database, self._runtime.executor_id, reports)
+                samples.record_engine(connection, database, self._runtime.executor_id, engine_counts(stats))
                 # Last: a sign of life of this worker waits for the end of the transaction.
                 self._describe(connection, stats, len(reports))
-        if self._turn % _THIN_EVERY == _FIRST_THINNED:
+        if self._reports_written % _THIN_EVERY == _FIRST_THINNED:
             with database.write(durable=False) as connection:
                 samples.thin(connection, database)
                 worker_rows.prune(connection)

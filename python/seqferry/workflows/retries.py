@@ -1,7 +1,7 @@
 """The objects of a transfer that retries another: those that the other has not brought to its target.
 
-They are taken from the rows of the other as they were listed then, without a request. A source that has changed since
-is noticed when it is read, as within a transfer. What planning had refused is looked at again.
+They are read from the rows of the other transfer, without a request. A source that has changed since then is noticed
+when it is read, as within a transfer. Objects that planning had refused are checked again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log: Final = logging.getLogger("seqferry.transfer")
 _PAGE: Final = 1000
 
 
-def takes_rows(spec: ResolvedSpec) -> bool:
+def uses_recorded_objects(spec: ResolvedSpec) -> bool:
     """True when the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
     return spec.retry_of is not None and not work_of(spec).pages_are_batches
 
@@ -70,7 +70,7 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
 def _look_again(
     runtime: Runtime, spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules
 ) -> list[PlannedObject]:
-    """The page, in which what planning had refused is decided anew, where it can be looked at."""
+    """The page, with new decisions about the objects that planning had refused, where they can be read."""
     refused = [one for one in page if one.refusal is not None]
     if not refused:
         return page
@@ -81,7 +81,7 @@ def _look_again(
         try:
             found = _look_up(runtime, part, [(key, one.version_id or "") for key, one in ones])
         except (StorageError, UnicodeError) as why:
-            log.warning("%s: what was refused is not looked at again: %s", part.source.uri, why)
+            log.warning("%s: refused objects are not checked again: %s", part.source.uri, why)
             continue
         for (_, one), info in zip(ones, found, strict=True):
             choice = decision.decide(part, info, rules)
@@ -89,7 +89,7 @@ def _look_again(
                 transfer.plan_object(info, choice),
                 source_key=one.source_key,
                 target_key=one.target_key,
-                size=info.size or one.size,  # of one that still cannot be looked at it is known from before
+                size=info.size or one.size,  # if it still cannot be read, the size is the recorded one
             )
             again[id(one)] = None if choice.action == "ignore" else planned
     decided = [again.get(id(one), one) for one in page]
@@ -118,7 +118,7 @@ def _look_up(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]
 
 
 def _decide_names(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
-    """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
+    """The page, with new decisions about names: the other transfer may be from a client with other rules."""
     if spec.kind.copies or spec.kind.unpacks:
         for one in page:
             if one.refusal is None:

@@ -1,4 +1,4 @@
-"""A batch whose job runs in this process, and readings of all that run of one transfer."""
+"""A batch whose job runs in this process, and the report of a transfer from its batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SLOWEST: Final = 5
 
 
 class RunningBatch:
-    """A batch whose job runs in this process. Orders come from other threads."""
+    """A batch whose job runs in this process. Other threads control it."""
 
     def __init__(self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool) -> None:
         self.run: Final = run
         self.job: Final = job
         self.cleaning: Final = cleaning
-        """The job only cleans up after a transfer that is given up: its own thread says when to abort."""
+        """The job only cleans up after a stopped transfer: its own thread decides when to abort."""
         self.cancelled: Final = set[int]()
         """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
         self.bytes_recorded = 0
@@ -49,37 +49,37 @@ class RunningBatch:
         """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
         return max(progress.bytes_done - self.bytes_recorded, 0)
 
-    def leave(self) -> None:
-        """Raise what a suspended batch leaves with."""
+    def raise_suspension(self) -> None:
+        """Raise the exception with which a suspended batch leaves its step."""
         raise TransferPause if self._paused else StepSuspension
 
     def admit(self, epoch: int | None) -> None:
-        """The batch was found to be this process's own after this epoch of the lease had begun: its job may write."""
+        """Let the job write in this epoch of the lease, since this process still owns the batch."""
         with self._lock:
             if epoch is not None and epoch != self._epoch:
                 self._epoch = epoch
                 self.job.admit(epoch)
 
-    def lose(self) -> None:
-        """Another run has the batch: write nothing of it any more, and leave its uploads to that."""
+    def fence(self) -> None:
+        """Stop all writes of the job, since another run has the batch, and leave its uploads to that run."""
         with self._lock:
             self.job.disown()
         self.suspend()
 
     def abort(self) -> None:
-        """The transfer is being given up: stop, and leave no open upload."""
+        """Stop the job and abort its uploads, since the transfer is to stop."""
         with self._lock:
             if not (self._aborted or self._suspended):
                 self._aborted = True
                 self.job.cancel(True)
 
     def pause(self) -> None:
-        """The transfer is paused: stop the job, and leave uploads to the next run."""
+        """Stop the job, since the transfer is paused, and leave its uploads to the next run."""
         self._paused = True
         self.suspend()
 
     def suspend(self) -> None:
-        """Stop the job as this process stops, and leave uploads to the next run."""
+        """Stop the job, since this process stops, and leave its uploads to the next run."""
         with self._lock:
             if not self._suspended:
                 self._suspended = True
@@ -87,7 +87,7 @@ class RunningBatch:
 
 
 @dataclass
-class Meter:
+class TransferMeter:
     """Counts of jobs of one transfer that have ended here, and the recent past of the byte count."""
 
     bytes: int = 0
@@ -105,7 +105,7 @@ class Meter:
         return (total - before) / (now - since) if now > since else 0.0
 
 
-def read_progress(meter: Meter, batches: list[RunningBatch], now: float) -> Report:
+def create_report(meter: TransferMeter, batches: list[RunningBatch], now: float) -> Report:
     readings = [running.job.progress() for running in batches]
     total = meter.bytes + sum(reading.bytes_done for reading in readings)
     slowest = sorted((one for reading in readings for one in reading.slowest), key=lambda one: -one.seconds)

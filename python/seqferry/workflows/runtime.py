@@ -35,11 +35,11 @@ from seqferry.spec import hosts, stored
 from seqferry.workflows.batch_waits import BatchWaits
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
-from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
+from seqferry.workflows.running_batch import RunningBatch, TransferMeter, create_report
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 _ALLOWED_KEPT: Final = 10_000
-"""Transfers of which it is remembered that they may go on; the others are looked at again."""
+"""Transfers whose last check by the policy is remembered; others are checked again."""
 
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
@@ -67,7 +67,7 @@ class Runtime:
         worker_session: str,
         on_end: Callable[[], None] | None = None,
         lease: Lease | None = None,
-        told: Notices = _NO_NOTICES,
+        notices: Notices = _NO_NOTICES,
         *,
         on_work: Callable[[], None] | None = None,
         on_queued: Callable[[], None] | None = None,
@@ -86,17 +86,17 @@ class Runtime:
         self.confines_writes: Final = confines_writes
         self.service: Service | None = None
         """The service that submits the runs of schedules; set by the worker."""
-        self._ends_told: Final = told.wanting("finished")
+        self._end_channels: Final = notices.wanting("finished")
         self._on_end = on_end
         self._on_work = on_work
         self._on_queued = on_queued
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
-        self._meters: dict[str, Meter] = {}
+        self._meters: dict[str, TransferMeter] = {}
         self._supervised: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
-        self._turns: set[tuple[str, int]] = set()
+        self._exclusive_runs: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
         self._allowed = set[str]()
 
@@ -109,8 +109,8 @@ class Runtime:
             confined = row is not None and actors.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
-    def hold(self, transfer_id: str) -> bool:
-        """Hold a transfer of a client over HTTP against today's policy; stop one that is not allowed any more.
+    def check_allowed(self, transfer_id: str) -> bool:
+        """Check a transfer of an HTTP client against the current policy; stop it if it is not allowed any more.
 
         Returns:
             False when it is stopped.
@@ -146,22 +146,22 @@ class Runtime:
         if lacks is not None:
             raise AccessError(f"Transfer {transfer_id} waits for a worker with {lacks}.")
 
-    # --- what is known before the start ---
+    # --- findings before the start ---
 
     def keep_preflight(self, transfer_id: str, known: KnownObjects) -> None:
-        """Keep the findings from just before the transfer was submitted here, for its first planning."""
+        """Keep the findings of the check before the submission here, for the first planning."""
         with self._changed:
             self._preflights[transfer_id] = known
 
     def take_preflight(self, transfer_id: str) -> KnownObjects | None:
-        """Take the findings that were kept for this transfer, once: a later planning asks anew."""
+        """Remove and return the findings for this transfer: a later planning sends its own requests."""
         with self._changed:
             return self._preflights.pop(transfer_id, None)
 
     # --- stopping ---
 
     def stop(self) -> None:
-        """Let all steps leave soon; what they do is resumed by the next worker."""
+        """Suspend all steps soon; the next worker resumes them."""
         with self._changed:
             self._stopping.set()
             self._changed.notify_all()
@@ -175,16 +175,16 @@ class Runtime:
             raise StepSuspension
 
     def sleep(self, seconds: float) -> None:
-        """Wait so long; raises StepSuspension when this process is to stop."""
+        """Wait so many seconds; raises StepSuspension when this process is to stop."""
         self._stopping.wait(seconds)
         self.check()
 
-    def patiently(self, act: Callable[[], None]) -> None:
-        """Do it, and repeat it while the database cannot be reached, or this process lacks what the work needs.
+    def retry_until_available(self, act: Callable[[], None]) -> None:
+        """Call ``act``, and repeat it while the database is unavailable or this process cannot do the work.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
-        takes only what it can be (``Lanes``), so that credentials have changed since; they may change again. What it
-        does not know of a spec is left to a worker that does.
+        takes only the lanes whose credentials it has (``Lanes``); if these have changed since, they may change again. A
+        spec that this version does not support is left to another worker.
         """
         delay = 1.0
         while True:
@@ -193,25 +193,25 @@ class Runtime:
                 act()
                 return
             except (ConfigError, AccessError, UnsupportedError) as why:
-                log.warning("%s Tried again in %.0f s.", why.message, delay)
+                log.warning("%s The next attempt is in %.0f s.", why.message, delay)
             self.sleep(delay)
             delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""
-        notice_rows.record(connection, Subject("transfer", transfer_id), "finished", self._ends_told, at)
+        notice_rows.record(connection, Subject("transfer", transfer_id), "finished", self._end_channels, at)
 
     def announce_end(self) -> None:
-        """A transfer has ended."""
+        """Report the end of a transfer to ``on_end``."""
         if self._on_end is not None:
             self._on_end()
 
     def announce_queued(self) -> None:
-        """Batches that a worker can begin now have been put on the queue."""
+        """Report to ``on_queued`` that batches have been enqueued that a worker can begin now."""
         if self._on_queued is not None:
             self._on_queued()
 
-    # --- what is ours ---
+    # --- ownership ---
 
     @property
     def epoch(self) -> int | None:
@@ -221,50 +221,50 @@ class Runtime:
     def claim(self, connection: sa.Connection, *workflow_ids: str) -> None:
         """Raise StepSuspension unless one of the workflows is this worker's to run.
 
-        A worker that was taken for dead while it was cut off does not take back what others have by now.
+        A worker that counted as dead while it was cut off does not take back work that others have by now.
         """
-        if self.lease is not None and not worker_reports.find_held(connection, self.executor_id, workflow_ids):
+        if self.lease is not None and not worker_reports.find_owned(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
             raise StepSuspension
 
     def find_lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
         """Batches, among those that run, which are not this worker's any more."""
-        shut_out = batches.find_lost(connection, [batch.run for batch in running])
+        shut_out = batches.find_superseded(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = worker_reports.find_held(
+            held = worker_reports.find_owned(
                 connection, self.executor_id, [_workflow_of(batch.run) for batch in running]
             )
         return [
             batch
             for batch in running
-            # A batch that its transfer ends, as its workflow was given up, is fenced by its run alone.
+            # A batch that its transfer ends after its workflow has failed is fenced by its run alone.
             if batch.run in shut_out
             or (held is not None and not batch.cleaning and _workflow_of(batch.run) not in held)
         ]
 
     @contextmanager
-    def parking(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
-        """Context of a workflow: puts it back on the queue when its transfer is paused."""
+    def requeue_when_paused(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
+        """Context of a workflow, which goes back to the queue when its transfer is paused."""
         try:
             yield
         except TransferPause:
-            self.patiently(lambda: self._park(transfer_id, workflow_id, queue))
+            self.retry_until_available(lambda: self._requeue(transfer_id, workflow_id, queue))
             raise
 
-    def _park(self, transfer_id: str, workflow_id: str, queue: str) -> None:
+    def _requeue(self, transfer_id: str, workflow_id: str, queue: str) -> None:
         with self.database.write() as connection:
-            row = transfers.row_of(connection, transfer_id, lock=True)  # a person may let it go on just now
+            row = transfers.row_of(connection, transfer_id, lock=True)  # a person may resume it meanwhile
             if row is None:
                 return
             lane = names.PAUSED_LANE if transfers.is_paused(row) else row.lane
-            self.queue.park(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
+            self.queue.requeue(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
 
-    # --- what runs ---
+    # --- running work ---
 
     @property
-    def at_storage(self) -> set[str]:
-        """Ids of the transfers that this process may send requests for: all but those that it only waits for."""
+    def requesting_transfers(self) -> set[str]:
+        """Ids of the transfers for which this process may send requests: those that do not just wait for batches."""
         with self._changed:
             found = {one for one, count in self._supervised.items() if count > self._waiting.get(one, 0)}
             return found | {transfer_id for transfer_id, _ in self._running}
@@ -273,7 +273,7 @@ class Runtime:
     def waiting(self, transfer_id: str) -> Generator[None]:
         """Context of a workflow that waits for the batches of its transfer: it sends no requests meanwhile.
 
-        Its share of limits is left to others, and asked for again at the end.
+        Its share of the limits is released, and claimed again at the end.
         """
         with self._changed:
             self._waiting[transfer_id] = self._waiting.get(transfer_id, 0) + 1
@@ -285,17 +285,17 @@ class Runtime:
                 if self._waiting[transfer_id] == 0:
                     del self._waiting[transfer_id]
         if self._on_work is not None:
-            self.patiently(self._on_work)
+            self.retry_until_available(self._on_work)
 
     @contextmanager
     def supervising(self, transfer_id: str) -> Generator[None]:
         """Count the transfer as supervised while a workflow of it runs here."""
         with self._changed:
             self._supervised[transfer_id] = self._supervised.get(transfer_id, 0) + 1
-            self._meters.setdefault(transfer_id, Meter())
+            self._meters.setdefault(transfer_id, TransferMeter())
         try:
             if self._on_work is not None:
-                self.patiently(self._on_work)
+                self.retry_until_available(self._on_work)
             yield
         finally:
             with self._changed:
@@ -305,8 +305,8 @@ class Runtime:
                     self._forget(transfer_id)
 
     @contextmanager
-    def turn(self, transfer_id: str, number: int) -> Generator[None]:
-        """The only run of this batch in this process: another that comes waits for its end.
+    def exclusive_run(self, transfer_id: str, number: int) -> Generator[None]:
+        """Context of a run of a batch: another run of it in this process waits for its end.
 
         A batch may be on the queue while it is run without it. Which process runs it is a matter of its row.
 
@@ -315,14 +315,14 @@ class Runtime:
         """
         key = (transfer_id, number)
         with self._changed:
-            self._changed.wait_for(lambda: key not in self._turns or self._stopping.is_set())
+            self._changed.wait_for(lambda: key not in self._exclusive_runs or self._stopping.is_set())
             self.check()
-            self._turns.add(key)
+            self._exclusive_runs.add(key)
         try:
             yield
         finally:
             with self._changed:
-                self._turns.remove(key)
+                self._exclusive_runs.remove(key)
                 self._changed.notify_all()
 
     @contextmanager
@@ -333,7 +333,7 @@ class Runtime:
         running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:
-            self._meters.setdefault(run.transfer_id, Meter())
+            self._meters.setdefault(run.transfer_id, TransferMeter())
             self._running[key] = running
         try:
             # After it is listed, so that a stop in between is seen by one of both.
@@ -355,7 +355,7 @@ class Runtime:
         with self._changed:
             if self._running.get(key) is running:
                 del self._running[key]
-            meter = self._meters.setdefault(key[0], Meter())
+            meter = self._meters.setdefault(key[0], TransferMeter())
             meter.bytes += progress.bytes_done
             meter.objects += progress.objects_done + progress.objects_skipped + progress.objects_failed
             meter.requests += progress.requests
@@ -364,23 +364,23 @@ class Runtime:
             self._forget(key[0])
 
     def _forget(self, transfer_id: str) -> None:
-        """Drop the counts of a transfer that nothing here is at any more, so that they do not pile up."""
+        """Delete the counts of a transfer that no longer runs here, so that they do not accumulate."""
         if transfer_id not in self._supervised and all(key[0] != transfer_id for key in self._running):
             self._meters.pop(transfer_id, None)
 
-    def at_work(self) -> list[str]:
-        """Ids of the transfers that this process is at."""
+    def active_transfers(self) -> list[str]:
+        """Ids of the transfers that run in this process."""
         with self._changed:
             return list(self._meters)
 
-    def reports(self) -> dict[str, Report]:
-        """A reading for each transfer that this process is at."""
+    def read_reports(self) -> dict[str, Report]:
+        """A report for each transfer that runs in this process."""
         now = time.monotonic()
         with self._changed:
             batches: dict[str, list[RunningBatch]] = {transfer_id: [] for transfer_id in self._meters}
             for (transfer_id, _), running in self._running.items():
                 batches[transfer_id].append(running)
-            return {one: read_progress(self._meters[one], of_one, now) for one, of_one in batches.items()}
+            return {one: create_report(self._meters[one], of_one, now) for one, of_one in batches.items()}
 
 
 def _workflow_of(run: BatchRun) -> str:
@@ -398,6 +398,6 @@ def install(runtime: Runtime | None) -> None:
 
 def current() -> Runtime:
     if _current is None:
-        # The worker is gone while DBOS still starts a workflow: leave it for the next.
+        # The worker has ended while DBOS still starts a workflow: leave it for the next one.
         raise StepSuspension
     return _current

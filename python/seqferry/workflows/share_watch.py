@@ -1,7 +1,7 @@
-"""Watch over the shares of gateways: files that wait for long are worth a notice.
+"""Watch over the shares of gateways: files that wait for long cause a notice.
 
-Gateways tell in their rows what waits (``workers.WAITING``). A share whose files wait outside its upload windows is
-left alone until its window has been open for long.
+The rows of gateways name the waiting files (``workers.WAITING``). Files that wait outside the upload windows of their
+share count only once a window has been open for long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def subject_of(worker_id: str, share: str) -> Subject:
 
 
 class ShareWatch:
-    """Shares that were looked at before, by one notifier.
+    """Shares that one notifier has checked before.
 
     Args:
         after: seconds for which the oldest file may wait.

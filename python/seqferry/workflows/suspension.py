@@ -1,4 +1,4 @@
-"""Ways to leave a step without a result, so that its workflow is taken up again."""
+"""Exceptions that leave a step without a result, so that its workflow runs again."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from seqferry.db import transfers
 
 
 class StepSuspension(BaseException):
-    """Leave a step without a result, so that its workflow stays unfinished and is taken up again.
+    """Leaves a step without a result, so that its workflow stays unfinished and runs again.
 
     Not an ``Exception``: DBOS records those as the result of the step, and lets others through.
     """
 
 
 class TransferPause(StepSuspension):
-    """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
+    """Leaves a step of a paused transfer. Its workflow goes back to a queue from which no worker takes."""
 
 
-def leave_if_paused(row: sa.Row[Any] | None) -> None:
+def raise_if_paused(row: sa.Row[Any] | None) -> None:
     """Raise TransferPause when the transfer of this row is paused."""
     if row is not None and transfers.is_paused(row):
         raise TransferPause

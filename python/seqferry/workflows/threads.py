@@ -1,4 +1,4 @@
-"""The threads of a worker that look for something again and again, until it leaves."""
+"""The threads of a worker that repeat an act until the worker stops."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from seqferry.workflows.idle_polling import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal
+from seqferry.workflows.idle_polling import IDLE_SECONDS, POLL_SECONDS, IdleTimer, WorkSignal
 
 log: Final = logging.getLogger("seqferry.worker")
 
 
-def look_seconds() -> float:
-    return LOOK_SECONDS
+def poll_seconds() -> float:
+    return POLL_SECONDS
 
 
-def rest_seconds() -> float:
-    return REST_SECONDS
+def idle_seconds() -> float:
+    return IDLE_SECONDS
 
 
 class Threads:
-    """Threads of one worker, each of which repeats one act. An act that fails is repeated as well."""
+    """Threads of one worker. Each repeats one act, also after it fails."""
 
     def __init__(self) -> None:
         self._leaving = threading.Event()
@@ -36,20 +36,20 @@ class Threads:
         *,
         rest: Callable[[], float] | None = None,
     ) -> None:
-        """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
-        look = Look(None if rest is None else signal, rest or look_seconds)
+        """``rest``: seconds between two acts of an idle worker without a signal; None: as of a busy one."""
+        look = IdleTimer(None if rest is None else signal, rest or poll_seconds)
 
         def loop() -> None:
-            told = ""
+            logged = ""
             while not self._leaving.wait(interval):
                 if not look.is_due():
                     continue
                 try:
                     act()
-                    told = ""
+                    logged = ""
                 except Exception as why:  # noqa: BLE001 - a thread that dies unseen would be worse
                     # Once, and not each second for as long as it lasts.
-                    if told != (told := str(why)):
+                    if logged != (logged := str(why)):
                         log.warning("%s: %s", name, why)
 
         thread = threading.Thread(target=loop, name=f"seqferry-{name}", daemon=True)

@@ -1,7 +1,7 @@
 """The steps of one transfer: list the source into batches, wait until they have ended, close.
 
 Each step can be run any number of times: planning adds only what is not there, waiting reads, closing closes once.
-Waiting is one step that polls our own rows: it leaves one row however long it takes, sees a cancel at once, and
+Waiting is one step that polls our own rows: it leaves one row however long it takes, sees a cancel immediately, and
 can be left when the worker stops (a blocking ``recv`` can not).
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.db.queue import place_of
+from seqferry.db.queue import first_priority
 from seqferry.db.record import receipts
 from seqferry.engine import crash_points
 from seqferry.engine.traces import trace_as
@@ -24,21 +24,21 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import batching
 from seqferry.spec import stored
-from seqferry.workflows import first_look, restoring, retries
-from seqferry.workflows.batch_steps import abort_cut_off, end_failed
+from seqferry.workflows import restore, retries, sample_check
+from seqferry.workflows.batch_steps import abort_failed_uploads, end_failed
 from seqferry.workflows.operations import Barrier, batch_limit, work_of
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 log: Final = logging.getLogger("seqferry.transfer")
 
-_LOOK_SECONDS: Final = 0.5
+_CHECK_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
-_PLANNED_AT_ONCE: Final = 5
-_CANCELLED_AT_ONCE: Final = 20
+_BATCHES_PER_COMMIT: Final = 5
+_CANCELS_PER_COMMIT: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile, and what is planned is held in memory."""
 
 _PLAN_ATTEMPTS: Final = 4
@@ -54,7 +54,7 @@ class InlineBatches:
     wait: Callable[[], None]
     """Waits until those have ended; raises the error of one that could not run."""
 
-    at_most: int
+    max_batches: int
     """Limit of batches: when there are more, ManyBatchesError is raised. So many may have been added by then."""
 
 
@@ -88,10 +88,10 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
 def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
     with runtime.database.write() as connection:
-        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
-    for row, left in _looks(runtime, transfer_id):
-        leave_if_paused(row)
+    for row, left in _watch_batches(runtime, transfer_id):
+        raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
         if transfers.is_stopping(row) and _cancel_queued(runtime, transfer_id):
@@ -110,7 +110,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         row = transfers.row_of(connection, transfer_id)
     if row is None:
         return
-    leave_if_paused(row)
+    raise_if_paused(row)
     spec = stored.read(row.spec)
     operation = work_of(spec)
     with trace_as(transfer_id):
@@ -119,7 +119,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         except UsageError as why:
             # As in planning: nothing is removed by a pattern that cannot be used.
             request_stop(runtime, transfer_id, why.code, why.message)
-    abort_cut_off(runtime, transfer_id, claimed=claimed)
+    abort_failed_uploads(runtime, transfer_id, claimed=claimed)
     receipts.seal_missing(runtime.database, transfer_id)
     with runtime.database.write() as connection:
         if claimed:
@@ -134,17 +134,17 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
 
 
 def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
-    """Plan from the start; what an earlier planning added is left as it is, whatever the order of pages.
+    """Plan from the start. Batches of an earlier planning stay, also if the order of the pages has changed.
 
     Raises:
         StorageError: source or target cannot be used.
         ManyBatchesError: the transfer has more batches than ``inline`` allows.
     """
     with runtime.database.write() as connection:
-        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     crash_points.reach("after-plan-begun")
-    if row is None or not runtime.hold(transfer_id):
+    if row is None or not runtime.check_allowed(transfer_id):
         return
     with trace_as(transfer_id):
         _plan(runtime, transfer_id, row, inline)
@@ -163,19 +163,21 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     if spec.selection.restore:
-        restoring.restore(runtime, transfer_id, spec)
+        restore.restore(runtime, transfer_id, spec)
     planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
-    if retries.takes_rows(spec):
+    if retries.uses_recorded_objects(spec):
         pages = retries.find(runtime, spec, transfer_id)
-    if first_look.is_wanted(spec) and not retries.takes_rows(spec):
+    if sample_check.is_enabled(spec) and not retries.uses_recorded_objects(spec):
         since = row.created_at if planned_before else None
-        pages = first_look.look_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
+        pages = sample_check.check_first_pages(
+            runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since
+        )
     for page in pages:
         runtime.check()
         if not planner.add(page):
             return
-        if isinstance(page, Barrier) and not planner.settle():
+        if isinstance(page, Barrier) and not planner.finish_batches():
             return
     if not planner.close():
         return
@@ -195,29 +197,29 @@ class Planner:
         self._transfer_id = transfer_id
         self._inline = inline
         self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
-        self._at_once = work_of(spec).pages_are_batches
+        self._single_commit = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
         self._is_announced = False
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
 
     def add(self, found: Sequence[PlannedObject]) -> bool:
-        """Take objects in; False when the transfer is not wanted any more."""
-        if self._at_once:
+        """Add objects; False when the transfer is to stop."""
+        if self._single_commit:
             if found:
                 self._keep(list(found))
             return True
         for group in self._batcher.add(found):
             self._keep(group)
-            if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
+            if len(self._kept) >= _BATCHES_PER_COMMIT and not self._commit():
                 return False
-        # Also without a full batch, look now and then whether it was cancelled.
-        if self._kept or time.monotonic() - self._looked_at > _LOOK_SECONDS:
+        # Also without a full batch, check now and then for a cancel.
+        if self._kept or time.monotonic() - self._checked_at > _CHECK_SECONDS:
             return self._commit()
         return True
 
-    def settle(self) -> bool:
-        """Have all batches so far worked on to their end; False when the transfer is not wanted any more.
+    def finish_batches(self) -> bool:
+        """Wait until all batches so far have ended; False when the transfer is to stop.
 
         Raises:
             ManyBatchesError: a batch that was begun inline has not ended, and is left to the queue.
@@ -240,26 +242,26 @@ class Planner:
 
     def _keep(self, group: list[PlannedObject]) -> None:
         self._made += 1
-        if self._inline is not None and self._made > self._inline.at_most:
+        if self._inline is not None and self._made > self._inline.max_batches:
             raise ManyBatchesError
         self._kept.append(group)
 
     def _commit(self) -> bool:
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         groups, self._kept = self._kept, []
         with self._runtime.database.write(durable=False) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
-            leave_if_paused(row)
+            raise_if_paused(row)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
 
-            if self._at_once and batches.has_batches(connection, self._transfer_id):
+            if self._single_commit and batches.has_batches(connection, self._transfer_id):
                 # All of an earlier planning, which was cut off after it had added them.
                 groups = []
 
             def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
-                place = place_of(row.priority) + batching.priority(group)
+                place = first_priority(row.priority) + batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
 
             def keep(number: int, group: Sequence[PlannedObject]) -> None:
@@ -282,21 +284,21 @@ class Planner:
 
 
 def _goes_on(row: sa.Row[Any] | None) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row is not None and row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 
 def _wait_until_ended(runtime: Runtime, transfer_id: str) -> bool:
-    """Wait until no batch is open; False when the transfer is not wanted any more."""
-    for row, left in _looks(runtime, transfer_id):
+    """Wait until no batch is open; False when the transfer is to stop."""
+    for row, left in _watch_batches(runtime, transfer_id):
         if not _goes_on(row):
             return False
         if not left:
             return True
-    raise AssertionError("looks do not end")
+    raise AssertionError("the watch does not end")
 
 
-def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
+def _watch_batches(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
     """Row of the transfer and whether a batch of it is open: now, and whenever that may have changed.
 
     Meanwhile ends batches that no worker will run.
@@ -304,7 +306,7 @@ def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | N
     Raises:
         StepSuspension: this process is to stop.
     """
-    looked_at = time.monotonic()
+    checked_at = time.monotonic()
     with runtime.batch_waits.waiting(transfer_id) as woken:
         while True:
             woken.clear()
@@ -313,9 +315,9 @@ def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | N
                 row = transfers.row_of(connection, transfer_id)
                 left = batches.open_batches(connection, transfer_id, limit=1)
             yield row, bool(left)
-            if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
+            if time.monotonic() - checked_at > _DEAD_BATCHES_SECONDS:
                 _end_dead(runtime, transfer_id)
-                looked_at = time.monotonic()
+                checked_at = time.monotonic()
             woken.wait(_DEAD_BATCHES_SECONDS)
 
 
@@ -327,16 +329,16 @@ def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) ->
 def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     """End some batches that have not begun; False when there are none."""
     with runtime.database.write(durable=False) as connection:
-        numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
+        numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELS_PER_COMMIT)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.
-        runtime.queue.drop([names.batch_workflow_id(transfer_id, number) for number in numbers])
+        runtime.queue.cancel([names.batch_workflow_id(transfer_id, number) for number in numbers])
     return bool(numbers)
 
 
-def bury(runtime: Runtime, transfer_id: str) -> None:
-    """End a transfer whose workflow fails after each restart: its open objects fail."""
-    cause = "the transfer's workflow was given up again and again; see the log of the worker."
+def fail_dead_transfer(runtime: Runtime, transfer_id: str) -> None:
+    """End a transfer whose workflow fails after each restart: its open objects end as failed."""
+    cause = "the transfer's workflow failed after each restart; see the log of the worker."
     request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
     while left := _open_batches(runtime, transfer_id):
         for number in left:
@@ -352,16 +354,16 @@ def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     """Take care of batches that no worker will run, so that the transfer does not wait for them indefinitely.
 
-    Those that DBOS has given up end. Those that have ended for DBOS and not in our rows begin anew: the end was lost.
+    Those that DBOS has given up end. Those that have ended for DBOS alone are restarted: their end was lost.
     """
     left = _open_batches(runtime, transfer_id)
     for number in runtime.queue.dead_batches(transfer_id, left):
-        end_failed(runtime, transfer_id, number, "its workflow was given up after too many restarts.")
+        end_failed(runtime, transfer_id, number, "its workflow failed after too many restarts.")
     ended = runtime.queue.ended_batches(transfer_id, left)
     if not ended:
         return
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     for number in sorted(set(ended) & set(_open_batches(runtime, transfer_id))):
-        log.warning("the database has lost the end of batch %s of transfer %s; it is begun anew", number, transfer_id)
-        runtime.queue.begin_anew(transfer_id, number, None if row is None else row.lane)
+        log.warning("the database has lost the end of batch %s of transfer %s; it is restarted", number, transfer_id)
+        runtime.queue.restart_batch(transfer_id, number, None if row is None else row.lane)

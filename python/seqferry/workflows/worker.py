@@ -1,9 +1,9 @@
 """The process that does the work: runs small transfers itself, launches DBOS for all others, and watches over both.
 
-Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) to running jobs, *reporter* writes what
-``status`` shows while jobs run, *reviver* takes care of transfers that DBOS has given up, and on Postgres *heart* says
-"alive", which extends the lease to write (``workflows.lease``), and gives the work of dead workers back: at once that
-of processes of this machine that have ended, and that of others when they were silent for as long as a lease.
+Threads beside those of DBOS: *control* applies limits, cancels and lost ownership to running jobs, *reporter* writes
+what ``status`` shows while jobs run, and *recovery* restarts transfers that DBOS has given up. On PostgreSQL
+*heartbeat* extends the lease to write (``workflows.lease``), and requeues the work of dead workers: immediately for
+ended processes of this machine, for others after a silence as long as a lease.
 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
@@ -41,18 +41,18 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.workflows import inline, liveness
-from seqferry.workflows.adoption import adopt, revive
 from seqferry.workflows.dbos_runner import DbosRunner
-from seqferry.workflows.draining import INLINE, Draining
-from seqferry.workflows.heartbeat import Heartbeat, record_vanished
+from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
+from seqferry.workflows.heartbeat import Heartbeat, record_dead_workers
 from seqferry.workflows.idle_polling import QueuePolls, WorkSignal
+from seqferry.workflows.job_control import LimitUpdater, control_jobs
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.orders import LimitKeeper, give_orders
+from seqferry.workflows.recovery import enqueue_missing, restart_dead
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
-from seqferry.workflows.threads import Threads, look_seconds, rest_seconds
+from seqferry.workflows.threads import Threads, idle_seconds, poll_seconds
 
 if TYPE_CHECKING:
     from seqferry.workflows.anchorer import Anchorer
@@ -61,14 +61,14 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("seqferry.worker")
 
 SQLITE_EXECUTOR: Final = "sqlite"
-"""Always the same, so that the next start takes up what this one leaves."""
+"""Always the same, so that the next start resumes the work of this one."""
 
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
-_REVIVE_SECONDS: Final = 5.0
-_TURNS_SECONDS: Final = 1.0
-_TAKEN_BETWEEN_LOOKS: Final = 32
-"""Batches that a worker begins at most between two looks at whose turn it is (``dbos_runner``)."""
+_RECOVERY_SECONDS: Final = 5.0
+_FAIR_QUEUE_SECONDS: Final = 1.0
+_BATCHES_PER_CHECK: Final = 32
+"""Batches that a worker begins at most between two checks of the fair queue (``dbos_runner``)."""
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
@@ -122,7 +122,7 @@ class Worker:
         self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else process_id
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
-        # Heartbeats and looks for work wait for no other connection, however busy the process is.
+        # Heartbeats and polls wait for no other connection, however busy the process is.
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
@@ -137,14 +137,14 @@ class Worker:
             on_end,
             self._lease,
             service.settings.notices,
-            on_work=lambda: self._limits.keep(),
-            on_queued=self._polls.hurry,
+            on_work=lambda: self._limits.update(),
+            on_queued=self._polls.poll_now,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
         self._anchorer = _anchorer_of(service)
         self._runtime.service = service
-        self._limits = LimitKeeper(self._runtime, service.settings, process_id, own_work=own_work)
+        self._limits = LimitUpdater(self._runtime, service.settings, process_id, own_work=own_work)
         self._lanes = Lanes(service)
         self._dbos = DbosRunner(
             service.database,
@@ -155,7 +155,7 @@ class Worker:
             schedules=not own_work,
             polls=self._polls,
         )
-        self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
+        self._draining = DrainMonitor(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
         self._threads = Threads()
         self._held = held
         self._stopped = False
@@ -179,10 +179,10 @@ class Worker:
         kind: ProcessKind = "worker",
         url: str | None = None,
     ) -> Worker:
-        """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
+        """Start the worker and return immediately. A given ``service`` shares its engine and database, and stays open.
 
         Args:
-            queue: False leaves the queue for later, when something needs it. On SQLite only; Postgres needs it at once.
+            queue: False launches the queue when something needs it. SQLite only; PostgreSQL needs it from the start.
             on_end: called, in any thread, whenever a transfer was brought to its end here.
             own_work: the process was started for a transfer: see ``limits_of``.
             kind: of this process, as ``seqferry workers`` shows it.
@@ -197,7 +197,7 @@ class Worker:
             if Worker._present is not None:
                 raise WorkerBusyError("This process has a worker already; stop it before starting another.")
             if settings.uses_sqlite:
-                held.enter_context(worker_lock.take(settings.state_dir))
+                held.enter_context(worker_lock.acquire(settings.state_dir))
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
@@ -249,17 +249,17 @@ class Worker:
         return submission
 
     def take_queue(self) -> None:
-        """Bring the queue up, if it is not, with all on it that no process is at."""
+        """Launch the queue, if it is not, and enqueue transfers that no process runs."""
         with self._lock:
             if self._stopped:
                 return
             if self._database.is_sqlite:
-                adopt(self._runtime, self._inline.keys() - self._handed_over)
-            if not self._dbos.is_up:
+                enqueue_missing(self._runtime, self._inline.keys() - self._handed_over)
+            if not self._dbos.is_launched:
                 self._dbos.launch(self._signal)
 
     def check(self) -> None:
-        """Raise what has made this worker unable to work, if anything."""
+        """Raise the error because of which this worker cannot work, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -279,11 +279,11 @@ class Worker:
             self._lease.end()
         try:
             with self._database.write() as connection:
-                worker_reports.withdraw(connection, self.executor_id)
-                worker_rows.leave(connection, self._process.id)
-                allotments.give_up(connection, [self._process.id])
+                worker_reports.delete_reports(connection, self.executor_id)
+                worker_rows.remove(connection, self._process.id)
+                allotments.release(connection, [self._process.id])
                 if self._lease is not None and drained:
-                    worker_reports.give_back(connection, [self.executor_id])
+                    worker_reports.requeue(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
         self._held.close()
@@ -303,38 +303,40 @@ class Worker:
     def _begin(self, *, queue: bool) -> None:
         install(self._runtime)
         if self._database.is_sqlite:
-            # The lock shows that every earlier worker is gone, whatever it reported last.
+            # The lock shows that every earlier worker has ended.
             with self._database.write(durable=False) as connection:
-                record_vanished(connection, self.service.settings.notices, worker_reports.withdraw_all(connection))
+                record_dead_workers(
+                    connection, self.service.settings.notices, worker_reports.delete_all_reports(connection)
+                )
                 worker_rows.beat(connection, self._process, self._facts)
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy)
         if self._lease is not None:
-            heart = self._heart(self._lease)
-            heart.begin()  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=look_seconds)
-        self._lanes.look()
+            heartbeat = self._create_heartbeat(self._lease)
+            heartbeat.begin()  # before the launch: the first claim must find us alive
+            self._thread("heartbeat", _BEAT_SECONDS, heartbeat.beat_and_reap, rest=poll_seconds)
+        self._lanes.refresh()
         if queue:
             self.take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control, rest=rest_seconds)
+        self._thread("control", _CONTROL_SECONDS, self._control, rest=idle_seconds)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rest_seconds)
-        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=rest_seconds)
+        self._thread("recovery", _RECOVERY_SECONDS, self._restart_dead, rest=idle_seconds)
+        self._thread("fair-queue", _FAIR_QUEUE_SECONDS, self._rebalance_queue, rest=idle_seconds)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=look_seconds)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.run_once, rest=poll_seconds)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=look_seconds)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.write_due, rest=poll_seconds)
         if not self._own_work:
-            from seqferry.workflows.ticks import ScheduleReconciler
+            from seqferry.workflows.schedule_ticks import ScheduleReconciler
 
             reconciler = ScheduleReconciler(self.service)
-            self._thread("schedules", _SCHEDULE_SECONDS, reconciler.turn, rest=reconciler.rest_seconds)
+            self._thread("schedules", _SCHEDULE_SECONDS, reconciler.reconcile, rest=reconciler.rest_seconds)
 
-    def _heart(self, lease: Lease) -> Heartbeat:
+    def _create_heartbeat(self, lease: Lease) -> Heartbeat:
         notices = self.service.settings.notices
         return Heartbeat(
-            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened
+            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened_queues
         )
 
     def _thread(
@@ -343,7 +345,7 @@ class Worker:
         self._threads.start(name, interval, act, self._signal, rest=rest)
 
     def _drain(self, timeout: float) -> bool:
-        """Stop taking work and wait until what runs has left."""
+        """Stop taking work, and wait until all running work has ended."""
         if self._signal is not None:
             self._signal.stop()
         self._dbos.stop_polling()
@@ -351,7 +353,7 @@ class Worker:
         deadline = time.monotonic() + timeout
         for thread in list(self._inline.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
-        # The library's own drain looks once a second only. Its list is right to the last write of a workflow.
+        # The library's own drain polls only once a second. Its list is right until the last write of a workflow.
         while active := [*self._inline, *self._dbos.active()]:
             if time.monotonic() > deadline:
                 log.warning("still running at the end of the worker: %s", ", ".join(active))
@@ -375,7 +377,7 @@ class Worker:
         self._threads.end()
         install(None)
 
-    # --- what the threads do ---
+    # --- threads ---
 
     def _run_inline(self, transfer_id: str) -> None:
         def take_queue() -> None:
@@ -387,9 +389,9 @@ class Worker:
         try:
             ended = inline.run(self._runtime, transfer_id, take_queue)
         except StepSuspension:
-            pass  # the next worker goes on
-        except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
-            log.warning("transfer %s is tried again by the queue: %s", transfer_id, shortage(why) or why)
+            pass  # the next worker continues
+        except Exception as why:  # noqa: BLE001 - the queue repeats it, and records what fails
+            log.warning("transfer %s is repeated by the queue: %s", transfer_id, shortage(why) or why)
             ended = False
         with self._lock:
             del self._inline[transfer_id]
@@ -408,45 +410,45 @@ class Worker:
         return bool(self._inline) or bool(self._dbos.active())
 
     def _control(self) -> None:
-        self._limits.keep()
-        give_orders(self._runtime)
-        self._runtime.batch_waits.look(self._database)
-        if not self._own_work and self._draining.turn():
+        self._limits.update()
+        control_jobs(self._runtime)
+        self._runtime.batch_waits.wake_changed(self._database)
+        if not self._own_work and self._draining.check():
             return
-        self._lanes.look()
-        if not self._dbos.is_up and self._others_wait():
+        self._lanes.refresh()
+        if not self._dbos.is_launched and self._others_wait():
             self._take_queue_or_fail()
         self._dbos.listen(self._signal)
 
     def _list_awaited(self) -> list[str]:
-        return [*(f"{INLINE}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
+        return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
-    def _revive(self) -> None:
-        if self._dbos.is_up:
-            revive(self._runtime)
+    def _restart_dead(self) -> None:
+        if self._dbos.is_launched:
+            restart_dead(self._runtime)
 
-    def _share_turns(self) -> None:
-        if not self._dbos.is_up:
+    def _rebalance_queue(self) -> None:
+        if not self._dbos.is_launched:
             return
-        from seqferry.db import fair_turns  # a worker without the queue needs it not
+        from seqferry.db import fair_queue  # a worker without the queue needs it not
 
         with self._database.read() as connection:
-            if not fair_turns.is_contended(connection):
+            if not fair_queue.is_contended(connection):
                 return
-            slots = _TAKEN_BETWEEN_LOOKS * max(worker_rows.alive(connection), 1)
+            slots = _BATCHES_PER_CHECK * max(worker_rows.count_alive(connection), 1)
         with self._database.write(durable=False) as connection:
-            fair_turns.share(connection, slots)
+            fair_queue.rebalance(connection, slots)
 
     def _others_wait(self) -> bool:
-        """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
+        """True when a transfer waits that does not run here: submitted meanwhile, or left by a dead process."""
         with self._lock:
-            return not self._inline.keys() >= self._lanes.workable(len(self._inline) + 1)
+            return not self._inline.keys() >= self._lanes.find_runnable(len(self._inline) + 1)
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
-    """Work until SIGTERM or SIGINT; a second signal ends the process at once. Both leave all work resumable.
+    """Work until SIGTERM or SIGINT; a second signal ends the process immediately. Both leave all work resumable.
 
-    A database that is away is waited for.
+    The worker waits for an unavailable database.
 
     Args:
         started: called with the service of the worker once it works; when it fails, the worker ends in order.
@@ -454,19 +456,19 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     Raises:
         WorkerBusyError, ConfigError: as ``Worker.start``.
     """
-    asked = threading.Event()
+    stop_requested = threading.Event()
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
+    def request_stop(number: int, _frame: FrameType | None) -> None:
+        if stop_requested.is_set():
             os._exit(128 + number)
-        asked.set()
+        stop_requested.set()
 
     manager = ServiceManager()
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, request_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         manager.waiting("the database")
-        outage.wait_until_there(settings, asked.wait)
-        if asked.is_set():
+        outage.wait_until_available(settings, stop_requested.wait)
+        if stop_requested.is_set():
             return
         worker = Worker.start(settings)
         worker.service.keep_autoscale_limits()
@@ -479,7 +481,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
                 raise
         with manager.feed_watchdog(worker.service.engine.answers):
             manager.ready()
-            while not asked.wait(1.0):
+            while not stop_requested.wait(1.0):
                 pass
             manager.stopping()
             log.info("worker %s stops; what is left is resumed by the next worker", worker.executor_id)

@@ -81,7 +81,7 @@ def test_an_answer_is_sent_again_only_when_a_file_has_changed(service: Service, 
         with service.database.write() as connection:
             run = batches.begin_batch(connection, transfer_id, 2, AT)
             assert run is not None
-            batches.end_open(connection, run, batches.ObjectOutcome(state="cancelled", ended_at=AT))
+            batches.end_open_objects(connection, run, batches.ObjectOutcome(state="cancelled", ended_at=AT))
             batches.end_batch(connection, run, AT)
         finish(service, transfer_id)
         changed = client.get(path, headers=known)

@@ -76,7 +76,7 @@ def test_pages_are_in_the_order_that_was_asked_for_from_any_offset_on(
     service: Service, filled: tuple[str, list[Any]], wanted: ObjectFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transfer_id, rows = filled
-    monkeypatch.setattr(object_pages, "SCANNED", 8)
+    monkeypatch.setattr(object_pages, "MAX_SCANNED", 8)
     # The objects of one transfer for all orders: nothing here changes them.
     for by, descending in product(get_args(ObjectSort), (False, True)):
         if by == "found" and wanted.prefix is not None:
@@ -121,7 +121,7 @@ def test_what_would_sort_or_count_too_many_objects_is_refused_with_the_reason(
 ) -> None:
     transfer_id, rows = filled
     failed = sum(row.state == "failed" for row in rows)
-    monkeypatch.setattr(object_pages, "SORTED", failed)
+    monkeypatch.setattr(object_pages, "MAX_SORTED", failed)
     route = f"/api/v1/transfers/{transfer_id}/objects"
     with http_of(service) as client:
 

@@ -93,7 +93,7 @@ def test_pages_of_objects_hold_what_the_filter_says_in_both_directions(
 ) -> None:
     transfer_id, fates = _filled(service, rng)
     # So few that searches take several pages.
-    monkeypatch.setattr(object_pages, "SCANNED", 8)
+    monkeypatch.setattr(object_pages, "MAX_SCANNED", 8)
 
     def read(cursor: Cursor | None) -> Page[Any]:
         page = service.object_page(transfer_id, wanted, cursor=cursor, limit=3)
@@ -120,7 +120,7 @@ def test_a_search_stops_after_so_many_objects_and_goes_on(
     service: Service, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transfer_id, _ = _filled(service, rng)
-    monkeypatch.setattr(object_pages, "SCANNED", 8)
+    monkeypatch.setattr(object_pages, "MAX_SCANNED", 8)
 
     page = service.object_page(transfer_id, ObjectFilter(text="nowhere"))
 
@@ -132,7 +132,7 @@ def test_objects_that_are_wanted_all_at_once_come_from_all_pages(
     service: Service, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transfer_id, fates = _filled(service, rng)
-    monkeypatch.setattr(object_pages, "SCANNED", 1)
+    monkeypatch.setattr(object_pages, "MAX_SCANNED", 1)
 
     found = service.objects(transfer_id, state="skipped")
 

@@ -157,8 +157,8 @@ def test_notices_tell_channels_without_secrets_and_what_became_of_each(own: Serv
     with own.database.write() as connection:
         notice_rows.record(connection, Subject("transfer", of), "finished", ["lab", "mail"], 1_700_000_000.0)
         [lab, mail] = sorted(notice_rows.find_undelivered(connection, 10), key=lambda row: row.channel)
-        notice_rows.settle(connection, lab, notice_rows.SENT, next_at=0.0, at=1_700_000_001.0, error=None)
-        notice_rows.settle(connection, mail, notice_rows.GIVEN_UP, next_at=0.0, at=None, error="no route")
+        notice_rows.record_attempt(connection, lab, notice_rows.SENT, next_at=0.0, at=1_700_000_001.0, error=None)
+        notice_rows.record_attempt(connection, mail, notice_rows.GIVEN_UP, next_at=0.0, at=None, error="no route")
     with http_of(own) as client:
         found = client.get("/api/v1/notices").json()
         failing = client.get("/api/v1/notices", params={"state": "given_up"})

@@ -218,7 +218,7 @@ def test_what_is_sampled_of_an_engine_is_what_it_has_counted(service: Service, t
         pass
     stats = service.engine.stats()
     with service.database.write() as connection:
-        samples.take_engine(connection, service.database, "worker", engine_counts(stats))
+        samples.record_engine(connection, service.database, "worker", engine_counts(stats))
 
     with service.database.read() as connection:
         (row,) = connection.execute(sa.select(engine_sample))

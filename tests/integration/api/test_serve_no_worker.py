@@ -127,6 +127,6 @@ def test_that_no_worker_is_there_is_said_where_servers_only_answer(
     with service.database.write() as connection:
         for number, kind in enumerate(there):
             worker_rows.beat(connection, Process(f"host-{number}", kind, "host", number, "1", "1", "1"))
-        assert worker_rows.only_answers(connection) is expected
-        worker_rows.mark_gone(connection)
-        assert worker_rows.only_answers(connection) is ("http" in there)
+        assert worker_rows.has_only_http_servers(connection) is expected
+        worker_rows.mark_dead(connection)
+        assert worker_rows.has_only_http_servers(connection) is ("http" in there)

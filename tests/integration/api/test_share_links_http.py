@@ -390,7 +390,7 @@ def test_links_are_on_record_and_changes_to_them_are_found(service: Service) -> 
     def _faults(connection: sa.Connection) -> Any:
         from seqferry.db import share_link_rows
 
-        return share_link_rows.faults(connection)[0]
+        return share_link_rows.find_faults(connection)[0]
 
     longer = sa.update(share_link).where(share_link.c.id == link.id).values(expires_at=link.expires_at + 1)
     revived = sa.update(share_link).where(share_link.c.id == label.id).values(revoked_at=None, revoked_by=None)
@@ -433,7 +433,7 @@ def test_links_of_one_transfer_and_in_all_are_bounded_revoked_ones_too(
 def test_a_check_of_links_reads_some_at_a_time_and_finds_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     from seqferry.db import share_link_rows
 
-    monkeypatch.setattr(share_link_rows, "_CHECKED_AT_ONCE", 2)
+    monkeypatch.setattr(share_link_rows, "_LINKS_PER_CHECK", 2)
     made = sorted(share_links.create(service, actor="ada", label=f"run={number}")[0].id for number in range(7))
     with service.database.write() as connection:
         connection.execute(sa.update(share_link).where(share_link.c.id == made[0]).values(label="run=x"))
@@ -442,10 +442,10 @@ def test_a_check_of_links_reads_some_at_a_time_and_finds_all(service: Service, m
         found: list[tuple[str, str]] = []
         after: str | None = ""
         while after is not None:
-            page, after = share_link_rows.faults(connection, after)
+            page, after = share_link_rows.find_faults(connection, after)
             assert len(page) <= 2
             found += [(one.link_id, one.kind) for one in page]
-        alone = [share_link_rows.fault(connection, one) for one in made]
+        alone = [share_link_rows.find_fault(connection, one) for one in made]
 
     assert found == [
         (made[0], "share_link_changed"),

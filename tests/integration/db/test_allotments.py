@@ -57,7 +57,7 @@ def test_the_sum_of_shares_never_exceeds_a_limit_and_they_become_equal(database:
             wanted.pop(worker, None)
         elif act < 0.2:
             with database.write() as connection:
-                allotments.give_up(connection, [worker])
+                allotments.release(connection, [worker])
             wanted.pop(worker, None)
         else:
             if act < 0.5 or worker not in wanted:

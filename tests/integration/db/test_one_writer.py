@@ -13,7 +13,7 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
-from seqferry.db import turns
+from seqferry.db import lanes
 from seqferry.db.tables import transfer
 from seqferry.model.errors import ConflictError
 from seqferry.service.service import Service
@@ -190,7 +190,7 @@ def test_one_that_waits_says_for_what_the_other_waits(service: Service) -> None:
     spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
     first, second = (service.submission(spec, actor="ada", new=True).id for _ in range(2))
     with service.database.write() as connection:
-        turns.leave_alone(connection, [first], "a worker with profile lab")
+        lanes.record_skipped(connection, [first], "a worker with profile lab")
 
     reason = f"transfer {first}, which writes to the same keys and waits for a worker with profile lab"
     assert service.status(second).waits_for == reason

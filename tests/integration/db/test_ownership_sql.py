@@ -41,7 +41,7 @@ class _Product:
         self._workflow_id = names.batch_workflow_id(self._transfer_id, 0)
         self._workers = [f"{self._walk}-{number}" for number in range(_WORKERS)]
         self._runs: list[BatchRun | None] = [None] * _WORKERS
-        self._seen: list[worker_reports.Sign | None] = [None] * _WORKERS
+        self._seen: list[worker_reports.LastBeat | None] = [None] * _WORKERS
         with self._database.write() as connection:
             submissions.insert(
                 connection, ANY_SPEC, transfer_id=self._transfer_id, at=time.time(), actor="ada", idempotency_key=None
@@ -67,7 +67,7 @@ class _Product:
         worker_rows.beat(connection, _process(self._workers[step.worker]))
 
     def _stale(self, connection: sa.Connection, step: Step, _before: State) -> None:
-        self._seen[step.worker] = worker_reports.signs(connection)[self._workers[step.worker]]
+        self._seen[step.worker] = worker_reports.read_last_beats(connection)[self._workers[step.worker]]
 
     def _reap(self, connection: sa.Connection, step: Step, _before: State) -> None:
         worker_reports.reap(connection, {self._workers[step.worker]: self._seen[step.worker]})
@@ -82,7 +82,7 @@ class _Product:
     def _begin(self, connection: sa.Connection, step: Step, before: State) -> None:
         attempt = connection.begin_nested()
         run = batches.begin_batch(connection, self._transfer_id, 0, time.time())
-        if run is None or not worker_reports.find_held(connection, self._workers[step.worker], [self._workflow_id]):
+        if run is None or not worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id]):
             attempt.rollback()
             assert before.ended or before.holder != step.worker
             return
@@ -92,8 +92,8 @@ class _Product:
     def _admit(self, connection: sa.Connection, step: Step, before: State) -> None:
         run = self._runs[step.worker]
         assert run is not None
-        lost = bool(batches.find_lost(connection, [run]))
-        held = worker_reports.find_held(connection, self._workers[step.worker], [self._workflow_id])
+        lost = bool(batches.find_superseded(connection, [run]))
+        held = worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id])
         is_its_own = before.workers[step.worker].run == before.runs and before.holder == step.worker
         assert (not lost and bool(held)) == is_its_own
 
@@ -124,7 +124,7 @@ class _Product:
                 sa.text("select status, executor_id from dbos.workflow_status where workflow_uuid = :it"),
                 {"it": self._workflow_id},
             ).one()
-            signs = worker_reports.signs(connection)
+            signs = worker_reports.read_last_beats(connection)
         return {
             "runs": batch.runs,
             "ended": batch.state == "ended",

@@ -155,7 +155,7 @@ def test_a_transfer_through_a_pooler_begins_at_once_where_the_server_itself_is_n
     through = start_pooler("transaction").url(_name(migrated_url))
     settings = _with(settings_for(tmp_path, through), database_direct_url=_driver(migrated_url))
     database = Database(settings)
-    watcher = changes.of(database)
+    watcher = changes.open_watcher(database)
     assert watcher.wait(10.0)  # it listens
     _until_calm(watcher)
     for _ in range(5):
@@ -171,7 +171,7 @@ def test_a_pooler_in_transaction_mode_without_the_address_of_the_server_is_told_
 ) -> None:
     through = start_pooler("transaction").url(_name(migrated_url))
     database = Database(settings_for(tmp_path, through))
-    watcher = changes.of(database)
+    watcher = changes.open_watcher(database)
     eventually(lambda: "transaction mode" in caplog.text, what="the warning", deadline=20.0)
     watcher.close()
     database.close()
@@ -189,7 +189,7 @@ def test_notifications_that_arrive_are_not_complained_of(
 ) -> None:
     url = migrated_url if mode is None else start_pooler(mode).url(_name(migrated_url))
     database = Database(settings_for(tmp_path, url))
-    watcher = changes.of(database)
+    watcher = changes.open_watcher(database)
     assert watcher.wait(10.0)
     _until_calm(watcher)
     with database.write() as connection:
@@ -214,7 +214,7 @@ def test_notifications_come_again_after_the_look_for_a_pooler_has_failed(
 
     monkeypatch.setattr(Database, "shares_session", away_at_first)
     database = Database(settings_for(tmp_path, migrated_url))
-    watcher = changes.of(database)
+    watcher = changes.open_watcher(database)
     assert watcher.wait(10.0)
     _until_calm(watcher)
     with database.write() as connection:
@@ -236,7 +236,7 @@ def test_a_watcher_is_closed_after_the_look_for_a_pooler_has_given_its_connectio
 
     monkeypatch.setattr(Database, "shares_session", slow)
     database = Database(settings_for(tmp_path, migrated_url))
-    watcher = changes.of(database)
+    watcher = changes.open_watcher(database)
     assert looking.wait(60.0)
     closing = threading.Thread(target=watcher.close)
     closing.start()
@@ -282,7 +282,7 @@ def test_a_number_of_connections_that_makes_no_sense_is_refused(given: str) -> N
         Settings.load({"SEQFERRY_DATABASE_CONNECTIONS": given, "HOME": "/nowhere"})
 
 
-def _until_calm(watcher: changes.Changes) -> None:
+def _until_calm(watcher: changes.ChangeWatcher) -> None:
     """Past the change that the listener's start counts as."""
     eventually(lambda: not watcher.wait(0.5), what="an end of changes", deadline=20.0)
 

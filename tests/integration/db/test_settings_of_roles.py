@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from control import settings_for
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.database import Database
 from support.waiting import eventually
 
@@ -44,7 +44,7 @@ def test_a_writer_that_waited_for_a_lock_sees_what_was_committed_meanwhile(datab
 
     def count() -> int:
         with begin() as connection:
-            take(connection, AdvisoryLock.LEDGER)
+            acquire(connection, AdvisoryLock.LEDGER)
             return connection.execute(_NOTES).scalar_one()
 
     def is_waiting() -> bool:
@@ -53,7 +53,7 @@ def test_a_writer_that_waited_for_a_lock_sees_what_was_committed_meanwhile(datab
 
     with ThreadPoolExecutor(1) as threads:
         with begin() as first:
-            take(first, AdvisoryLock.LEDGER)
+            acquire(first, AdvisoryLock.LEDGER)
             second = threads.submit(count)
             eventually(is_waiting, what="the second writer at the lock", deadline=30.0)
             first.execute(_NOTE)

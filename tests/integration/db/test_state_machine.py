@@ -205,7 +205,7 @@ class TransferRows(RuleBasedStateMachine):
                 return
             state = "failed" if give_up else "cancelled"
             end = ObjectOutcome(state=state, ended_at=1.0, error_class="retry" if give_up else None)
-            batches.end_open(connection, run, end)
+            batches.end_open_objects(connection, run, end)
             batches.end_batch(connection, run, time.time())
             self.ends.update({one.id: state for one in left})
 
@@ -228,7 +228,7 @@ class TransferRows(RuleBasedStateMachine):
         return list(connection.execute(sa.select(object_.c.id).where(*of_batch)).scalars())
 
     def _owned(self, connection: sa.Connection, run: BatchRun) -> bool:
-        owned = batches.owns(connection, run)
+        owned = batches.is_latest_run(connection, run)
         assert owned == (self.latest[run.number] == run.run)
         ended = connection.execute(
             sa.select(batch.c.state).where(batch.c.transfer_id == self.id, batch.c.number == run.number)

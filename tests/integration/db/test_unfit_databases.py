@@ -110,7 +110,9 @@ def test_a_database_that_takes_no_changes_gets_one_line(migrated_url: str, tmp_p
 
 
 def test_an_old_server_is_refused(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "LEAST_VERSION", 99)  # the server that is here is newer than those that are refused
+    monkeypatch.setattr(
+        database, "MIN_POSTGRES_VERSION", 99
+    )  # the server that is here is newer than those that are refused
     assert "is too old: Seqferry needs 99 or newer" in _refusal(postgres_url, tmp_path)
     assert _tables(postgres_url) == 0
 
@@ -142,7 +144,7 @@ def _with_path(url: str, path: str) -> str:
 
 
 def test_a_search_path_without_a_schema_gets_one_line(postgres_url: str, tmp_path: Path) -> None:
-    assert "names no schema that is there" in _refusal(_with_path(postgres_url, "nowhere"), tmp_path)
+    assert "names no existing schema" in _refusal(_with_path(postgres_url, "nowhere"), tmp_path)
     assert _tables(postgres_url) == 0
 
 
@@ -189,9 +191,9 @@ def test_a_queue_that_another_application_uses_is_left_alone(postgres_url: str, 
 def test_tables_that_another_client_uses_are_waited_for_within_bounds(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "_TABLES_TRIES", 2)
-    monkeypatch.setattr(migrate, "_TABLES_WAIT_SECONDS", 1)
-    monkeypatch.setattr(migrate, "_TABLES_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_ATTEMPTS", 2)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_SECONDS", 1)
+    monkeypatch.setattr(migrate, "_TABLE_LOCK_PAUSE_SECONDS", 0.1)
     before = _tables(migrated_url)
 
     with later.version(), psycopg.connect(migrated_url, application_name="a report") as other:

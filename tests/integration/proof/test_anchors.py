@@ -261,8 +261,8 @@ def test_a_place_that_refuses_is_tried_again_and_shown_and_fails_no_transfer(
     with pytest.raises(NotWrittenError, match="PutObject"):
         _write(service)
     anchorer = Anchorer(service)
-    anchorer.turn()
-    anchorer.turn()
+    anchorer.write_due()
+    anchorer.write_due()
 
     left = anchors.pending(service.database, service.settings)
     assert left is not None
@@ -280,7 +280,7 @@ def test_a_place_that_refuses_is_tried_again_and_shown_and_fails_no_transfer(
             connection.execute(ledger_table.update().where(ledger_table.c.number == 1).values(at=first))
     proxy.remove_rule(rule)
     anchorer._next = 0.0
-    anchorer.turn()
+    anchorer.write_due()
     assert anchors.pending(service.database, service.settings) is None
     assert _audit(service) == []
 

@@ -88,7 +88,7 @@ def _forge_transfer(connection: sa.Connection, of: str) -> None:
     connection.execute(seal.delete().where(seal.c.transfer_id == of))
     row = connection.execute(sa.select(transfer).where(transfer.c.id == of)).one()
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number)).all()
-    end = receipts.settle(
+    end = receipts.record_digest(
         connection, of, state=row.state, totals=receipts.read_totals(connection, of), ended_at=row.ended_at
     )
     previous = events.FIRST

@@ -59,7 +59,7 @@ def _unsign(connection: sa.Connection, of: str, *, back_to: float | None = None)
     row = connection.execute(sa.select(transfer).where(transfer.c.id == of)).one()
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number)).all()
     totals = receipts.read_totals(connection, of)
-    end = receipts.settle(connection, of, state=row.state, totals=totals, ended_at=row.ended_at)
+    end = receipts.record_digest(connection, of, state=row.state, totals=totals, ended_at=row.ended_at)
     previous = events.FIRST
     for one in rows:
         data = json.loads(one.data)

@@ -57,7 +57,7 @@ def _recorded(service: Service) -> str:
     share_links.create(service, actor="ada", transfer_id=found)
     tokens.add(service, "lab7", "submit")
     with service.database.write() as connection:
-        schedule = schedule_rows.rows(connection)[0].id
+        schedule = schedule_rows.read_all(connection)[0].id
         schedule_rows.add_run(
             connection, id="run", schedule_id=schedule, due_at=AT, at=AT, outcome="submitted", transfer_id=found
         )

@@ -28,7 +28,7 @@ def _again(service: Service, transfer_id: str) -> str:
         )
         totals = receipts.read_totals(connection, transfer_id)
         return receipts.digest(
-            receipts.facts(
+            receipts.receipt_data(
                 connection, row, state=row.state, totals=totals, ended_at=row.ended_at, software=end["software"]
             )
         )
@@ -72,7 +72,7 @@ def test_batches_that_were_cancelled_before_they_began_are_sealed(service: Servi
     finish(service, transfer_id)
 
     with service.database.read() as connection:
-        assert len(list(receipts.seals(connection, transfer_id))) == 30
+        assert len(list(receipts.read_seals(connection, transfer_id))) == 30
     assert service.receipt_digest(transfer_id) == _again(service, transfer_id)
 
 
@@ -81,8 +81,8 @@ def test_the_root_of_a_batch_follows_from_its_rows(service: Service) -> None:
     number = add_ended_batch(service, transfer_id, ["run \u2028 ü", "b"], checksum=None, checksum_algorithm=None)
 
     with service.database.read() as connection:
-        rows = list(receipts.rows_of(connection, transfer_id, number))
-        [found] = receipts.seals(connection, transfer_id)
+        rows = list(receipts.read_rows(connection, transfer_id, number))
+        [found] = receipts.read_seals(connection, transfer_id)
     leaves = [
         hashlib.sha256(b"\x00" + json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()).digest()
         for row in rows
@@ -98,7 +98,7 @@ def test_packed_rows_come_back_as_they_were(service: Service, rows: int) -> None
     number = add_ended_batch(service, transfer_id, [f"{one} \n ü" for one in range(rows)]) if rows else 0
 
     with service.database.read() as connection:
-        stored = list(receipts.stored_rows(connection, transfer_id, number))
+        stored = list(receipts.read_stored_rows(connection, transfer_id, number))
         archive = receipts.pack(iter(stored))
     assert list(receipts.unpack(archive)) == stored
     assert len(stored) == rows
@@ -126,10 +126,10 @@ def test_a_changed_row_gives_another_root(service: Service) -> None:
     transfer_id = begin(service)
     number = add_ended_batch(service, transfer_id, ["a", "b"])
     with service.database.write() as connection:
-        [before] = receipts.seals(connection, transfer_id)
+        [before] = receipts.read_seals(connection, transfer_id)
         connection.execute(object_.update().where(object_.c.source_key == "run/a").values(target_etag="other"))
         connection.execute(seal.delete())
         receipts.seal_batch(connection, transfer_id, number)
-        [after] = receipts.seals(connection, transfer_id)
+        [after] = receipts.read_seals(connection, transfer_id)
 
     assert before.root != after.root

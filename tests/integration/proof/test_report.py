@@ -116,7 +116,7 @@ def test_requests_of_all_runs_are_counted_and_priced(service: Service) -> None:
         assert client.get(f"/api/v1/transfers/{transfer_id}?price=us-east-1").json()["cost"] is None, "it has not ended"
     add_ended_batch(service, transfer_id, ["b"])
     with service.database.write() as connection:
-        batches.end_open(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
+        batches.end_open_objects(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
     finish(service, transfer_id)
 
     told = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))

@@ -22,8 +22,8 @@ from seqferry.settings.policy import Policy
 from seqferry.settings.tokens import ENVIRONMENT, OWNER, owner_token
 from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
-from seqferry.workflows import ticks
-from seqferry.workflows.ticks import ScheduleReconciler
+from seqferry.workflows import schedule_ticks
+from seqferry.workflows.schedule_ticks import ScheduleReconciler
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
@@ -231,7 +231,7 @@ def test_a_schedule_is_paused_when_its_token_is_gone_and_says_so(
     _lapse(service, how)
 
     if through == "look":
-        ScheduleReconciler(service).turn()
+        ScheduleReconciler(service).reconcile()
     else:
         schedules.run_due(service, nightly, "sched-1", 1e9, 1)
 
@@ -257,11 +257,11 @@ def test_a_schedule_goes_on_while_its_token_is_there_and_those_of_commands_alway
     service: Service, nightly: str, spec: TransferSpec
 ) -> None:
     schedules.add(service, NIGHTLY, spec, actor="ada", name="own")
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
     assert {one.state for one in schedules.list_schedules(service)} == {"active"}
 
     tokens.remove(service, "lab")
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
 
     assert {one.name: one.state for one in schedules.list_schedules(service)} == {"nightly": "paused", "own": "active"}
     assert schedules.run_now(service, "own", actor="ada").outcome == "submitted"
@@ -277,7 +277,7 @@ def test_a_schedule_is_paused_that_fires_more_often_than_clients_may_by_now(
         schedule_rows.update(connection, nightly, cron="* * * * * *")
 
     schedules.run_due(service, nightly, "sched-1", 1e9, 1)
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
 
     found = {one.name: one.state for one in schedules.list_schedules(service)}
     assert found == {"nightly": "paused", "of-a-command": "active"}
@@ -343,7 +343,7 @@ def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Serv
     schedules.add(service, NIGHTLY, spec, actor="http elsewhere from 10.0.0.1", name="nightly")
     tokens.add(service, "lab", "submit")
 
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
 
     state = "paused" if service.database.is_sqlite else "active"
     assert schedules.find_schedule(service, "nightly").state == state
@@ -353,7 +353,7 @@ def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Serv
 def test_the_owners_own_tokens_may_be_replaced_at_any_time(service: Service, spec: TransferSpec, name: str) -> None:
     schedules.add(service, NIGHTLY, spec, actor=f"http {name} from 10.0.0.1", name="nightly")
 
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
 
     assert schedules.find_schedule(service, "nightly").state == "active"
 
@@ -400,10 +400,10 @@ def test_tokens_that_cannot_be_looked_at_are_said_once(
         return {}
 
     monkeypatch.setattr(schedules, "pause_disallowed", look)
-    monkeypatch.setattr(ticks, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(schedule_ticks, "_CHECK_SECONDS", 0.0)
     reconciler = ScheduleReconciler(service)
     for _ in range(5):
-        reconciler.turn()
+        reconciler.reconcile()
 
     said = [one.getMessage().rpartition(" ")[2] for one in caplog.records if "tokens of schedules" in one.getMessage()]
     assert said == ["away", "full", "full"]

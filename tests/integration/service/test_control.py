@@ -46,7 +46,9 @@ def ferry(
 
 def left(worker: Worker) -> None:
     """Wait until the worker is at nothing."""
-    eventually(lambda: not worker._runtime.at_work() and not worker._runtime.running(), what="the worker to leave")
+    eventually(
+        lambda: not worker._runtime.active_transfers() and not worker._runtime.running(), what="the worker to leave"
+    )
 
 
 def first_parts(proxy: Proxy) -> list[tuple[str | None, int | None]]:

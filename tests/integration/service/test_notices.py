@@ -245,7 +245,7 @@ def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(
     notifier = Notifier(service, Notices((receiver.channel(),), stalled_after=0.0))
 
     for _ in range(3):
-        notifier.look()
+        notifier.record_problems()
         notifier.deliver()
 
     assert [json.loads(body)["data"]["id"] for _, body in receiver.taken] == [ids[0]]
@@ -266,13 +266,13 @@ def test_a_share_whose_files_wait_for_long_is_told_of_once_a_day(service: Servic
         worker_rows.beat(connection, process, facts)
     notifier = Notifier(service, Notices((receiver.channel(),), files_wait_after=3600.0))
     now = 1000.0
-    notifier.look_at_shares(now)
+    notifier.record_waiting_shares(now)
     notifier.deliver()
     assert receiver.taken == [], "nobody knows yet for how long its window has been open"
 
     for _ in range(3):
         now += 3600.0
-        notifier.look_at_shares(now)
+        notifier.record_waiting_shares(now)
         notifier.deliver()
 
     [(headers, body)] = receiver.taken

@@ -26,7 +26,7 @@ from seqferry.service.schedules import Run
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec.build import build_spec
-from seqferry.workflows.ticks import ScheduleReconciler
+from seqferry.workflows.schedule_ticks import ScheduleReconciler
 from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
 from support.servers import S3Server
@@ -266,7 +266,7 @@ def test_a_passing_cp_runs_no_schedule(
     with Service.open(sqlite_settings) as own:
         schedules.add(own, EACH_SECOND, spec, actor="ada", name="often")
         assert start_worker(own).stop()
-        ScheduleReconciler(own).turn()  # as a worker that was there before
+        ScheduleReconciler(own).reconcile()  # as a worker that was there before
 
         def fired() -> int:
             query = sa.text("select count(*) from workflow_status where name = 'schedule' and status = 'ENQUEUED'")
@@ -326,7 +326,7 @@ def test_old_runs_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatc
             values: dict[str, Any] = {"due_at": float(number), "at": float(number), "outcome": "skipped"}
             connection.execute(schedule_run.insert().values(id=f"run{number}", schedule_id=made.id, **values))
 
-    ScheduleReconciler(service).turn()
+    ScheduleReconciler(service).reconcile()
 
     assert [run.id for run in runs(service, "nightly")] == ["run3", "run4", "run5"]
 

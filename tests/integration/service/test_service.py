@@ -174,7 +174,7 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
         run = batches.begin_batch(connection, transfer_id, 1, 1.0)
         assert run is not None
         end = ObjectOutcome(state="failed", ended_at=1.0, error_class="person", error_code="AccessDenied")
-        batches.end_open(connection, run, end)
+        batches.end_open_objects(connection, run, end)
 
     pages = [service.objects(transfer_id, limit=4)]
     while pages[-1]:

@@ -124,7 +124,7 @@ def test_the_silent_are_told_from_the_living_and_a_sign_of_life_brings_one_back(
     _beat(service, _process("a"), _process("b"), _process("c"))
     _silence(service, worker_rows.SILENT_SECONDS + 1, "b")
     with service.database.write() as connection:
-        worker_rows.mark_gone(connection, ["c"])
+        worker_rows.mark_dead(connection, ["c"])
 
     assert _on_record(service) == {"a": True, "b": False, "c": False}
     assert list(_on_record(service)) == ["a", "b", "c"], "the living come first"
@@ -141,8 +141,8 @@ def test_workers_that_are_gone_are_marked_and_gateways_are_not(service: Service)
     _beat(service, _process("a"), _process("s", "serve"), _process("g", "gateway"))
 
     with service.database.write() as connection:
-        worker_rows.mark_gone(connection)
-        assert worker_rows.alive(connection) == 0
+        worker_rows.mark_dead(connection)
+        assert worker_rows.count_alive(connection) == 0
 
     assert _on_record(service) == {"a": False, "g": True, "s": False}
 
@@ -171,7 +171,7 @@ def test_what_was_killed_and_replaced_is_gone_and_not_silent(service: Service, m
     }
 
     with service.database.write() as connection:
-        worker_rows.mark_gone(connection, ["w1"])
+        worker_rows.mark_dead(connection, ["w1"])
     _beat(service, _process("h2", "http"))
 
     assert _states(service) == found | {"w1": "gone", "h1": "gone", "h2": "alive"}
@@ -240,7 +240,7 @@ def test_a_gateway_serves_without_a_database_and_makes_none(
 
 
 def test_rows_of_silent_processes_are_bounded_in_time_and_number(service: Service) -> None:
-    many = [f"silent{number:03d}" for number in range(worker_rows.MOST_SILENT + 5)]
+    many = [f"silent{number:03d}" for number in range(worker_rows.MAX_SILENT + 5)]
     _beat(service, _process("alive"), _process("old"), *map(_process, many))
     _silence(service, worker_rows.KEPT_SECONDS + 1, "old")
     for name in many:

@@ -65,7 +65,7 @@ def test_its_batches_end_none_is_taken_and_the_other_worker_goes_on(
     worker("second")
 
     workers.drain(service, _name(service, "first"))
-    eventually(lambda: "takes nothing" in first.stderr or "asked to end" in first.stderr, what="the worker to hear")
+    eventually(lambda: "takes nothing" in first.stderr or "draining" in first.stderr, what="the worker to hear")
     assert [one.process.host for one in service.fleet()] == ["second"]
     other = service.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/two/"), actor="ada")
     assert until_ended(service, other).totals.done == 8

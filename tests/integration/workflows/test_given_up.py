@@ -98,7 +98,7 @@ def test_what_a_dead_worker_held_of_an_ended_transfer_leaves_the_queue(
             "update dbos.workflow_status set status = 'PENDING', executor_id = 'dead' where workflow_uuid = any(:ids)"
         )
         assert connection.execute(sa.text(hold), {"ids": held}).rowcount == 3
-        given = worker_reports.give_back(connection, ["dead"])
+        given = worker_reports.requeue(connection, ["dead"])
         query = sa.text("select workflow_uuid, status from dbos.workflow_status where workflow_uuid = any(:ids)")
         states = {row.workflow_uuid: row.status for row in connection.execute(query, {"ids": held})}
 

@@ -18,7 +18,7 @@ from sqlalchemy import event
 
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows.idle_polling import LOOK_SECONDS, WorkSignal
+from seqferry.workflows.idle_polling import POLL_SECONDS, WorkSignal
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
@@ -73,7 +73,7 @@ def test_work_that_comes_to_an_idle_worker_begins_at_once(
 ) -> None:
     # No poll stands in for the notification: the heartbeat looks for work as well.
     for module in ("idle_polling", "threads"):
-        monkeypatch.setattr(f"seqferry.workflows.{module}.LOOK_SECONDS", 600.0)
+        monkeypatch.setattr(f"seqferry.workflows.{module}.POLL_SECONDS", 600.0)
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     fill(versitygw, source, {"run/a": 1}, rng)
     with _statements() as count, Service.open(settings) as service, Worker.start(settings, service):
@@ -108,7 +108,7 @@ def test_work_is_found_by_the_poll_where_no_notification_arrives(
         eventually(lambda: service.status(transfer_id).started_at is not None, what="the start", deadline=20.0)
         waited = time.monotonic() - at
         eventually(lambda: service.status(transfer_id).ended, what="the end")
-    assert waited < LOOK_SECONDS + 2.5, waited  # a heartbeat each 2 s, and what the machine takes for the rest
+    assert waited < POLL_SECONDS + 2.5, waited  # a heartbeat each 2 s, and what the machine takes for the rest
     lines = [record.message for record in caplog.records if "sends no notifications" in record.message]
     assert len(lines) == 1
 
@@ -116,7 +116,7 @@ def test_work_is_found_by_the_poll_where_no_notification_arrives(
 def test_an_idle_worker_stops_without_waiting_for_its_next_look(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqferry.workflows.idle_polling.LOOK_SECONDS", 600.0)
+    monkeypatch.setattr("seqferry.workflows.idle_polling.POLL_SECONDS", 600.0)
     with Service.open(settings) as service:
         signal = WorkSignal(service.database, lambda: False)
         if not settings.uses_sqlite:

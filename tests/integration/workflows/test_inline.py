@@ -160,7 +160,7 @@ def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_t
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of one object, of which four are done without the queue."""
     monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=1, bytes=batching.SMALL.bytes))
-    monkeypatch.setattr(inline, "BATCHES", 4)
+    monkeypatch.setattr(inline, "MAX_BATCHES", 4)
 
 
 @pytest.mark.usefixtures("one_each")
@@ -204,7 +204,7 @@ _CP_MANY = """
 from seqferry.planning import batching
 from seqferry.workflows import inline
 batching.SMALL = batching.Limit(objects=1, bytes=batching.SMALL.bytes)
-inline.BATCHES = 4
+inline.MAX_BATCHES = 4
 """
 
 
@@ -297,7 +297,7 @@ def test_batches_of_big_objects_go_first(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inline, "BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(inline, "MAX_RUNNING_BATCHES", 1)
     fill(s3server, buckets[0], {"run/a": 1, "run/b": 100_000, "run/c": 100, "run/d": 10_000}, rng)
 
     with Worker.start(own.settings, own, queue=False) as worker:
@@ -356,7 +356,7 @@ def test_uploads_that_an_outage_has_left_are_aborted_once_the_storage_is_back(
         connection.execute(object_.update().values(state="failed", error_class="retry", error_code="ConnectionFailed"))
     runtime = Runtime(own.database, own.queue, own.engine, own.settings.state_dir, "executor", "session")
 
-    batch_steps.abort_cut_off(runtime, transfer_id)
+    batch_steps.abort_failed_uploads(runtime, transfer_id)
 
     assert open_uploads(s3server, buckets[1]) == []
 
@@ -372,7 +372,7 @@ def test_uploads_that_an_outage_has_left_are_left_to_the_worker_that_took_the_tr
         )
 
         with pytest.raises(StepSuspension):
-            batch_steps.abort_cut_off(runtime, transfer_id)
+            batch_steps.abort_failed_uploads(runtime, transfer_id)
 
 
 def test_a_transfer_that_cannot_be_planned_fails_as_with_the_queue(own: Service, s3server: S3Server) -> None:

@@ -54,7 +54,7 @@ def test_a_wait_for_a_poll_ends_with_new_work_and_with_the_worker(end: str) -> N
     thread.start()
 
     if end == "hurry":
-        polls.hurry()
+        polls.poll_now()
     else:
         stop.set()
         polls.wake()

@@ -80,7 +80,7 @@ class Shells:
         """A worker is there that does nothing."""
         with ExitStack() as held:
             if not self.shared:
-                held.enter_context(worker_lock.take(self._state_dir))
+                held.enter_context(worker_lock.acquire(self._state_dir))
             yield
 
     def service(self) -> Service:
@@ -329,7 +329,7 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
         assert "key_renewed" not in shells.events(transfer_id)
 
         with database.write() as connection:
-            worker_reports.withdraw(connection, "busy")
+            worker_reports.delete_reports(connection, "busy")
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" in shells.events(transfer_id)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from seqferry.api import deps, feed, problems, wrong_field
 from seqferry.api.progress_feed import ProgressFeed
 from seqferry.api.routes import places
-from seqferry.db.feed import MOST_DATA
+from seqferry.db.feed import MAX_DATA
 from seqferry.model import errors
 from seqferry.model.errors import NotFoundError, SeqferryError, StorageError, UsageError
 from seqferry.model.models import Event
@@ -181,7 +181,7 @@ def test_data_that_are_too_long_for_a_frame_are_left_out_and_said_to_be() -> Non
     frame = feed.frame(_event({"keys": ["k" * 100] * 1000}))
 
     assert frame.startswith(b"id: 7\n")
-    assert len(frame) < MOST_DATA
+    assert len(frame) < MAX_DATA
     assert b'"data": {"left_out": 10' in frame
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seqferry.db.record import adoption, audit_ledger
-from seqferry.db.record.findings import NAMED, KnownHead
+from seqferry.db.record.findings import MAX_NAMED_OBJECTS, KnownHead
 from seqferry.db.record.ledger import Head
 
 
@@ -40,7 +40,7 @@ def test_an_empty_ledger_lacks_its_first_entry() -> None:
 def test_so_many_lost_entries_are_named_and_no_more() -> None:
     [found] = audit_ledger._behind([_known(99, "head 1", dict.fromkeys(range(100), "x"))], Head(0, "0" * 64))
 
-    assert found.message.count(": x") == NAMED
+    assert found.message.count(": x") == MAX_NAMED_OBJECTS
 
 
 @pytest.mark.parametrize(

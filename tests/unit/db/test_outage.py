@@ -36,7 +36,7 @@ def _error(text: str, *, of_driver: bool = True) -> ConfigError:
     ],
 )
 def test_an_outage_that_passes_is_waited_for(text: str) -> None:
-    assert outage.is_away(_error(text))
+    assert outage.is_unavailable(_error(text))
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_an_outage_that_passes_is_waited_for(text: str) -> None:
     ],
 )
 def test_an_error_that_waiting_does_not_cure_is_told(text: str) -> None:
-    assert not outage.is_away(_error(text))
+    assert not outage.is_unavailable(_error(text))
 
 
 def test_a_finding_of_ours_is_no_outage_whatever_its_words() -> None:
-    assert not outage.is_away(_error("connection refused", of_driver=False))
+    assert not outage.is_unavailable(_error("connection refused", of_driver=False))

@@ -86,7 +86,7 @@ def test_objects_from_any_one_on_are_the_rest_of_all(batches: list[tuple[int, bo
     database = cast("Database", None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipts, "pages", pages)
+        patch.setattr(receipts, "read_pages", pages)
         everything = list(transfer_record.objects(database, known))
         rest = list(transfer_record.objects(database, known, first))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.db.transfers import AtWork
+from seqferry.db.transfers import WorkLimits
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment
 from seqferry.settings.config import Settings
@@ -149,8 +149,8 @@ def test_buckets_of_one_name_at_two_services_have_each_their_limit() -> None:
         PlaceLimit(place="s3://runs", endpoint_url=lab, max_requests=7),
         PlaceLimit(place="s3://runs", endpoint_url=vendor, max_requests=9),
     ]
-    into_the_lab = AtWork(Adjustment(), "s3://runs/1/", "s3://runs/1/", (None, lab))
-    both = AtWork(Adjustment(), "s3://runs/1/", "s3://runs/1/", (vendor, lab))
+    into_the_lab = WorkLimits(Adjustment(), "s3://runs/1/", "s3://runs/1/", (None, lab))
+    both = WorkLimits(Adjustment(), "s3://runs/1/", "s3://runs/1/", (vendor, lab))
 
     assert limits_over_all({"a": into_the_lab}, places) == {f"{lab} s3://runs requests": 7}
     shares = limits_over_all({"a": both}, places)
@@ -162,8 +162,8 @@ def test_buckets_of_one_name_at_two_services_have_each_their_limit() -> None:
 def test_shares_stand_for_the_limits_and_the_least_holds() -> None:
     settings = Settings.load({}, state_dir="/nowhere", max_requests=100)
     work = {
-        "a": AtWork(Adjustment(max_requests=60, max_bandwidth="80MB"), "s3://vendor/runs/1/", "s3://ours/"),
-        "b": AtWork(Adjustment(tpslimit=9), "s3://elsewhere/", "s3://ours/"),
+        "a": WorkLimits(Adjustment(max_requests=60, max_bandwidth="80MB"), "s3://vendor/runs/1/", "s3://ours/"),
+        "b": WorkLimits(Adjustment(tpslimit=9), "s3://elsewhere/", "s3://ours/"),
     }
 
     over_all = limits_over_all(work, [VENDOR, PlaceLimit(place="s3://none", tpslimit=1)])

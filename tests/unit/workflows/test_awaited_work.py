@@ -24,7 +24,7 @@ def test_each_batch_is_awaited(number: int) -> None:
 @pytest.mark.parametrize(
     ("active", "is_awaited"),
     [
-        (f"{draining.INLINE}{_ID}", True),
+        (f"{draining.INLINE_PREFIX}{_ID}", True),
         *((workflow, False) for workflow in names.transfer_workflow_ids(_ID)),
         ("schedule-runs-2026", False),
         (f"{_ID}:b1", False),
@@ -43,12 +43,12 @@ def _row(state: str) -> Any:
 
 def test_a_step_is_left_where_its_transfer_is_paused() -> None:
     with pytest.raises(TransferPause):
-        suspension.leave_if_paused(_row("paused"))
+        suspension.raise_if_paused(_row("paused"))
 
 
 @pytest.mark.parametrize("row", [None, *map(_row, ("queued", "planning", "running", "cancelling", "done", "failed"))])
 def test_a_step_of_any_other_transfer_goes_on(row: Any) -> None:
-    suspension.leave_if_paused(row)
+    suspension.raise_if_paused(row)
 
 
 def test_a_suspension_is_no_exception_that_a_step_could_record_as_its_result() -> None:

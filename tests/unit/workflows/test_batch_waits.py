@@ -59,12 +59,12 @@ def test_a_look_wakes_a_transfer_that_another_process_has_changed(service: Servi
     waits = BatchWaits()
     changed, same = running(service, "changed"), running(service, "same")
     with waits.waiting(changed) as woken, waits.waiting(same) as left:
-        waits.look(service.database)
+        waits.wake_changed(service.database)
         assert not woken.is_set()
 
         with service.database.write() as connection:
             connection.execute(transfer.update().where(transfer.c.id == changed).values(change))
-        waits.look(service.database)
+        waits.wake_changed(service.database)
 
         assert woken.is_set()
         assert not left.is_set()
@@ -74,7 +74,7 @@ def test_a_look_wakes_a_transfer_whose_batches_have_ended_elsewhere(service: Ser
     waits = BatchWaits()
     ended, queued = running(service, "ended", batch_state="ended"), running(service, "queued", batch_state="queued")
     with waits.waiting(ended) as woken, waits.waiting(queued) as left:
-        waits.look(service.database)
+        waits.wake_changed(service.database)
 
         assert woken.is_set()
         assert not left.is_set()
@@ -89,10 +89,10 @@ def test_a_look_is_one_question_for_all_transfers_and_none_without_any(service: 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         asked.extend([statement] if "transfer" in statement else [])
 
-    waits.look(service.database)
+    waits.wake_changed(service.database)
     assert asked == []
     with ExitStack() as held:
         for transfer_id in ids:
             held.enter_context(waits.waiting(transfer_id))
-        waits.look(service.database)
+        waits.wake_changed(service.database)
     assert len(asked) == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seqferry.db.worker_reports import Sign
-from seqferry.workflows.liveness import Watcher
+from seqferry.db.worker_reports import LastBeat
+from seqferry.workflows.liveness import LivenessWatcher
 
 
 class _WatcherHarness:
@@ -11,11 +11,11 @@ class _WatcherHarness:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.signs: dict[str, Sign | None] = {}
+        self.signs: dict[str, LastBeat | None] = {}
         self.reading = 0.0
-        self._watcher = Watcher(10.0, monotonic=lambda: self.now)
+        self._watcher = LivenessWatcher(10.0, monotonic=lambda: self.now)
 
-    def _read(self) -> dict[str, Sign | None]:
+    def _read(self) -> dict[str, LastBeat | None]:
         self.now += self.reading
         return dict(self.signs)
 
@@ -27,7 +27,7 @@ class _WatcherHarness:
             for executor_id in beating:
                 counter, _at = self.signs.get(executor_id) or (0, 0.0)
                 self.signs[executor_id] = (counter + 1, database_clock)
-            dead |= self._watcher.look(self._read).keys()
+            dead |= self._watcher.find_dead(self._read).keys()
         return dead
 
 

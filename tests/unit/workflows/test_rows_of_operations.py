@@ -129,7 +129,9 @@ def test_a_planned_object_comes_back_from_the_values_of_its_fields(refusal: tupl
     planned = _member("k", 5, refusal=refusal)
     values = [getattr(planned, name) for name in PlannedObject.__slots__]
 
-    found = transfer.again([list(one) if isinstance(one, tuple) else one for one in values])  # as JSON has tuples
+    found = transfer.restore_planned(
+        [list(one) if isinstance(one, tuple) else one for one in values]
+    )  # as JSON has tuples
 
     assert found == planned
     assert transfer._names(found) == ("k", "", None if refusal else "a.tar")

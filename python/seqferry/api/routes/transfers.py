@@ -32,7 +32,7 @@ from seqferry.api.schemas import (
     spec_of_request,
 )
 from seqferry.api.streams import EventStream
-from seqferry.db.feed import POSITION, Position
+from seqferry.db.feed import POSITION_PATTERN, Position
 from seqferry.db.paging import (
     OBJECT_CURSOR,
     TRANSFER_CURSOR,
@@ -309,7 +309,7 @@ async def stream_all_events(
         bool, Query(description="Also events named `progress`: the newest 100 unfinished transfers as they change.")
     ] = False,
     last_event_id: Annotated[
-        Annotated[str, Field(pattern=POSITION)] | SkipJsonSchema[None],
+        Annotated[str, Field(pattern=POSITION_PATTERN)] | SkipJsonSchema[None],
         Header(description="The `id` of the last event that was received; `0` for all that there have been."),
     ] = None,
 ) -> EventStream:

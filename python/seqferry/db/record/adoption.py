@@ -1,7 +1,7 @@
 """Records that are older than the audit key: which ones, and the event that seals such a record once.
 
 An ``adopted`` event is signed, so that it covers all events before it; its data cover the row and the objects of the
-transfer. It is appended because a person asked for it: a writer of the database without the key can date what they
+transfer. It is appended at the request of a person: a writer of the database without the key can date what they
 forge back, but not have it sealed.
 """
 
@@ -21,7 +21,7 @@ ADOPTED: Final = "adopted"
 
 def adopt(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) -> None:
     """Seal a transfer that has ended, and whose batches have seals. ``row`` is that of the transfer."""
-    data = {"digest": digest(connection, row), sealed_row.SEALED: sealed_row.of(row)}
+    data = {"digest": digest(connection, row), sealed_row.SEALED: sealed_row.sealed_values(row)}
     events.append(connection, row.id, at, ADOPTED, actor, data)
 
 
@@ -29,7 +29,7 @@ def digest(connection: sa.Connection, row: sa.Row[Any]) -> str:
     """Digest of the row and the objects of a transfer as they are now."""
     totals = receipts.read_totals(connection, row.id)
     return receipts.digest(
-        receipts.facts(connection, row, state=row.state, totals=totals, ended_at=row.ended_at, software={})
+        receipts.receipt_data(connection, row, state=row.state, totals=totals, ended_at=row.ended_at, software={})
     )
 
 

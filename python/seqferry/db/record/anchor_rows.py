@@ -1,4 +1,4 @@
-"""Heads of the ledger that were written to a storage, one row each, and what is not covered by one yet."""
+"""Anchors of the ledger that were written to a storage, one row each, and the entries that none covers yet."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class PendingEntries:
     """Time at which the first of them was made, seconds since the epoch."""
 
 
-def instance(connection: sa.Connection) -> str | None:
-    """The name of this ledger: it follows from its first entry, which backups have as well. None while it is empty."""
+def ledger_name(connection: sa.Connection) -> str | None:
+    """The name of this ledger, from its first entry, which backups have as well; None while it is empty."""
     found = connection.execute(sa.select(ledger_table.c.hash).where(ledger_table.c.number == 1)).scalar()
     return None if found is None else found[:_INSTANCE_DIGITS]
 
 
-def last(connection: sa.Connection, place: str) -> sa.Row[Any] | None:
+def find_latest(connection: sa.Connection, place: str) -> sa.Row[Any] | None:
     """The row of the anchor with the highest count at a place."""
     query = sa.select(anchor).where(anchor.c.place == place).order_by(anchor.c.number.desc()).limit(1)
     return connection.execute(query).one_or_none()
@@ -42,7 +42,7 @@ def is_written(connection: sa.Connection, place: str, head: Head) -> bool:
 
 
 def add(connection: sa.Connection, place: str, head: Head, at: float, locked_until: float | None) -> None:
-    """Note an anchor that is there; of two with one count, as after an older backup, the later one."""
+    """Record a written anchor; of two with one count, as after an older backup, the later one."""
     connection.execute(anchor.delete().where(anchor.c.place == place, anchor.c.number == head.count))
     connection.execute(
         anchor.insert().values(place=place, number=head.count, hash=head.hash, at=at, locked_until=locked_until)
@@ -51,11 +51,11 @@ def add(connection: sa.Connection, place: str, head: Head, at: float, locked_unt
 
 def pending(connection: sa.Connection, place: str) -> PendingEntries | None:
     """Entries that the last anchor at a place does not cover; None when it covers all."""
-    row = last(connection, place)
+    row = find_latest(connection, place)
     head = ledger.head(connection)
     covered = 0 if row is None else row.number
     if row is not None and row.number == head.count and row.hash != head.hash:
-        covered -= 1  # the ledger was put back, and has gone on
+        covered -= 1  # the ledger was restored from a backup, and has new entries
     if head.count <= covered:
         return None
     since = connection.execute(sa.select(ledger_table.c.at).where(ledger_table.c.number == covered + 1)).scalar()
@@ -68,7 +68,7 @@ def read_written(connection: sa.Connection, place: str) -> list[sa.Row[Any]]:
 
 
 def heads(connection: sa.Connection) -> list[tuple[str, Head]]:
-    """The highest anchor that is noted of each place."""
+    """The recorded anchor with the highest count of each place."""
     newest = sa.select(anchor.c.place, sa.func.max(anchor.c.number).label("number")).group_by(anchor.c.place).subquery()
     found = connection.execute(
         sa.select(anchor.c.place, anchor.c.number, anchor.c.hash).join(

@@ -17,7 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.record import adoption, events, merkle, receipts, sealed_row, signing
-from seqferry.db.record.findings import NAMED, AuditCounts, Finding
+from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.model.errors import ConfigError
@@ -52,7 +52,7 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
     """Everything on record of a transfer. ``row`` is that of the transfer."""
     checked.transfers += 1
     record = _Record()
-    seals = list(receipts.seals(connection, row.id))
+    seals = list(receipts.read_seals(connection, row.id))
     ends = Counter[str]()
     checks: list[Iterator[Finding]] = [
         _check_events(connection, row.id, record, checked),
@@ -76,7 +76,7 @@ _NO_RECORD: Final = (ValueError, TypeError, ArithmeticError, LookupError, Attrib
 
 
 def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
-    ring = signing.ring(connection)
+    ring = signing.key_ring(connection)
     since = ring.since()
     expected, previous = 1, events.FIRST
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number))
@@ -121,7 +121,7 @@ def _keep_key(record: _Record, row: sa.Row[Any], since: float | None, *, is_keye
 
 def _check_key(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
     """Records without a key are older than the key, and sealed by an adoption."""
-    since = signing.ring(connection).since()
+    since = signing.key_ring(connection).since()
     if since is None or record.broken:
         return
     if record.adopted is not None and _data(record.adopted).get("digest") != adoption.digest(connection, row):
@@ -186,7 +186,7 @@ def _check_entries(
 def _check_presence(
     connection: sa.Connection, row: sa.Row[Any], record: _Record, entries: Sequence[sa.Row[Any]], checked: AuditCounts
 ) -> Iterator[Finding]:
-    """Submission, adoption and end of a signed record are in the ledger, whatever times the record tells."""
+    """Submission, adoption and end of a signed record are in the ledger, also if the record has other times."""
     kinds = {entry.kind for entry in entries}
     if record.first_keyed or events.SUBMITTED in kinds:
         wanted = {events.SUBMITTED: "submission"}
@@ -243,7 +243,7 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
         if now != recorded:
             yield differs(name, now, recorded)
     if record.spec is not None and not stored.is_same(row.spec, json.dumps(record.spec)):
-        yield differs("spec", "another one", "asked for at the submission")
+        yield differs("spec", "another one", "requested at the submission")
 
 
 def _format_value(value: Any) -> str:
@@ -258,7 +258,7 @@ def _check_seal(
 ) -> Iterator[Finding]:
     where = f"batch {each.number}"
     try:
-        key = signing.key_of(signing.ring(connection), each)
+        key = signing.key_of(signing.key_ring(connection), each)
         if each.mac != signing.sign(key, "seal", of, each.number, each.objects, each.root):
             yield Finding("seal_changed", f"The seal of {where} of transfer {of} was changed.", of, where)
         elif key is None and record.keyed and record.adopted is None:
@@ -272,7 +272,7 @@ def _check_seal(
     state_at, key_at = receipts.COLUMNS.index("state"), receipts.COLUMNS.index("source_key")
     size_at = receipts.COLUMNS.index("size")
     try:
-        for row in receipts.rows_of(connection, of, each.number):
+        for row in receipts.read_rows(connection, of, each.number):
             leaf = receipts.leaf(row)
             tree.add(leaf)
             keys.append((leaf[: receipts.LEAF_BYTES], row[key_at]))
@@ -302,12 +302,12 @@ def _name(of: str, number: int, recorded: list[bytes], keys: list[tuple[bytes, s
         else:
             strange.append((at, key))
     missing = len(recorded) - len(keys)
-    for _, key in strange[:NAMED]:
-        # With as many rows as before, what is strange was changed; what there is too much was added.
+    for _, key in strange[:MAX_NAMED_OBJECTS]:
+        # With as many rows as before, unknown rows were changed; with more, they were added.
         kind, what = ("object_added", "was added") if -missing >= len(strange) else ("object_changed", "was changed")
         yield Finding(kind, f"Object '{_plain(key)}' ({where} of transfer {of}) {what}.", of, where, key)
-    if len(strange) > NAMED:
-        more = len(strange) - NAMED
+    if len(strange) > MAX_NAMED_OBJECTS:
+        more = len(strange) - MAX_NAMED_OBJECTS
         yield Finding("object_changed", f"{more} more objects of {where} of transfer {of} were changed.", of, where)
     if missing > 0:
         present = Counter(leaf for leaf, _ in keys)
@@ -344,7 +344,7 @@ def _check_batches(
         elif found.state != "ended" or found.objects != own.objects:
             yield Finding("transfer_changed", f"{where} of transfer {row.id} was changed.", row.id, where)
     gone = sorted(set(range(max([*numbers, *sealed], default=-1) + 1)) - numbers)
-    for number in gone[:NAMED]:
+    for number in gone[:MAX_NAMED_OBJECTS]:
         text = f"Batch {number} of transfer {row.id} was removed."
         yield Finding("object_removed", text, row.id, f"batch {number}")
     strays = connection.execute(
@@ -353,7 +353,7 @@ def _check_batches(
             batch, sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number)
         )
         .where(object_.c.transfer_id == row.id, batch.c.number.is_(None))
-        .limit(NAMED)
+        .limit(MAX_NAMED_OBJECTS)
     ).scalars()
     for key in strays:
         yield Finding("object_added", f"Object '{_plain(key)}' of transfer {row.id} was added.", row.id, "", key)
@@ -362,7 +362,7 @@ def _check_batches(
 def _check_receipt(
     connection: sa.Connection, row: sa.Row[Any], record: _Record, ends: Counter[str]
 ) -> Iterator[Finding]:
-    """The digest of the end over all that is there now."""
+    """The digest of the end over the current rows."""
     if record.end is None:
         return
     data = _data(record.end)
@@ -371,7 +371,7 @@ def _check_receipt(
         return  # it ended before there were receipts
     totals = {name: data.get(name, 0) for name in receipts.TOTALS}
     now = receipts.digest(
-        receipts.facts(
+        receipts.receipt_data(
             connection, row, state=record.end.kind, totals=totals, ended_at=record.end.at, software=data["software"]
         )
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import sqlalchemy as sa
 
 from seqferry.db.record import adoption, ledger, signing
-from seqferry.db.record.findings import NAMED, AuditCounts, Finding, KnownHead
+from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
@@ -16,7 +16,7 @@ from seqferry.model.errors import ConfigError
 
 def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: AuditCounts) -> Iterator[Finding]:
     """The chain by itself, against heads that were kept outside, and the transfers that it names."""
-    ring = signing.ring(connection)
+    ring = signing.key_ring(connection)
     since = ring.since()
     outside: dict[int, list[KnownHead]] = {}
     for one in known:
@@ -84,7 +84,7 @@ def _behind(known: list[KnownHead], head: Head) -> Iterator[Finding]:
         return
     longest = max(known, key=lambda one: one.head.count)
     named = {number: what for one in known for number, what in one.entries.items() if number > head.count}
-    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:NAMED])
+    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:MAX_NAMED_OBJECTS])
     yield Finding(
         "ledger_behind",
         f"The ledger ends at entry {head.count}, and {longest.where} knows entry {longest.head.count}: its end was cut "

@@ -76,7 +76,7 @@ def append_to_chain(
     ).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
     text = json.dumps(data, ensure_ascii=False, sort_keys=True)
-    key = signing.current(connection, at)
+    key = signing.current_key(connection, at)
     found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
     connection.execute(
         table.insert(),
@@ -166,7 +166,7 @@ def find_first_broken(connection: sa.Connection, transfer_id: str) -> int | None
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
     """
-    ring = signing.ring(connection)
+    ring = signing.key_ring(connection)
     expected, previous, keyed = 1, FIRST, False
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == transfer_id).order_by(event.c.number))
     for row in rows:

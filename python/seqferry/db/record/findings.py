@@ -1,4 +1,4 @@
-"""Findings of an audit, counts of the records that it looked at, and heads that it compares with."""
+"""Findings of an audit, counts of the records that it checked, and heads that it compares with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from seqferry.db.record import ledger
 from seqferry.db.record.ledger import Head
 
-NAMED: Final = 20
+MAX_NAMED_OBJECTS: Final = 20
 """Objects that are named in a batch; the others are counted."""
 
 
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(slots=True)
 class AuditCounts:
-    """Counts of the records that an audit looked at."""
+    """Counts of the records that an audit checked."""
 
     transfers: int = 0
     objects: int = 0

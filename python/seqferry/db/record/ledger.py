@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.record import signing
 from seqferry.db.tables import ledger
 from seqferry.settings.audit_key import AuditKey
@@ -57,7 +57,7 @@ def append(
     at: float,
 ) -> None:
     """Add an entry for an event, in the transaction that adds the event."""
-    take(connection, AdvisoryLock.LEDGER)
+    acquire(connection, AdvisoryLock.LEDGER)
     last = head(connection)
     entry = last.count + 1
     connection.execute(

@@ -73,7 +73,7 @@ LEAF_BYTES: Final = 8
 SEALED_WITH_BATCH: Final = 10_000
 """Objects of a batch that are sealed in the transaction that ends it: 0.1 s on SQLite, where all others wait."""
 
-_SEALED_AT_ONCE: Final = 20
+_SEALS_PER_TRANSACTION: Final = 20
 _PAGE: Final = 2000
 _FACTS_PREFIX: Final = b"\x02"
 _COLUMNS: Final = tuple(object_.c[name] for name in COLUMNS)
@@ -97,11 +97,11 @@ def leaf(row: Row) -> bytes:
 def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None:
     """Record the root of a batch whose objects have all ended; a second call does nothing."""
     tree, leaves = merkle.Tree(), bytearray()
-    for row in stored_rows(connection, transfer_id, number):
+    for row in read_stored_rows(connection, transfer_id, number):
         hashed = leaf(row)
         tree.add(hashed)
         leaves += hashed[:LEAF_BYTES]
-    key, root = signing.current(connection), tree.root().hex()
+    key, root = signing.current_key(connection), tree.root().hex()
     values = {
         "transfer_id": transfer_id,
         "number": number,
@@ -122,7 +122,7 @@ def seal_missing(database: Database, transfer_id: str) -> None:
     """Seal batches that ended without: those that were cancelled before they began, and large ones."""
     while True:
         with database.write(durable=False) as connection:
-            if not _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+            if not _seal_some(connection, transfer_id, _SEALS_PER_TRANSACTION):
                 return
 
 
@@ -140,21 +140,21 @@ def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
     return bool(found)
 
 
-def settle(
+def record_digest(
     connection: sa.Connection, transfer_id: str, *, state: str, totals: dict[str, int], ended_at: float
 ) -> dict[str, Any]:
     """Give a transfer that ends its digest; returns what the event of its end holds of it."""
-    while _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+    while _seal_some(connection, transfer_id, _SEALS_PER_TRANSACTION):
         pass
     row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
     about = software()
-    known = facts(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
+    known = receipt_data(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
     found = digest(known)
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(receipt_digest=found))
     return {"software": about, "receipt_digest": found}
 
 
-def facts(
+def receipt_data(
     connection: sa.Connection,
     row: sa.Row[Any],
     *,
@@ -169,7 +169,7 @@ def facts(
         "format": FORMAT,
         "id": row.id,
         "state": state,
-        "spec": submitted_spec(connection, row.id),
+        "spec": read_submitted_spec(connection, row.id),
         "created_at": microseconds(row.created_at),
         "created_by": row.created_by,
         "started_at": microseconds(row.started_at),
@@ -197,12 +197,12 @@ def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
 def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]:
     """Number of seals of a transfer, and the root over them."""
     tree = merkle.Tree()
-    for each in seals(connection, transfer_id):
+    for each in read_seals(connection, transfer_id):
         tree.add(merkle.leaf(signing.encode([each.number, each.objects, each.root])))
     return tree.size, tree.root().hex()
 
 
-def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
+def read_submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
     """Spec of a transfer as the record of events has it: a later migration may store it in another form."""
     rows = connection.execute(
         sa.select(event.c.data)
@@ -239,7 +239,7 @@ def software() -> dict[str, str]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
+def read_seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
     """Seals of a transfer in the order of their batches, without leaves and archives."""
     query = (
         sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
@@ -249,10 +249,10 @@ def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
     yield from connection.execute(query, execution_options={"yield_per": 1000})
 
 
-def rows_of(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+def read_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch in their order, also when the transfer is pruned. Bounded memory."""
     archived = _archive(connection, transfer_id, number)
-    return stored_rows(connection, transfer_id, number) if archived is None else unpack(archived)
+    return read_stored_rows(connection, transfer_id, number) if archived is None else unpack(archived)
 
 
 def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes | None:
@@ -261,7 +261,7 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes 
     ).scalar()
 
 
-def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
+def read_pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
     """Rows of a batch as ``rows_of`` gives them, in pages; no transaction is open while the caller is at a page."""
     after = 0
     while True:
@@ -297,7 +297,7 @@ def _canonical(found: Sequence[Any]) -> Row:
     return row
 
 
-def stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+def read_stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch that are rows, in their order."""
     query = (
         sa.select(*_COLUMNS)

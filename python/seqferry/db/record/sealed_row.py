@@ -1,4 +1,4 @@
-"""Columns of a transfer's row that its events seal: where from and to, what it retries, priority, limits, name.
+"""Columns of a transfer's row that its events seal: source, target, retried transfer, priority, limits, name.
 
 The event of the submission holds their values, and each event that changes one holds the new value. Their presence is
 the version of the seal: of a transfer that was recorded by an earlier version, nothing is known of these columns until
@@ -31,24 +31,24 @@ _TIMES: Final = {"planned": "planned_at", "pruned": "pruned_at"}
 """Events whose time a column repeats."""
 
 
-def of(row: Any) -> dict[str, Any]:
-    """The values to be sealed of a row."""
+def sealed_values(row: Any) -> dict[str, Any]:
+    """The values of a row that are sealed."""
     return {name: getattr(row, name) for name in COLUMNS}
 
 
 class SealedRow:
-    """The columns as the events of a transfer tell them."""
+    """The columns according to the events of a transfer."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._times: dict[str, Any] = {}
 
     def read(self, kind: str, at: float, data: Mapping[str, Any]) -> None:
-        """Take what the next event says."""
+        """Apply the next event."""
         sealed = data.get(SEALED)
         if isinstance(sealed, dict):
             self._values.update(cast("dict[str, Any]", sealed))
-            if kind == _SUBMITTED:  # an adoption cannot tell what the events before it left out
+            if kind == _SUBMITTED:  # an adoption does not know what earlier events left out
                 self._times = dict.fromkeys(_TIMES.values())
         if kind == "adjusted" and self._values:
             self._values.update({name: data[name] for name in COLUMNS if name in data})

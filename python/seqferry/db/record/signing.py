@@ -1,4 +1,4 @@
-"""The audit key of a connection: which one signs what is written through it."""
+"""The audit key of a connection, which signs the records that are written through it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ OPTION: Final = "seqferry_audit_keys"
 """Execution option of the engine that holds the keys."""
 
 
-def ring(connection: sa.Connection) -> KeyRing:
+def key_ring(connection: sa.Connection) -> KeyRing:
     return connection.get_execution_options().get(OPTION) or KeyRing(None)
 
 
-def current(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
-    """The key for what is written now; made on first use. None: this process keeps the record without a key.
+def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
+    """The key for new records, created on first use. None: this process keeps the record without a key.
 
     Args: ``at``: the time that is recorded with it, seconds since the epoch; None: now.
 
     Raises:
         ConfigError: the record in this database is kept with a key that this process has not.
     """
-    keys = ring(connection)
+    keys = key_ring(connection)
     if keys.checked:
         return keys.signing()
     used = connection.execute(sa.select(ledger.c.key_id).order_by(ledger.c.number.desc()).limit(1)).scalar()
@@ -39,7 +39,7 @@ def current(connection: sa.Connection, at: float | None = None) -> AuditKey | No
             f"file of that key {where} (docs/guarantees/audit.md)."
         )
     found = keys.signing() or keys.make(at)
-    # Without a key it is asked again: another process may begin to sign.
+    # Without a key this is checked again: another process may begin to sign.
     keys.checked = found is not None
     return found
 

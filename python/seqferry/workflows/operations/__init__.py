@@ -3,7 +3,7 @@
 The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
 operation: a package here with an ``OPERATION``, and an entry in ``seqferry.model.operations``.
 
-What must stay true: each method can be called again after a kill, and adds nothing to what it did before.
+Invariant: each method can be called again after a kill, without a further effect.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BatchWork:
 
 
 class Barrier(list[PlannedObject]):
-    """An empty page of ``find``: the next page is asked for when all objects of the pages before have ended."""
+    """An empty page of ``find``: the next page is requested when all objects of the earlier pages have ended."""
 
 
 class OperationWork(Protocol):
@@ -76,11 +76,11 @@ class OperationWork(Protocol):
 
     @property
     def pages_are_batches(self) -> bool:
-        """True when each page of ``find`` is a batch as it is. All of them are then added at once, and only once."""
+        """True when each page of ``find`` is one batch. All batches are then added in one transaction, once."""
         ...
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """See that the places can be used, and make what has to be there. ``known`` was found out just before.
+        """Check that source and target can be used, and create what they need. ``known``: findings of an earlier check.
 
         Raises:
             StorageError: a place cannot be used.
@@ -96,7 +96,7 @@ class OperationWork(Protocol):
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
-        A ``Barrier`` among them has what was found so far worked on before the next page is asked for.
+        After a ``Barrier`` the next page is requested when all objects found so far have ended.
 
         ``target_absent``: True when nothing was at the target as the transfer began.
         """
@@ -134,6 +134,6 @@ def work_of(spec: ResolvedSpec) -> OperationWork:
 
 
 def batch_limit(spec: ResolvedSpec) -> Limit | None:
-    """The limit of batches that an operation asks for with a ``batch_limit`` of its own; None: the usual ones."""
-    asked = getattr(work_of(spec), "batch_limit", None)
-    return None if asked is None else asked(spec)
+    """The limit of batches from the ``batch_limit`` of an operation; None: the default."""
+    own_limit = getattr(work_of(spec), "batch_limit", None)
+    return None if own_limit is None else own_limit(spec)

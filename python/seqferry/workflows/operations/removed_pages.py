@@ -1,6 +1,6 @@
 """Removals at the end of a transfer: a page of objects at a time, on record before it is removed.
 
-Repeated after a kill, a removal finds what is gone, or what is new there and stays.
+A removal that is repeated after a kill skips missing objects, and keeps new ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WAIT_SECONDS: Final = 0.5
 
 
 class Removal(NamedTuple):
-    """An object to be removed: with an ``etag`` only while it has it."""
+    """An object to be removed; with an ``etag`` only if it still has this one."""
 
     id: int
     key: str
@@ -35,7 +35,7 @@ def remove(
     epoch: int | None,
     stop_at_failure: bool = False,
 ) -> dict[int, StorageError]:
-    """Remove objects; why some were not, by their ids. Each is looked at before: some services pass over ETags.
+    """Remove objects; returns the failures by id. A HEAD precedes each removal: some services ignore ETags.
 
     Args:
         epoch: of the lease to write, as it was before the page was put on record.
@@ -56,10 +56,10 @@ def remove(
         for number, row in ended.items()
         if row["state"] == "failed"
     }
-    if (told := job.failure()) is not None:
-        if told.error_code == LEASE_LAPSED:
-            raise ConfigError(told.message)
-        failures |= dict.fromkeys(_find_unanswered(wanted, ended), storage_error(told))
+    if (job_failure := job.failure()) is not None:
+        if job_failure.error_code == LEASE_LAPSED:
+            raise ConfigError(job_failure.message)
+        failures |= dict.fromkeys(_find_unanswered(wanted, ended), storage_error(job_failure))
     elif not stop_at_failure or all(why.error_code == CHANGED_SINCE for why in failures.values()):
         # An object without an answer may be there still: it must not count as removed.
         why = StorageError("Its removal was stopped before it was answered.", "retry", "Stopped", "DeleteObject")

@@ -23,7 +23,7 @@ from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import OperationWork
 from seqferry.workflows.operations.transfer import Transfer
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 
 class Check(Transfer):
@@ -61,7 +61,7 @@ class Check(Transfer):
         def find_unknown(keys: list[str]) -> list[str]:
             runtime.check()
             with runtime.database.read() as connection:
-                return sorted(planned_objects.not_among(connection, transfer_id, keys))
+                return sorted(planned_objects.find_missing_keys(connection, transfer_id, keys))
 
         for page in listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
             if not page:
@@ -70,7 +70,7 @@ class Check(Transfer):
             with runtime.database.write() as connection:
                 if claimed:
                     runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-                leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+                raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
                 group = [_extra(spec, key, etag) for key, etag in sorted(page.items())]
                 for number in planned_objects.add_batches(connection, transfer_id, [group], now):
                     run = batches.begin_batch(connection, transfer_id, number, now)

@@ -1,7 +1,7 @@
 """The operation ``cleanup``: uploads that were never completed are aborted, each with a row of its own.
 
-A row has the key and the id of the upload, when it began, and the bytes of its parts. Aborted again after a kill, an
-upload that is gone counts as aborted.
+A row has the key and the id of the upload, when it began, and the bytes of its parts. After a kill, a missing
+upload counts as aborted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
+from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Cleanup:
@@ -49,10 +49,12 @@ class Cleanup:
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
         pages = cleanup.find_stale(runtime.engine, spec, in_use)
-        # What a run before this one has aborted is not counted again: it began with the number that was asked for.
+        # Uploads that an earlier run aborted are not counted again: it has checked the requested number.
         found = pages if is_begun else cleanup.check_count(pages, spec)
         planned = ([_plan_object(one) for one in page] for page in found)
-        return limit_to_seen(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
+        return limit_to_expected(
+            runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload"
+        )
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         # The engine takes the id of the upload as the version of its source.

@@ -1,4 +1,4 @@
-"""The copies of a move against the record of them, right before their sources are removed."""
+"""Check of the copies of a move against their record, right before their sources are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def filter_unchanged(
     """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why.
 
     Raises:
-        StorageError: the storage could not be asked for a reason that may pass. ``kept`` may have got some rows.
+        StorageError: a transient failure of the storage. ``kept`` may have got some rows.
     """
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
@@ -81,7 +81,7 @@ def _recorded_digest(spec: ResolvedSpec, one: ArrivedObject) -> RecordedDigest |
 def _digests(
     runtime: Runtime, spec: ResolvedSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, RecordedDigest]]
 ) -> list[list[str] | StorageError]:
-    """Digests of the bytes at the target, as long as they are what the look before has seen."""
+    """Digests of the bytes at the target, as long as they are the objects of the HEAD before."""
     requests = [
         buckets.DigestRequest(one.target_key, etag=there.etag, size=there.size, digest=digest)
         for one, there, digest in wanted

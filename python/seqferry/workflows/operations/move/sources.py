@@ -1,7 +1,7 @@
 """The end of a move: what has arrived is removed at the source, a page at a time.
 
-Each page is an event before it is removed, and the next page begins after it: so a run after a kill goes on with the
-page that was under way. Repeated, a removal finds what is gone, or what is new there and stays.
+Each page is recorded as an event before it is removed, and the next page begins after it: so a run after a kill
+continues with the interrupted page. A repeated removal skips missing objects, and keeps new ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from seqferry.workflows.operations import removed_pages
 from seqferry.workflows.operations.move import copies
 from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 REMOVING: Final = "removing_sources"
 """Event: ``keys`` are removed at the source; ``after`` and ``through`` are the rows that the page lies between."""
@@ -37,8 +37,8 @@ _PAGE: Final = 1000
 _ATTEMPTS: Final = 4
 _LOOK_ATTEMPTS: Final = 8
 _LONGEST_PAUSE: Final = 16.0
-"""Seconds. The looks at copies take a minute together: each makes few requests, and a move that has copied everything
-must not fail for an outage that copying would have outlasted."""
+"""Seconds. The checks of copies are repeated for a minute: each makes few requests, and a move that has copied
+everything must not fail for an outage that copying would have outlasted."""
 
 _NAMED_AT_MOST: Final = 3
 
@@ -172,7 +172,7 @@ def _look(
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 

@@ -1,7 +1,7 @@
 """The operation ``pack``: what lies below a prefix or a folder becomes one tar, or shards of a set size.
 
-A batch is an archive: its objects are the members, and its first one carries the upload. All batches are added at once,
-so that a repeated planning never makes an archive of what came later.
+A batch is an archive: its objects are the members, and its first one carries the upload. All batches are added in
+one transaction, so that a repeated planning never makes an archive of later objects.
 
 What must stay true: a run of a batch gets all of its members, also those whose end is on record already.
 """

@@ -1,7 +1,7 @@
 """The operation ``remove``: objects, or versions of them, are removed, each with a row of its own.
 
 What must stay true: a row is on record before its object is removed; an object that was written after it was listed
-stays, also when a removal goes on days later.
+stays, also when a removal is resumed days later.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
+from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Remove:
@@ -45,14 +45,14 @@ class Remove:
         pages = self._pages(runtime, spec, transfer_id)
         # The number of named objects does not grow, and one that is not there has a row as well.
         expected = None if spec.keys is not None or spec.single else spec.options.get(removals.EXPECTED)
-        return limit_to_seen(runtime, transfer_id, pages, expected=expected, noun="object")
+        return limit_to_expected(runtime, transfer_id, pages, expected=expected, noun="object")
 
     def _pages(self, runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
         removals.check_most(runtime.engine, spec)
         failed: list[FailedLookup] = []
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
-        # What a run before this one has removed is not counted again: it began with the number that was asked for.
+        # Objects that an earlier run removed are not counted again: it has checked the requested number.
         found = removals.find_removable if is_begun else removals.find_counted
         for page in found(runtime.engine, spec, failed):
             yield [_plan_object(one) for one in page]

@@ -65,7 +65,7 @@ class Run:
         return JobSequence.of(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        if in_order.is_wanted(runtime, transfer_id):
+        if in_order.is_enabled(runtime, transfer_id):
             return  # each line has removed its sources before the next one
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
 
@@ -118,7 +118,7 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
             "write two lists, or have the lines done one after the other with --in-order."
         )
 
-    yield from transfer.unique(collisions.Spool(spec, names, astuple, transfer.again, fault), pages)
+    yield from transfer.drop_duplicates(collisions.Spool(spec, names, astuple, transfer.restore_planned, fault), pages)
 
 
 def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:

@@ -1,7 +1,7 @@
 """Runs in order: a line begins when the one before it has ended well, its sources removed if it is a move.
 
 What must stay true: what a line has reached is on record before anything depends on it, so that a run after a kill
-goes on with the line that was cut off. A line that does not end well stops the run: no line after it is begun.
+continues with the interrupted line. A failed line stops the run: no later line is begun.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from seqferry.workflows.operations import Barrier, OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import lines
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 ARRIVED: Final = run.LINE_ARRIVED
 ENDED: Final = run.LINE_ENDED
@@ -29,7 +29,7 @@ ENDED: Final = run.LINE_ENDED
 LineFinder = Callable[[Runtime, str, Part, OperationWork], Iterator[list[PlannedObject]]]
 
 
-def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
+def is_enabled(runtime: Runtime, transfer_id: str) -> bool:
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     return row is not None and bool(stored.read(row.spec).options.get(run.IN_ORDER))
@@ -85,7 +85,7 @@ def _remove_sources(runtime: Runtime, transfer_id: str, line: int) -> None:
         return lines.find_move(spec, one) if run.line_of(one.source_key) == line else None
 
     with runtime.database.read() as connection:
-        first = objects.first_row(connection, transfer_id, f"{line} ")
+        first = objects.find_by_prefix(connection, transfer_id, f"{line} ")
     if first is not None:
         sources.remove(runtime, transfer_id, claimed=True, resolve=of_line, since=first - 1, is_planned=False)
 
@@ -95,7 +95,7 @@ def _note(runtime: Runtime, transfer_id: str, kind: str, line: int) -> bool:
     with runtime.database.write() as connection:
         runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         row = transfers.row_of(connection, transfer_id)
-        leave_if_paused(row)
+        raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row):
             return False
         events.append(connection, transfer_id, time.time(), kind, runtime.actor, {"line": line})

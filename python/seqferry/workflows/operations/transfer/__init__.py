@@ -46,7 +46,7 @@ class Transfer:
         pages = _find(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
-        return unique(collisions.Spool(spec, _names, astuple, again), pages)
+        return drop_duplicates(collisions.Spool(spec, _names, astuple, restore_planned), pages)
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start(
@@ -73,7 +73,7 @@ def _find(
         yield [plan_object(info, decision) for info, decision in page]
 
 
-def unique(
+def drop_duplicates(
     spool: collisions.Spool[PlannedObject], pages: Iterator[list[PlannedObject]]
 ) -> Iterator[list[PlannedObject]]:
     """The same pages, after all of them were seen.
@@ -99,7 +99,7 @@ def _names(planned: PlannedObject) -> tuple[str, str, str | None]:
     return planned.source_key, planned.version_id or "", None if planned.refusal else planned.target_key
 
 
-def again(values: Sequence[Any]) -> PlannedObject:
+def restore_planned(values: Sequence[Any]) -> PlannedObject:
     """A planned object from the values of its fields."""
     found = PlannedObject(*values)
     if found.refusal is not None:

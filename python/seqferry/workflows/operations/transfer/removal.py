@@ -1,7 +1,7 @@
 """The end of a sync: what the target has and the source has not is removed.
 
 Only when all of the source has arrived: a source that could not be read, or is empty, is no reason to remove anything.
-What is to be removed is on record before it is; repeated after a kill, the target is listed anew and the rest removed.
+Each removal is on record before it is made. After a kill the target is listed again, and the rest removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import removed_pages
 from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 _ATTEMPTS: Final = 4
 
@@ -96,7 +96,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
             events.append(connection, transfer_id, time.time(), "removing", runtime.actor, {"keys": keys})
             crash_points.reach("before-extras-recorded")
         crash_points.reach("after-extras-recorded")
-        # A file is removed whatever it holds by now: it has no ETag that others would know.
+        # A file is removed even if it was changed: it has no ETag to compare.
         is_file = isinstance(spec.target, LocalFolder)
         wanted = [Removal(number, key, "" if is_file else page[key]) for number, key in enumerate(keys)]
         failures = removed_pages.remove(runtime, transfer_id, spec.target, wanted, epoch=epoch, stop_at_failure=True)
@@ -133,7 +133,7 @@ def _count_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> int
         runtime.check()
         keys = list({source_key(spec, info.key) for info in page if not info.key.endswith("/")})
         with runtime.database.read() as connection:
-            missing -= len(keys) - len(planned_objects.not_among(connection, transfer_id, keys))
+            missing -= len(keys) - len(planned_objects.find_missing_keys(connection, transfer_id, keys))
     return max(missing, 0)
 
 
@@ -148,13 +148,13 @@ def _extras(
     def find_unknown(keys: list[str]) -> list[str]:
         runtime.check()
         with runtime.database.read() as connection:
-            return sorted(planned_objects.not_among(connection, transfer_id, keys))
+            return sorted(planned_objects.find_missing_keys(connection, transfer_id, keys))
 
     yield from filter(None, listing.find_extras(runtime.engine, spec, str(runtime.state_dir), find_unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
-    leave_if_paused(row)
+    raise_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 

@@ -1,7 +1,7 @@
 """The operation ``unpack``: members of an archive become objects or files, each with a row of its own.
 
 A row holds where its member lies in the archive, so that a batch needs neither the index nor a second look at the
-headers of others, and a run after a kill goes on with the members that have not ended.
+headers of others, and a run after a kill continues with the members that have not ended.
 
 What must stay true: the whole archive is accepted before the first member is on record; a member counts as done only
 when the engine has verified it.
@@ -32,7 +32,7 @@ from seqferry.workflows.runtime import Runtime
 _FOLDERS: Final = "folders_found"
 """Event: folders of the archive, as path, mode and time: nanoseconds, or seconds as a number with a point."""
 
-_FOLDERS_AT_ONCE: Final = 1000
+_FOLDERS_PER_EVENT: Final = 1000
 COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)
 _COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", ".tzst", ".tar.bgz")
 
@@ -59,13 +59,13 @@ class Unpack:
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del known, target_absent  # what is at the target is looked at member by member
+        del known, target_absent  # the target is checked for each member
         folders: list[FolderMember] = []
         pages = unpacking.decide_members(
             runtime.engine, spec, runtime.key_rules(transfer_id), retain=True, folders=folders
         )
         for page in pages:
-            if len(folders) >= _FOLDERS_AT_ONCE:
+            if len(folders) >= _FOLDERS_PER_EVENT:
                 _record_folders(runtime, transfer_id, folders)
             yield [_plan_object(member, decision) for member, decision in page]
         _record_folders(runtime, transfer_id, folders)

@@ -1,7 +1,7 @@
-"""The operation ``verify``: the objects that another transfer has brought are looked at again, at its target.
+"""The operation ``verify``: the objects of another transfer are checked again at its target.
 
 An object that is as received ends as done. All others fail: the object is missing, has changed, or cannot be read. The
-columns of each row hold what it was compared with, so that the receipt says it.
+columns of each row hold the expected content, so that the receipt shows it.
 
 What must stay true: no request of the operation writes, and the verified transfer gets one event of the result.
 """
@@ -27,7 +27,7 @@ from seqferry.spec import stored, verification
 from seqferry.spec.verification import RecordedPlace, RecordedPlaces
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.suspension import leave_if_paused
+from seqferry.workflows.suspension import raise_if_paused
 
 _PAGE: Final = 1000
 
@@ -42,7 +42,7 @@ class Verify:
     pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """Does nothing: a place that cannot be looked at shows with its first object."""
+        """Does nothing: the first object shows whether its location can be read."""
 
     def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
@@ -93,7 +93,7 @@ class Verify:
         with runtime.database.write() as connection:
             if claimed:
                 runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-            leave_if_paused(transfers.row_of(connection, transfer_id))
+            raise_if_paused(transfers.row_of(connection, transfer_id))
             transfers.row_of(connection, verified, lock=True)
             noted = events.read(connection, verified, 0, kind=VERIFIED)
             if not any(one.data.get("verification") == transfer_id for one in noted):

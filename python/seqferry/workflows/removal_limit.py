@@ -1,7 +1,7 @@
-"""The number of objects that somebody has seen, and beyond which a removal does not go.
+"""Limit of a removal: the number of objects that the user has confirmed.
 
-The first listing counts them before anything is done. What must stay true: however often a removal is planned again,
-after a kill, a pause, or for the queue, no more objects are removed than that.
+The first listing counts them before anything is removed. Invariant: however often a removal is planned again, after a
+kill, a pause, or for the queue, no more objects are removed than that.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from seqferry.model.formatting import count
 from seqferry.workflows.runtime import Runtime
 
 
-def limit_to_seen(
+def limit_to_expected(
     runtime: Runtime, transfer_id: str, pages: Iterator[list[PlannedObject]], *, expected: int | None, noun: str
 ) -> Iterator[list[PlannedObject]]:
-    """The same pages, as long as there are no more objects than were seen, those on record included.
+    """The same pages, as long as they and the objects on record are no more than ``expected``.
 
     Args:
-        expected: the number that was seen; None: any number.
-        noun: for one of them, in a message.
+        expected: the confirmed number; None: no limit.
+        noun: singular name of an object, for the message.
 
     Raises:
-        StorageError: there are more. What is on record goes on; what is new stays.
+        StorageError: there are more. Objects on record are removed; new ones stay.
     """
     if expected is None:
         yield from pages
         return
     with runtime.database.read() as connection:
-        seen = objects.count_wanted(connection, transfer_id)
+        seen = objects.count_included(connection, transfer_id)
     for page in pages:
         with runtime.database.read() as connection:
             known = bulk.known_sources(connection, transfer_id, {one.source_key for one in page})

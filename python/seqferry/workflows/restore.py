@@ -1,8 +1,8 @@
-"""Archived objects of a transfer: readable copies are asked for before anything is planned, and waited for.
+"""Restore of archived objects: RestoreObject is sent for all of them, and planning waits until they can be read.
 
-The storage knows what was asked for and what is ready, so that nothing has to be recorded: killed at any moment, the
-next run asks again, which changes nothing. The wait is one step, as that for batches, and holds none of the places
-that batches run in.
+The storage knows which objects were requested and which are ready, so nothing has to be recorded: after a kill the next
+run sends the requests again, which changes nothing. The wait is one step, like that for batches, and takes no slot of
+a running batch.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from seqferry.workflows.runtime import Runtime
 log: Final = logging.getLogger("seqferry.restore")
 
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "INTELLIGENT_TIERING"})
-"""Storage classes whose objects may have to be restored; a look at each tells."""
+"""Storage classes whose objects may have to be restored; a HEAD of each shows it."""
 
 DAYS: Final = 7
 TIER: Final = "Standard"
 
-_FIRST_LOOK_SECONDS: Final = 1.0
+_FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 2.0
-_ASKED_AT_ONCE: Final = 1000
+_KEYS_PER_REQUEST: Final = 1000
 _WATCHED: Final = 100
-"""Objects that are looked at again of those not ready; when these are ready, all objects are looked at."""
+"""Objects that are polled of those not ready; when these are ready, all objects are checked."""
 
 
 def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
-    """Return when all objects that the spec selects can be read, or the transfer is being stopped.
+    """Restore all objects that the spec selects; return when they can be read, or the transfer is being stopped.
 
     Raises:
         StepSuspension: this process is to stop.
@@ -45,7 +45,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
     place = spec.source
     assert isinstance(place, S3Location)
     days, tier = spec.selection.restore_days or DAYS, spec.selection.restore_tier or TIER
-    pause, told = _FIRST_LOOK_SECONDS, False
+    pause, reported = _FIRST_PAUSE_SECONDS, False
     while True:
         archived, watched = 0, list[str]()
         for keys in _find_archived(runtime, spec):
@@ -54,9 +54,9 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
             watched += [key for key, is_ready in zip(keys, ready, strict=True) if not is_ready]
             del watched[_WATCHED:]
             runtime.check()
-        if archived and not told:
-            _tell(runtime, transfer_id, archived, days, tier, waits=bool(watched))
-            told = True
+        if archived and not reported:
+            _report(runtime, transfer_id, archived, days, tier, waits=bool(watched))
+            reported = True
         if not watched:
             return
         while watched:
@@ -68,7 +68,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
 
 
 def _wait(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
-    """Wait so long; False at once when the transfer is being stopped."""
+    """Wait so many seconds; return False as soon as the transfer is being stopped."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         with runtime.database.read() as connection:
@@ -85,19 +85,19 @@ def _find_archived(runtime: Runtime, spec: ResolvedSpec) -> Iterator[list[str]]:
     for page in listing.list_objects(runtime.engine, spec):
         runtime.check()
         kept += [found.key for found in page if found.storage_class in _ARCHIVES and decision.is_selected(spec, found)]
-        if len(kept) >= _ASKED_AT_ONCE:
+        if len(kept) >= _KEYS_PER_REQUEST:
             yield kept
             kept = []
     if kept:
         yield kept
 
 
-def _tell(runtime: Runtime, transfer_id: str, objects: int, days: int, tier: str, *, waits: bool) -> None:
-    """Say what was asked for; put on record once, however often the transfer is resumed."""
+def _report(runtime: Runtime, transfer_id: str, objects: int, days: int, tier: str, *, waits: bool) -> None:
+    """Log the restore, and record it once, however often the transfer is resumed."""
     if waits:
         log.warning(
-            "transfer %s: readable copies of %s archived objects were asked for (%s); the copy begins when all are "
-            "there.", transfer_id, objects, tier,
+            "transfer %s: the restore of %s archived objects was requested (%s); the copy begins when all can be "
+            "read.", transfer_id, objects, tier,
         )  # fmt: skip
     with runtime.database.write() as connection:
         known = events.read(connection, transfer_id, 0)

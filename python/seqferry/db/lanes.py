@@ -1,4 +1,4 @@
-"""Turns of transfers: which of them workers take, in which lanes, and what is left alone by all."""
+"""Lanes of transfers, the order within a lane, and the transfers that no worker can run."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from seqferry.db.tables import transfer, worker_live
 from seqferry.db.transfers import UNFINISHED
 
 LIVE_SECONDS: Final = 5.0
-"""Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
+"""Reports of workers are written each second; an older one comes from a dead worker."""
 
-_MARKED_AT_ONCE: Final = 500
+_MAX_MARKED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Unfinished transfers that need the same of a worker."""
+    """Unfinished transfers that need the same capabilities of a worker."""
 
     name: str
     needs: str
 
 
-def ahead(connection: sa.Connection, ids: Collection[str]) -> dict[str, int]:
-    """Number of transfers that workers take before each of these, of those that wait for nothing but their turn.
+def count_ahead(connection: sa.Connection, ids: Collection[str]) -> dict[str, int]:
+    """Number of transfers that workers run before each of these, if it waits only in the queue.
 
-    Transfers that need other workers are in lanes of their own, and not in each other's way. One pass over the queue.
+    Lanes do not wait for each other. One pass over the queue.
     """
     if not ids:
         return {}
@@ -43,14 +43,14 @@ def ahead(connection: sa.Connection, ids: Collection[str]) -> dict[str, int]:
     return {row.id: row.place - 1 for row in rows}
 
 
-def lanes(connection: sa.Connection) -> set[Lane | None]:
-    """Lanes of the unfinished transfers; None stands for a transfer that any worker may do."""
+def find_lanes(connection: sa.Connection) -> set[Lane | None]:
+    """Lanes of the unfinished transfers; None stands for transfers that any worker can run."""
     rows = connection.execute(sa.select(transfer.c.lane, transfer.c.needs).where(UNFINISHED).distinct())
     return {None if row.lane is None else Lane(row.lane, row.needs) for row in rows}
 
 
-def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set[str]:
-    """Ids of unfinished transfers that a worker with these lanes can do now."""
+def find_runnable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set[str]:
+    """Ids of unfinished transfers that a worker with these lanes can run now."""
     query = sa.select(transfer.c.id).where(
         UNFINISHED,
         transfer.c.state != "paused",
@@ -60,8 +60,8 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
     return set(connection.execute(query.limit(limit)).scalars())
 
 
-def find_unattended(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
-    """Ids of transfers of the lane that no worker is at, and of which ``reason`` is not on record."""
+def find_skipped(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
+    """Ids of transfers of the lane that no worker runs, and that are not marked with ``reason`` yet."""
     fresh = sa.select(worker_live.c.transfer_id).where(
         worker_live.c.transfer_id == transfer.c.id,
         worker_live.c.at > clock(is_sqlite=database.is_sqlite) - LIVE_SECONDS,
@@ -73,11 +73,11 @@ def find_unattended(connection: sa.Connection, database: Database, lane: Lane, r
         sa.func.coalesce(transfer.c.waits_for, "") != reason,
         sa.not_(fresh.exists()),
     )
-    return list(connection.execute(query.limit(_MARKED_AT_ONCE)).scalars())
+    return list(connection.execute(query.limit(_MAX_MARKED)).scalars())
 
 
-def leave_alone(connection: sa.Connection, transfer_ids: Iterable[str], reason: str) -> None:
-    """Record why a worker does not take these transfers."""
+def record_skipped(connection: sa.Connection, transfer_ids: Iterable[str], reason: str) -> None:
+    """Record why a worker does not run these transfers."""
     connection.execute(
         transfer.update().where(transfer.c.id.in_(list(transfer_ids)), UNFINISHED).values(waits_for=reason)
     )

@@ -1,11 +1,11 @@
-"""The look at the first objects of a transfer before any of them is moved: what would fail, grouped by cause.
+"""Check of the first objects of a transfer before any is copied: predicted failures, grouped by cause.
 
-It costs no request for each object: what the listing of the plan shows is enough for names, sizes and storage classes;
-a sample is looked up, and one upload is created at the target and aborted. Trouble that it finds is an event of the
-transfer, which goes on with all other objects. Only where nothing could arrive it ends at once.
+It sends no request for each object: the listing has names, sizes and storage classes. A sample is checked with HEAD,
+and one multipart upload is created at the target and aborted. Predicted failures are recorded as an event, and the
+transfer continues with all other objects. Only if no object could arrive, the transfer ends immediately.
 
-What must stay true: no more than ``MAX_CHECKED`` objects wait, for no longer than ``_HELD_SECONDS`` and the few
-requests of the look. A sample that could not be looked up (time-outs, throttling) says nothing.
+Invariant: no more than ``MAX_CHECKED`` objects wait, no longer than ``_MAX_HELD_SECONDS`` and the few requests of the
+check. A sample that could not be checked (time-outs, throttling) proves nothing.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import probes, report
 from seqferry.preflight.report import MAX_CHECKED, PREFLIGHT, PredictedFailure, PreflightReport
-from seqferry.workflows import notes
+from seqferry.workflows import engine_notes
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
 
-SAMPLED: Final = 10
-"""Objects that are looked up. A transfer of no more than these shows each trouble with its own first requests."""
+SAMPLE_SIZE: Final = 10
+"""Objects that are checked with HEAD. A smaller transfer shows each failure with its own first requests."""
 
 _ARCHIVED_SAMPLED: Final = 3
-"""Archived objects that are looked up beside: a listing does not show whether they were restored."""
+"""Archived objects that are checked in addition: a listing does not show whether they were restored."""
 
 _LARGEST: Final = 50_000 * 1024**3
-"""Bytes of the largest object that S3 takes: 10,000 parts of 5 GiB."""
+"""Bytes of the largest object of S3: 10,000 parts of 5 GiB."""
 
-_HELD_SECONDS: Final = 1.0
-"""Time for which pages are held, from the first object of a listing: a slow listing is not waited for."""
+_MAX_HELD_SECONDS: Final = 1.0
+"""Time for which pages are held from the first object of a listing on, so that a slow listing does not delay them."""
 
-_LOOK_SECONDS: Final = 10.0
+_LOOKUP_SECONDS: Final = 10.0
 _KEYS: Final = 5
-"""Examples for each cause in the event, which is kept for good."""
+"""Examples for each cause in the event, which is stored permanently."""
 
 
-def is_wanted(spec: ResolvedSpec) -> bool:
-    """True when a transfer is looked at: it copies or moves several objects, without ``--no-preflight``."""
+def is_enabled(spec: ResolvedSpec) -> bool:
+    """True when a transfer is checked: it copies or moves several objects, without ``--no-preflight``."""
     several = not spec.single
     return spec.preflight and several and spec.kind.from_listing
 
 
-def look_at(
+def check_first_pages(
     runtime: Runtime,
     transfer_id: str,
     spec: ResolvedSpec,
@@ -64,7 +64,7 @@ def look_at(
     target_absent: bool,
     since: float | None = None,
 ) -> Iterator[list[PlannedObject]]:
-    """Passes ``pages`` on, after a look at the objects of the first ones; yields empty pages while waiting.
+    """Yields ``pages`` after a check of their first objects, and empty pages while it waits.
 
     Args:
         since: when the transfer was submitted, if an earlier planning was cut off: its probe may have left an upload.
@@ -75,10 +75,10 @@ def look_at(
     with runtime.database.read() as connection:
         again = events.last(connection, transfer_id, PREFLIGHT) is not None
         again = again or batches.has_batches(connection, transfer_id)
-    if again:  # planned for a second time: an earlier planning has looked
+    if again:  # planned for a second time: an earlier planning has checked
         yield from pages
         return
-    # Objects of a list are looked up page by page, which takes as long as it takes.
+    # Listed keys are checked page by page, without a time limit.
     most = MAX_CHECKED if spec.keys is None else 1
     held: list[list[PlannedObject]] = []
     count, whole, until = 0, False, 0.0
@@ -88,28 +88,28 @@ def look_at(
             whole = True
             break
         if page and not count:
-            until = time.monotonic() + _HELD_SECONDS
+            until = time.monotonic() + _MAX_HELD_SECONDS
         if page:
             held.append(page)
             count += len(page)
         yield []
     first = [one for page in held for one in page][:MAX_CHECKED]
     if len(first) > 1:
-        _FirstLook(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
+        _SampleCheck(runtime, transfer_id, spec, target_absent, since).run(first, whole=whole and count == len(first))
     yield from held
     yield from pages
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstLook:
+class _SampleCheck:
     runtime: Runtime
     transfer_id: str
     spec: ResolvedSpec
     target_absent: bool
     since: float | None
 
-    def at(self, found: Sequence[PlannedObject], *, whole: bool) -> None:
-        """Look at the objects, and record what is wrong.
+    def run(self, found: Sequence[PlannedObject], *, whole: bool) -> None:
+        """Check the objects, and record predicted failures.
 
         Raises:
             StorageError: no object could arrive.
@@ -123,13 +123,13 @@ class _FirstLook:
         wanted = [one for one in found if one.refusal is None and one.verified is None]
         for one in wanted:
             if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
-                message = f"{self.spec.source.at(one.source_key)} has more bytes than S3 takes in one object."
+                message = f"{self.spec.source.at(one.source_key)} is larger than the largest object of S3."
                 findings.add(PredictedFailure("EntityTooLarge", "plan", message), one.source_key, one.size)
         archived = (
             [] if self.spec.selection.restore else [one for one in wanted if one.storage_class in report.ARCHIVES]
         )
-        why = self._ask(findings, wanted, archived) if len(wanted) > SAMPLED else None
-        if len(wanted) <= SAMPLED:
+        why = self._check_sample(findings, wanted, archived) if len(wanted) > SAMPLE_SIZE else None
+        if len(wanted) <= SAMPLE_SIZE:
             self._add_archived(findings, archived)
         findings.causes.sort(key=lambda cause: -cause.count)
         findings.stopped = why is not None
@@ -137,7 +137,7 @@ class _FirstLook:
             self._record(findings)
         if why is not None:
             cause = f"{why.message} ({why.code} by {why.operation})"
-            message = f"Preflight: {cause}. Nothing was moved; --no-preflight tries nevertheless."
+            message = f"Preflight: {cause}. Nothing was moved; --no-preflight starts the transfer without this check."
             raise StorageError(message, "person", why.code, why.operation, True)
 
     def _record(self, findings: PreflightReport) -> None:
@@ -145,15 +145,15 @@ class _FirstLook:
         with self.runtime.database.write(durable=False) as connection:
             events.append(connection, self.transfer_id, time.time(), PREFLIGHT, self.runtime.actor, data)
 
-    def _ask(
+    def _check_sample(
         self, findings: PreflightReport, wanted: list[PlannedObject], archived: list[PlannedObject]
     ) -> PredictedFailure | None:
-        """Look up a sample, and probe the target. Why nothing could arrive, if so."""
+        """Check a sample, and probe the target. Returns the cause if no object could arrive."""
         of_archive = {id(one) for one in archived}
         rest = [one for one in wanted if id(one) not in of_archive]
         known = rest if self.spec.keys is not None else []
-        asked = [] if known else take_sample(rest, SAMPLED)
-        cold = take_sample(archived, _ARCHIVED_SAMPLED)
+        asked = [] if known else select_sample(rest, SAMPLE_SIZE)
+        cold = select_sample(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
         if not known:
             findings.looked_up = len(looked)
@@ -171,7 +171,7 @@ class _FirstLook:
                 findings.add(trouble, one.source_key, one.size)
         if still:
             self._add_archived(findings, archived)
-        # What is at the target already may be passed over without a look at its source.
+        # Objects at the target may be skipped without a request for the source.
         passes_over = self.spec.selection.if_exists in ("skip", "fail") and not self.target_absent
         all_looked = len(looked) == len(asked) + len(cold)
         if looked and not readable and all_looked and not passes_over and not _is_named(self.spec):
@@ -192,7 +192,7 @@ class _FirstLook:
             ): one
             for one in sample
         }
-        wait(asked, timeout=_LOOK_SECONDS)
+        wait(asked, timeout=_LOOKUP_SECONDS)
         pool.shutdown(wait=False, cancel_futures=True)
         self.runtime.check()
         ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
@@ -200,7 +200,7 @@ class _FirstLook:
 
     def _probe(self, findings: PreflightReport, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
-        filled = take_sample([one for one in readable if one.size], probes.PROBED)
+        filled = select_sample([one for one in readable if one.size], probes.PROBED)
         found = probes.find_write_refusal(
             self.runtime.engine,
             self.spec,
@@ -210,7 +210,7 @@ class _FirstLook:
             since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
-            report_notes=partial(notes.tell, self.runtime, self.transfer_id, self.spec),
+            report_notes=partial(engine_notes.log_notes, self.runtime, self.transfer_id, self.spec),
         )
         if found is None:
             return None
@@ -225,11 +225,11 @@ class _FirstLook:
 
 
 def _is_named(spec: ResolvedSpec) -> bool:
-    """True when the objects were named one by one: each has a fate of its own, also where all of a sample fail."""
+    """True when the objects were named one by one: failures of a sample say nothing about the others."""
     return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
 
 
-def take_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
+def select_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
     """Sample of at most ``most`` objects: the first, the last, the largest, and others at even distances."""
     if len(found) <= most:
         return list(found)

@@ -1,4 +1,4 @@
-"""Unfinished transfers that no workflow is at: those of processes that are gone, and those that DBOS has given up."""
+"""Recovery of unfinished transfers without a workflow: of dead processes, and those that DBOS has given up."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.worker")
 
-_AT_ONCE: Final = 500
+_PAGE: Final = 500
 
 
-def adopt(runtime: Runtime, ours: set[str]) -> None:
-    """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
+def enqueue_missing(runtime: Runtime, ours: set[str]) -> None:
+    """Enqueue unfinished transfers that are not on the queue: the process that ran them inline has ended or failed.
 
     A repetition adds nothing, since the ids of workflows follow from those of the rows.
 
     Args:
         ours: ids of transfers that this process runs inline.
     """
-    left: dict[str, transfers.Place] = {}
+    left: dict[str, transfers.QueuePlacement] = {}
     for page in _find_unfinished(runtime):
         known = runtime.queue.find_known(list(page))
         left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
@@ -35,13 +35,13 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
         for transfer_id, place in left.items():
             sizes = batches.open_batch_sizes(connection, transfer_id)
             places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
-            runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
+            runtime.queue.enqueue_with_batches(connection, transfer_id, place.lane, place.priority, places)
 
 
-def revive(runtime: Runtime) -> None:
-    """Begin the workflows of transfers anew that DBOS has given up, or whose end the database has lost.
+def restart_dead(runtime: Runtime) -> None:
+    """Restart the workflows of transfers that DBOS has given up, or whose end the database has lost.
 
-    A transfer that dies again and again is ended.
+    A transfer whose workflow fails after each restart ends as failed.
     """
     for page in _find_unfinished(runtime):
         for transfer_id, given_up in runtime.queue.dead_transfers(list(page)).items():
@@ -50,20 +50,22 @@ def revive(runtime: Runtime) -> None:
                     row = transfers.row_of(connection, transfer_id)
                     if row is None or row.ended_at is not None:
                         continue  # it ended since the page was read
-                    log.warning("the workflow of transfer %s is over before its end; it is begun anew", transfer_id)
+                    log.warning(
+                        "the workflow of transfer %s has ended before its transfer; it is restarted", transfer_id
+                    )
                     place = page[transfer_id]
                     runtime.queue.enqueue_transfer(
                         connection, transfer_id, place.lane, priority=place.priority, revival=given_up
                     )
             else:
-                transfer_steps.bury(runtime, transfer_id)
+                transfer_steps.fail_dead_transfer(runtime, transfer_id)
 
 
-def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.Place]]:
+def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.QueuePlacement]]:
     after = ""
     while True:
         with runtime.database.read() as connection:
-            page = transfers.find_unfinished(connection, after=after, limit=_AT_ONCE)
+            page = transfers.find_unfinished(connection, after=after, limit=_PAGE)
         if not page:
             return
         yield page

@@ -16,7 +16,7 @@ from seqferry.db.objects import PlannedObject
 from seqferry.model.models import Event
 from seqferry.planning import batching
 from seqferry.service.service import Service
-from seqferry.workflows import first_look
+from seqferry.workflows import sample_check
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, held, internal_error
 from support.servers import S3Server
@@ -142,9 +142,9 @@ def test_a_sample_has_both_ends_and_the_largest() -> None:
         for number in range(100)
     ]
 
-    keys = [one.source_key for one in first_look.take_sample(found, 10)]
+    keys = [one.source_key for one in sample_check.select_sample(found, 10)]
 
     assert len(keys) == len(set(keys)) == 10
     assert {"000", "033", "099"} <= set(keys)
     assert keys == sorted(keys)
-    assert first_look.take_sample(found[:4], 10) == found[:4]
+    assert sample_check.select_sample(found[:4], 10) == found[:4]

@@ -12,8 +12,8 @@ import pytest
 from seqferry.db import bulk, objects
 from seqferry.db.objects import PlannedObject
 from seqferry.model.errors import StorageError
+from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import limit_to_seen
 
 _RUNTIME = cast("Runtime", SimpleNamespace(database=SimpleNamespace(read=nullcontext)))
 
@@ -32,11 +32,11 @@ def _removed(pages: list[list[str]], expected: int | None, recorded: Collection[
 
     passed: list[list[str]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objects, "count_wanted", lambda *_: len(recorded))
+        patch.setattr(objects, "count_included", lambda *_: len(recorded))
         patch.setattr(bulk, "known_sources", known)
         found = iter([[_object(name) for name in page] for page in pages])
         try:
-            for page in limit_to_seen(_RUNTIME, "t", found, expected=expected, noun="object"):
+            for page in limit_to_expected(_RUNTIME, "t", found, expected=expected, noun="object"):
                 passed.append([one.source_key for one in page])
         except StorageError as why:
             passed.append(["refused" if why.error_code == "AnotherNumber" and why.job_wide else why.message])

@@ -1,10 +1,10 @@
-"""Fair turns: where several people have work on a queue, each gets an equal part of the workers.
+"""Fair queue: where several people have work on a queue, each gets an equal part of the workers.
 
-The queue library takes what has the lowest place first, and of one place what waits longest: a person with a thousand
-batches would be served before all who come later. So the batches of those who have less under way than the others move
-to the first places of their priority, which nothing has otherwise, as many as workers can take until the next look.
-Priorities come first, and the order of one person's batches stays. Runs of schedules wait on a queue of their own,
-where all have one place.
+DBOS runs workflows in the order of their priority column, and within one value in the order of their creation: a person
+with a thousand batches would be served before all later submissions. So batches of people with less running work than
+others move to the first values of their priority, which are reserved for this: as many as workers can begin until the
+next check. Priorities of transfers come first, and the order of one person's batches stays. Runs of schedules have a
+queue of their own and one value.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, try_take
+from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.queue import PRIORITY_STEP
 from seqferry.model import names
 from seqferry.model.models import MOST_PRIORITY
 
 _TRANSFER_ID: Final = 36
-"""Ids of workflows begin with the id of their transfer, a UUID of so many letters."""
+"""Ids of workflows begin with the id of their transfer, a UUID of so many characters."""
 
 _IN_ORDER: Final = 12
-"""Places before the first one of a priority that no size has (``batching.priority``): so many go in their order."""
+"""Reserved values before those by size (``batching.priority``): so many batches are put in order."""
 
 
 def is_contended(connection: sa.Connection) -> bool:
@@ -32,13 +32,13 @@ def is_contended(connection: sa.Connection) -> bool:
     )
 
 
-def share(connection: sa.Connection, slots: int) -> None:
-    """Let those go first who have less under way than the others.
+def rebalance(connection: sa.Connection, slots: int) -> None:
+    """Move the work of people with less running work than others to the front.
 
     Args:
-        slots: workflows that workers may take before this is called again.
+        slots: workflows that workers may begin before the next call.
     """
-    if try_take(connection, AdvisoryLock.FAIR_TURNS):
+    if try_acquire(connection, AdvisoryLock.FAIR_TURNS):
         connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))
         connection.execute(_statement(connection, _SHARE, _RUNS), _parameters(slots, in_order=slots))
 
@@ -80,7 +80,7 @@ _WORK: Final = f"""
 """  # noqa: S608 - constants
 
 _RUN_PREFIX: Final = 6
-"""Ids of the workflows of runs begin with ``sched-``, and go on with the id of the schedule."""
+"""Ids of the workflows of runs are ``sched-`` and the id of the schedule."""
 
 _RUNS: Final = f"""
     select w.workflow_uuid as id, w.queue_name as queue, w.status, w.priority as place, w.created_at,
@@ -94,8 +94,8 @@ _SEVERAL: Final = """
     group by queue, priority having count(distinct person) > 1 limit 1
 """
 
-# Those under way of a person count in its queue, whatever their priority: they hold places of workers. What was to go
-# first before, and is not any more, stays before all that never was: its place by size is not known any more.
+# Running workflows of a person count in their queue with any priority: they occupy workers. A batch that was moved to
+# the front before, and is not any more, stays before the others: its value by size is not known any more.
 _SHARE: Final = """
     with work as ({work}),
     waiting as (

@@ -13,8 +13,8 @@ from seqferry.db import transfers
 from seqferry.db.batches import BatchRun
 from seqferry.service.service import Service
 from seqferry.spec import stored
+from seqferry.workflows.job_control import control_jobs
 from seqferry.workflows.operations import BatchWork, work_of
-from seqferry.workflows.orders import give_orders
 from seqferry.workflows.running_batch import RunningBatch
 from seqferry.workflows.runtime import Runtime
 
@@ -45,7 +45,7 @@ def test_a_batch_that_ends_while_the_database_is_asked_is_not_taken_for_lost(
             return list(asked)
 
         monkeypatch.setattr(runtime, "find_lost", find_lost)
-        give_orders(runtime)
+        control_jobs(runtime)
 
     said = [record.getMessage() for record in caplog.records if "taken over" in record.getMessage()]
     assert (running.suspended, len(said)) == (not ends, 0 if ends else 1)

@@ -1,6 +1,6 @@
-"""Makes DBOS fire the schedules of the table ``schedule``, catches up what was missed, and runs what has fired.
+"""Ticks of schedules: DBOS fires the rows of the table ``schedule``; missed ticks are caught up.
 
-In ``serve`` and ``worker`` only: a passing ``cp`` listens to no queue of schedules. DBOS fires in each process that it
+In ``serve`` and ``worker`` only: a ``cp`` listens to no queue of schedules. DBOS fires in each process that it
 runs in, also in a ``cp``; what is fired there waits on the queue.
 """
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.schedules")
 
-_LOOK_SECONDS: Final = 5.0
-"""Between two looks at what was missed, and at what another worker or version has left with DBOS."""
+_CHECK_SECONDS: Final = 5.0
+"""Between two checks for missed ticks, and for schedules that another worker or version has left with DBOS."""
 
 _REST_SECONDS: Final = 60.0
 
 _LATE_SECONDS: Final = 15.0
-"""DBOS fires up to 10 s late, so that workers do not all fire at once. What is later was missed."""
+"""DBOS fires up to 10 s late, so that workers do not all fire together. A later tick was missed."""
 
 
-def time_of(due: Any) -> float:
+def parse_due_time(due: Any) -> float:
     """The time that DBOS hands to the workflow of a tick: a ``datetime``, or text after it was stored."""
     found = due if isinstance(due, datetime) else datetime.fromisoformat(str(due))
     return found.timestamp()
 
 
 def run_due(runtime: Runtime, due_at: float, context: Mapping[str, Any], run_id: str) -> None:
-    """The step of a tick."""
+    """Run the step of a tick."""
     assert runtime.service is not None, "a worker has one"
     run = schedules.run_due(runtime.service, str(context["schedule"]), run_id, due_at, int(context["revision"]))
     if run is None or run.outcome == "submitted":
@@ -57,27 +57,27 @@ class ScheduleReconciler:
         self._service: Final = service
         self._applied: dict[str, tuple[Any, ...]] | None = None
         self._caught_up: dict[str, float] = {}
-        self._looked_at = float("-inf")
-        self._said = ""
+        self._checked_at = float("-inf")
+        self._last_warning = ""
 
     def rest_seconds(self) -> float:
-        """Seconds between two turns while nothing changes: with no schedule there is nothing to miss."""
-        return _LOOK_SECONDS if self._applied else _REST_SECONDS
+        """Seconds between two calls while nothing changes: with no schedule there is nothing to miss."""
+        return _CHECK_SECONDS if self._applied else _REST_SECONDS
 
-    def turn(self) -> None:
-        """Carry changes to DBOS; each few seconds, look at tokens and at what was missed as well."""
-        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+    def reconcile(self) -> None:
+        """Apply changes to DBOS; every few seconds, also check the tokens and missed ticks."""
+        if time.monotonic() - self._checked_at >= _CHECK_SECONDS:
             self._pause_disallowed()
         with self._service.database.read() as connection:
-            rows = schedule_rows.rows(connection)
+            rows = schedule_rows.read_all(connection)
         wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
         is_first = self._applied is None
-        is_due = time.monotonic() - self._looked_at >= _LOOK_SECONDS
+        is_due = time.monotonic() - self._checked_at >= _CHECK_SECONDS
         if wanted != self._applied or is_due:
             self._apply(rows)
             self._applied = wanted
         if is_due:
-            self._looked_at = time.monotonic()
+            self._checked_at = time.monotonic()
             self._catch_up(rows, late=0.0 if is_first else _LATE_SECONDS)
             self._forget(rows)
 
@@ -85,12 +85,12 @@ class ScheduleReconciler:
         try:
             paused = schedules.pause_disallowed(self._service)
         except ConfigError as why:
-            # Once, and not at each look for as long as it lasts.
-            if why.message != self._said:
-                log.warning("the tokens of schedules cannot be looked at: %s", why.message)
-            self._said = why.message
+            # Once, and not at each check for as long as it lasts.
+            if why.message != self._last_warning:
+                log.warning("the tokens of schedules cannot be checked: %s", why.message)
+            self._last_warning = why.message
             return
-        self._said = ""
+        self._last_warning = ""
         for name, why in paused.items():
             log.warning("schedule %s is paused: %s", name, why)
 
@@ -130,7 +130,7 @@ class ScheduleReconciler:
             since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
             if due_at > since:
                 log.info("schedule %s: the run of %s was missed and is caught up", row.name, _format_time(due_at))
-                self._service.queue.fire(row.id, datetime.fromtimestamp(due_at, fires.zone))
+                self._service.queue.trigger(row.id, datetime.fromtimestamp(due_at, fires.zone))
             self._caught_up[row.id] = due_at
 
     def _forget(self, rows: list[sa.Row[Any]]) -> None:
@@ -141,8 +141,8 @@ class ScheduleReconciler:
                 )
             if many:
                 with self._service.database.write(durable=False) as connection:
-                    old = schedule_rows.forget_runs(connection, row.id)
-                self._service.queue.forget(old)
+                    old = schedule_rows.prune_runs(connection, row.id)
+                self._service.queue.delete(old)
 
 
 def _format_time(at: float) -> str:

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from control import spec_number
 
-from seqferry.db import fair_turns
-from seqferry.db.queue import place_of
+from seqferry.db import fair_queue
+from seqferry.db.queue import first_priority
 from seqferry.service import control, schedules
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -40,17 +40,17 @@ class _Queue:
             connection.execute(sa.text(f"delete from {self.table} where workflow_uuid = :id"), {"id": transfer_id})
             for number in range(batches):
                 self.service.queue.enqueue_batch(
-                    connection, transfer_id, lane, number, place_of(priority) + 20 + number % 3
+                    connection, transfer_id, lane, number, first_priority(priority) + 20 + number % 3
                 )
         return transfer_id
 
     def is_contended(self) -> bool:
         with self.service.database.read() as connection:
-            return fair_turns.is_contended(connection)
+            return fair_queue.is_contended(connection)
 
     def share(self, slots: int) -> None:
         with self.service.database.write() as connection:
-            fair_turns.share(connection, slots)
+            fair_queue.rebalance(connection, slots)
 
     def first_of(self, transfer_id: str) -> int:
         """The first place of what waits of a transfer."""
@@ -228,8 +228,8 @@ def test_a_worker_looks_whose_turn_it_is(queue: _Queue, start_worker: Callable[[
     # Of a lane that this worker does not take from, so that all of it waits.
     queue.add("ada", 40, lane="elsewhere")
     later = queue.add("bob", 5, lane="elsewhere")
-    assert queue.first_of(later) == place_of(0) + 20
+    assert queue.first_of(later) == first_priority(0) + 20
 
     start_worker(queue.service)
 
-    eventually(lambda: queue.first_of(later) < place_of(0), what="a turn of who came later")
+    eventually(lambda: queue.first_of(later) < first_priority(0), what="a turn of who came later")

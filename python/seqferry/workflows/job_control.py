@@ -1,4 +1,4 @@
-"""Orders to what runs in a worker: the limits that hold now, cancel, pause, and the loss of a batch to another."""
+"""Control of running jobs: current limits, cancel, pause, and the loss of a batch to another worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from seqferry.db import allotments, transfers
-from seqferry.db.transfers import AtWork, Endpoints
+from seqferry.db.transfers import Endpoints, WorkLimits
 from seqferry.settings.config import Settings
 from seqferry.workflows.limits import BudgetLimits, limits_over_all, limits_with_shares, requests_in_use
 from seqferry.workflows.runtime import Runtime
@@ -19,17 +19,17 @@ from seqferry.workflows.runtime import Runtime
 log: Final = logging.getLogger("seqferry.worker")
 
 _ASK_SECONDS: Final = 1.0
-"""Time after which a worker asks for its shares again."""
+"""Time between two claims of a worker for its shares."""
 
 
-def give_orders(runtime: Runtime) -> None:
-    """Carry what the database says about running batches to their jobs."""
+def control_jobs(runtime: Runtime) -> None:
+    """Apply the states of transfers in the database to the jobs of running batches."""
     running = runtime.running()
     if not running:
         return
     epoch = runtime.epoch  # before they are found to be ours
     with runtime.database.read() as connection:
-        stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
+        stopping = transfers.find_stopping(connection, {batch.run.transfer_id for batch in running})
         paused = transfers.find_paused(connection, {batch.run.transfer_id for batch in running})
         lost = runtime.find_lost(connection, running)
     present = runtime.running()
@@ -40,7 +40,7 @@ def give_orders(runtime: Runtime) -> None:
             if not batch.suspended:
                 run = batch.run
                 log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-            batch.lose()
+            batch.fence()
             continue
         if batch.run.transfer_id in paused and not batch.cleaning:
             batch.pause()
@@ -50,8 +50,8 @@ def give_orders(runtime: Runtime) -> None:
             batch.abort()
 
 
-class LimitKeeper:
-    """Carries the limits that hold now to the engine whenever they are others: of the settings, and of its work.
+class LimitUpdater:
+    """Updates the limits of the engine when those of the settings or of its transfers change.
 
     Limits of transfers and of places hold over all workers. On PostgreSQL each worker has a share (``allotments``),
     which it asks for again each second and uses less of before others can have it.
@@ -72,14 +72,16 @@ class LimitKeeper:
         self._by_endpoint = any(limit.endpoint_url is not None for limit in settings.place_limits)
         self._endpoints: dict[str, Endpoints] = {}
 
-    def keep(self) -> None:
+    def update(self) -> None:
         with self._limiting:  # what was read last is set last
             self._set()
 
     def _set(self) -> None:
         database = self._runtime.database
         with database.read() as connection:
-            work = self._with_endpoints(connection, transfers.at_work(connection, self._runtime.at_storage))
+            work = self._with_endpoints(
+                connection, transfers.read_work_limits(connection, self._runtime.requesting_transfers)
+            )
         wanted = limits_over_all(work, self._settings.place_limits)
         if database.is_sqlite:
             self._shares = wanted
@@ -93,14 +95,14 @@ class LimitKeeper:
             self._wanted = wanted
         self._apply(self._limits(work))
 
-    def _with_endpoints(self, connection: sa.Connection, work: Mapping[str, AtWork]) -> Mapping[str, AtWork]:
-        """The work with its endpoints, where a limit asks for them: each transfer is read once."""
+    def _with_endpoints(self, connection: sa.Connection, work: Mapping[str, WorkLimits]) -> Mapping[str, WorkLimits]:
+        """The work with its endpoints, where a limit needs them: each transfer is read once."""
         if not self._by_endpoint:
             return work
         self._endpoints = {one: self._endpoints.get(one) or transfers.endpoints_of(connection, one) for one in work}
         return {one: at._replace(endpoints=self._endpoints[one]) for one, at in work.items()}
 
-    def _limits(self, work: Mapping[str, AtWork]) -> BudgetLimits:
+    def _limits(self, work: Mapping[str, WorkLimits]) -> BudgetLimits:
         return limits_with_shares(self._settings, work, self._shares, own_work=self._own_work)
 
     def _present(self) -> BudgetLimits:

@@ -11,7 +11,7 @@ import pytest
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.planning import listing
-from seqferry.workflows import restoring
+from seqferry.workflows import restore
 from seqferry.workflows.runtime import Runtime
 
 _SPEC: Any = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
@@ -44,10 +44,10 @@ def _restore(
         return len(pauses) < waits
 
     pages = [[f"k{number}" for number in range(keys)]] if keys else []
-    patch.setattr(restoring, "_find_archived", lambda *_: iter(pages))
-    patch.setattr(restoring, "_wait", wait)
-    patch.setattr(restoring, "_tell", lambda *_, **__: None)
-    restoring.restore(cast("Runtime", SimpleNamespace(engine=storage, check=lambda: None)), "t", spec)
+    patch.setattr(restore, "_find_archived", lambda *_: iter(pages))
+    patch.setattr(restore, "_wait", wait)
+    patch.setattr(restore, "_report", lambda *_, **__: None)
+    restore.restore(cast("Runtime", SimpleNamespace(engine=storage, check=lambda: None)), "t", spec)
     return pauses
 
 
@@ -70,7 +70,7 @@ def test_some_of_many_are_looked_at_and_all_again_when_these_are_ready(monkeypat
     storage = _Storage(2)
     _restore(monkeypatch, storage, keys=250)
 
-    assert storage.asked == [250, restoring._WATCHED, restoring._WATCHED, 250]
+    assert storage.asked == [250, restore._WATCHED, restore._WATCHED, 250]
 
 
 def test_a_transfer_that_is_stopped_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,4 +115,4 @@ def test_archived_objects_are_asked_for_a_thousand_at_a_time(
     monkeypatch.setattr(listing, "list_objects", lambda *_: iter(pages))
     runtime = cast("Runtime", SimpleNamespace(engine=None, check=lambda: None))
 
-    assert [len(keys) for keys in restoring._find_archived(runtime, _SPEC)] == sizes
+    assert [len(keys) for keys in restore._find_archived(runtime, _SPEC)] == sizes
