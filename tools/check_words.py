@@ -37,8 +37,7 @@ KEPT: tuple[tuple[str, str], ...] = (
 )
 # Files that are not rewritten yet. None is added.
 NOT_YET = (
-    *("python/seqferry/workflows/*", "python/seqferry/db/*", "python/seqferry/service/*", "python/seqferry/cli/*"),
-    *("python/seqferry/model/*", "python/seqferry/spec/*", "python/seqferry/proof/*", "crates/transfer/*"),
+    *("python/seqferry/workflows/*", "python/seqferry/db/*", "crates/transfer/*"),
     *("crates/store/*", "crates/store-testing/*", "crates/testkit/*"),
 )
 

@@ -217,7 +217,7 @@ def _root(
 
 
 def application(arguments: list[str]) -> typer.Typer:
-    """The command line; with the command alone that is asked for, if that is clear, since each takes time to make."""
+    """The command line. Only the requested command is built where it is clear which: each takes time to build."""
     # Plain help: rich's panels cost more start-up time than all the rest of --help together.
     app = typer.Typer(
         name="seqferry",

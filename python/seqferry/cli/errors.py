@@ -115,7 +115,7 @@ class _OneLine(logging.Formatter):
 
 
 def shorten_logs() -> None:
-    """Have the log of a command hold no tracebacks, unless they are asked for."""
+    """Keep tracebacks out of a command's log, unless debugging is requested."""
     if logging.lastResort is None or _debugging():
         return
     logging.lastResort.setFormatter(_OneLine())

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from seqferry.workflows.worker import Worker
 
 _POLL: Final = (0.05, 0.5)
-"""Seconds between looks at the database, growing with the time that was waited: a short transfer ends soon, and of a
-long one nothing new is there more often, since workers record every half second. The end of a transfer that this
-process does itself is told at once."""
+"""Seconds between polls of the database, first and longest; they grow with the time waited, since workers record every
+half second. The end of a transfer that this process runs itself is reported immediately."""
 _STOP: Final = 2.0
 """Seconds that a worker may take to stop after Ctrl-C."""
 _LOOK_FOR_ATTENDANTS: Final = 1.0
@@ -320,13 +319,13 @@ def follow(
     shortest, longest = _POLL
     waits_for = None
     attendants = _PreviousWorker(service, transfer_id)
-    was_paused = was_looked_at = False
+    was_paused = is_preflight_shown = False
     try:
         while True:
             status = service.status(transfer_id)
             show.update(status)
-            if not was_looked_at and (status.planned or status.totals.objects or status.ended):
-                was_looked_at = True
+            if not is_preflight_shown and (status.planned or status.totals.objects or status.ended):
+                is_preflight_shown = True
                 _show_preflight(service, status, show)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
@@ -379,7 +378,7 @@ class _PreviousWorker:
     def __init__(self, service: Service, transfer_id: str) -> None:
         self._service = service
         self._transfer_id = transfer_id
-        self._told = set[str]()
+        self._named = set[str]()
         self._looks_until = time.monotonic() + _LOOK_FOR_ATTENDANTS
 
     def tell(self, show: Display, supervisor: WorkerSupervisor) -> None:
@@ -387,9 +386,9 @@ class _PreviousWorker:
         if not supervisor.has_other_key and time.monotonic() > self._looks_until:
             return
         found = self._service.attendant(self._transfer_id)
-        if found is None or found.executor_id in self._told or supervisor.is_own(found.executor_id):
+        if found is None or found.executor_id in self._named or supervisor.is_own(found.executor_id):
             return
-        self._told.add(found.executor_id)
+        self._named.add(found.executor_id)
         key = ", with another key" if supervisor.has_other_key else ""
         process = found.process[:1].upper() + found.process[1:]
         heard = f"{process} is at the transfer{key}, last heartbeat {max(found.silent, 0):.0f} s ago."
@@ -407,7 +406,7 @@ def _show_preflight(service: Service, status: Status, show: Display) -> None:
     if found is not None and found["causes"]:
         from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
-        # What fails of the objects that go on is told at the end, with what else has failed.
+        # Failures of the objects that are copied all the same are in the summary at the end.
         lines = (
             report.format_report(found, status.spec.source.uri) if found["stopped"] else [report.format_headline(found)]
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 View = Literal["short", "all", "env"]
 VIEW: Final = "seqferry.help"
-"""Key in ``Context.meta`` of the ``View`` that is asked for. Without it: ``all``."""
+"""Key in ``Context.meta`` of the requested ``View``. Without it: ``all``."""
 
 MOST_SHORT: Final = 22
 """Options of a command that ``-h`` shows without a mark, at most: they fit on a screen."""

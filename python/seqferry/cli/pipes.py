@@ -58,7 +58,7 @@ _INPUT: Final = "input"
 _OUTPUT: Final = "output"
 _SPEC: Final = "spec.json"
 _UPLOAD: Final = "upload"
-_ABORTED_AT_ONCE: Final = 20
+_MAX_ABORTED: Final = 20
 """Uploads of killed commands that one command aborts."""
 _PIPE_BYTES: Final = 1024 * 1024
 """The size of the pipe to the reader, as far as the system gives it. By default 64 KiB, which wakes it all the time."""
@@ -80,7 +80,7 @@ def is_stream(places: Places) -> bool:
 
 
 def reject_streams(places: Places, option: str) -> None:
-    """Raise UsageError where a pipe is asked for together with what cannot be done with one."""
+    """Raise UsageError for a pipe together with ``option``, which cannot be used with one."""
     if is_stream(places):
         _check_open(places)
         raise UsageError(f"Standard input and output cannot be used with {option}.")
@@ -326,7 +326,7 @@ def _abort_left(engine: Engine, place: Path) -> None:
     # What another user has put there would have uploads aborted with our credentials.
     mine = (folder for folder in place.iterdir() if private_files.is_own_folder(folder))
     left = [folder for folder in mine if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
-    for folder in left[:_ABORTED_AT_ONCE]:
+    for folder in left[:_MAX_ABORTED]:
         try:
             spec = stored.read((folder / _SPEC).read_text(encoding="utf-8"))
             upload_id = (folder / _UPLOAD).read_text(encoding="utf-8")

@@ -265,7 +265,7 @@ def open_session(
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
-    Args: ``check`` is what is to be transferred, if that is to be looked at first. ``records``: something may be put on
+    Args: ``check`` is the transfer to check first; None checks nothing. ``records``: something may be put on
         record; what records nothing needs no state folder. ``reads``: only what is on record is read, for which a state
         folder that cannot be written will do.
 

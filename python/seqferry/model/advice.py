@@ -1,7 +1,7 @@
 """Next steps that the engine's messages end with, by its codes (``crates/store/src/error/advice.rs``).
 
-The engine says which step would help; the options and commands that a step names are of the doors, so the words are
-here. The engine reads them once, when it is loaded. What a summary adds to failures is in ``model/next_steps.py``.
+The engine names the step by a code; its text names options and commands of the interfaces (CLI, HTTP API), so it is
+here. The engine reads the texts once, when it is loaded. ``model/next_steps.py`` has what a summary adds to failures.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ADVICE: Final = {
         "Run as a user who may read and write there, or change the permissions, then run the same command again."
     ),
     "check_disk": "Check the disk and the system's log, then run the same command again.",
-    "stop_removals": "Somebody removes files below the target: run the same command again when that has stopped.",
+    "stop_removals": "Another process removes files below the target: run the same command again when it has ended.",
     "raise_open_files": "Raise the limit of open files (ulimit -n), or lower --max-requests.",
     "allow_large_files": "Choose a target on a file system that takes files of this size.",
     "choose_key": "This key cannot be a path on this disk: copy the object under another key, which can be one.",
@@ -84,7 +84,7 @@ ADVICE: Final = {
     "skip_special_file": "Devices, sockets and pipes hold no bytes to copy: everything else is copied.",
     "rename_file": "Keys are UTF-8: rename the file.",
     "choose_links": "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link.",
-    "mend_link": "Put the link right or remove it, or choose --symlinks keep to copy the link itself.",
+    "mend_link": "Fix or remove the link, or choose --symlinks keep to copy the link itself.",
     "remove_link": "Remove the link, or choose --symlinks keep to copy the link itself.",
     "pass_ranges": (
         "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
@@ -190,7 +190,7 @@ SERVING: Final = {
     "restore": "The object is archived: it can be read when a copy of it has been restored.",
     "await_restore": "A restore is under way: the object can be read when it has ended.",
     "free_disk": "Make room on the disk.",
-    "stop_removals": "Somebody removes files below the target.",
+    "stop_removals": "Another process removes files below the target.",
     "run_again": "Another attempt may succeed.",
     "repeat": "Another attempt may succeed.",
     "repeat_after_sender": "Read it again when the sender has finished.",

@@ -39,7 +39,7 @@ class SeqferryError(Exception):
     options: tuple[str, ...] = ()
     """The options of a request that it is about, the one to be changed first: ``part_size``, ``source``.
 
-    Empty where it is about none. A door shows the error beside the first of them that its request has.
+    Empty: about no option. An interface shows the error beside the first of them that its request has.
     """
 
     def about(self, *options: str) -> Self:

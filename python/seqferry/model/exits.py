@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 OK: Final = 0
-"""Everything asked for was done; all objects are verified."""
+"""Everything that was requested was done; all objects are verified."""
 FAILED: Final = 1
 """Some objects failed, the transfer was stopped or cancelled, or the command could not do its work."""
 USAGE: Final = 2

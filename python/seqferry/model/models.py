@@ -45,19 +45,19 @@ OPEN_OBJECT_STATES: Final[tuple[str, ...]] = ("pending", "active")
 
 ERROR_CLASSES: Final[tuple[str, ...]] = (
     "retry",  # would have passed on another try, and did not within the retries
-    "throttle",  # the service asked for less, for too long
+    "throttle",  # the service refused requests as too many, for too long
     "credentials",  # expired, and could not be refreshed
     "redirect",  # wrong region, and the right one could not be learned
     "source_changed",  # overwritten or deleted while it was copied
     "object",  # this object cannot be copied as asked
     "person",  # needs a person: permissions, archived objects, missing buckets
-    "capability",  # the service lacks what was asked for
+    "capability",  # the service does not support what was requested
     "mismatch",  # what arrived is not what was sent
     "exists",  # the target exists, and --if-exists fail was given
 )
 
 AT_REST: Final = "0s"
-"""Value of ``settle`` for files that do not change any more, and are not looked at again."""
+"""Value of ``settle`` for files that do not change any more, and are not checked again."""
 
 RESULT_COLUMNS: Final = (
     "id",
@@ -128,7 +128,7 @@ class Compiled:
     def compile_with(self, make: Callable[[Self], _Made]) -> _Made:
         """The value that ``make``, a function or a class of a module, makes of this one.
 
-        Two threads may make it at once.
+        Two threads may make it concurrently.
         """
         try:
             known = self._compiled
@@ -185,7 +185,7 @@ class TransferSpec(Compiled):
     inventory: str | None = None
     """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
     preflight: bool = True
-    """The first objects are looked at before one is moved."""
+    """The first objects are checked before any is copied."""
     operation: str = OPERATION_TRANSFER
     """Name of the operation that is done with the objects, as in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
@@ -290,7 +290,7 @@ RETRY_CAUSE: Final = "retry_cause"
 
 MOST_PRIORITY: Final = 10
 MOST_ATTEMPTS: Final = 100
-"""Tries of a request: with the pauses between them, more take hours."""
+"""Attempts of a request: with the pauses between them, more take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class Status:
     def next_step(self) -> Literal["retry"] | None:
         """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done.
 
-        What a gateway has not uploaded it tries again itself.
+        A gateway itself repeats uploads that failed.
         """
         if self.spec.kind.of_share:
             return None
@@ -413,7 +413,7 @@ class FailureGroup:
     """Message of the first of these failures."""
     count: int
     keys: tuple[str, ...]
-    """Keys in their order, at most as many as were asked for."""
+    """Keys in their order, up to the requested number."""
     bytes: int = 0
     """Of all of these objects, as they were listed."""
 

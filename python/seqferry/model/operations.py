@@ -38,7 +38,7 @@ class Operation:
         of_versions: copies all versions of objects.
         of_lines: made of the lines of a list, each with a spec of its own.
         of_record: its objects are those on record of another transfer, and it writes nothing.
-        of_share: a gateway did it and put it on record when it had ended: nobody submits it, and no worker runs it.
+        of_share: a gateway records it when it has ended; it is never submitted, and no worker runs it.
     """
 
     name: str

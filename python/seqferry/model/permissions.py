@@ -90,7 +90,7 @@ _WRITING: Final = (_WRITE, _UPLOADS, _REMOVE, _TAGS_READ, _TAGS_WRITE)
 """Uses at a place that is written: an object that gets other bytes or another name keeps its tags."""
 
 OF_VERSIONS: Final = frozenset({"remove"})
-"""Operations that remove versions, where these are asked for."""
+"""Operations that remove versions, where versions are requested."""
 
 ARCHIVES: Final[Mapping[str, Side]] = {"pack": "target", "unpack": "source"}
 """Sides that are an archive, by operation: its index lies beside it."""
@@ -124,7 +124,7 @@ class Need:
         operation: one of ``OPERATIONS``.
         source: None: on this machine.
         target: None: on this machine, or the operation is about one place.
-        extras: what else is carried, set or asked for; ``tags`` on uploads, ``writing`` to a share or a mount.
+        extras: what else is carried, set or requested; ``tags`` on uploads, ``writing`` to a share or a mount.
         without_tags: tags of the source are not carried.
         relays: the bytes pass through this machine, so that the target's identity reads no source.
         source_key, target_key: ARNs of KMS keys.

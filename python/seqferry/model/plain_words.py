@@ -42,7 +42,7 @@ _OF_CLASS: Final[dict[str, PlainCause]] = {
     "redirect": PlainCause("operator", "they are in another region than was given"),
     "source_changed": PlainCause("sender", "they were changed while they were copied"),
     "object": PlainCause("operator", "they cannot be copied as they are"),
-    "person": PlainCause("operator", "somebody has to allow it first"),
+    "person": PlainCause("operator", "a permission has to be given first"),
     "capability": PlainCause("operator", "the storage cannot keep them as was asked"),
     "mismatch": PlainCause("operator", "what arrived is not what was sent, and must not be used"),
     "exists": PlainCause("operator", _EXISTS),

@@ -1,4 +1,4 @@
-"""Progress of transfers, the same for every door: the time until the end, and the totals of a chain of retries."""
+"""Progress of transfers, the same for every interface: the time until the end, and the totals of a chain of retries."""
 
 from __future__ import annotations
 

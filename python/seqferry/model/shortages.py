@@ -13,7 +13,7 @@ _DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _TOO_MANY: Final = os.strerror(errno.EMFILE)
 _MOST_CAUSES: Final = 20
-"""Errors in one chain that are looked at: a chain may be a ring."""
+"""Errors of one chain that are read: a chain may be a ring."""
 
 
 def shortage(error: BaseException) -> ConfigError | None:

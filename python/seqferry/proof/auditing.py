@@ -32,7 +32,8 @@ __all__ = [
     "verify",
 ]
 
-_AT_ONCE: Final = 100
+_PAGE: Final = 100
+"""Transfers of one query."""
 
 
 def head(database: Database) -> Head:
@@ -56,10 +57,10 @@ def parse_heads(texts: Sequence[str]) -> list[KnownHead]:
 def verify(
     database: Database, checked: AuditCounts, *, transfer_id: str | None = None, known: Sequence[KnownHead] = ()
 ) -> Iterator[Finding]:
-    """All that is not as it was written; ``checked`` counts what was looked at.
+    """Everything that is not as it was written; ``checked`` counts what was read.
 
     Args:
-        transfer_id: only this transfer; the ledger is looked at as a whole.
+        transfer_id: only this transfer; the ledger is checked as a whole.
         known: heads of the ledger that were kept outside of the database.
     """
     with database.read() as connection:
@@ -88,7 +89,7 @@ def _transfers(database: Database, transfer_id: str | None = None) -> Iterator[s
     after = ""
     while True:
         with database.read() as connection:
-            query = sa.select(transfer).where(transfer.c.id > after).order_by(transfer.c.id).limit(_AT_ONCE)
+            query = sa.select(transfer).where(transfer.c.id > after).order_by(transfer.c.id).limit(_PAGE)
             if transfer_id is not None:
                 query = query.where(transfer.c.id == transfer_id)
             rows = connection.execute(query).all()

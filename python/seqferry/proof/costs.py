@@ -27,7 +27,7 @@ class CountedCost:
     cost: TransferCost
 
     def facts(self) -> dict[str, Any]:
-        """As values for JSON, the same for every door."""
+        """Values for JSON, the same for every interface."""
         return {"requests_counted": self.requests, **asdict(self.cost)}
 
 

@@ -23,7 +23,7 @@ from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
 OBJECTS_OF_PAGE: Final = 10_000
-"""Objects in the table of one page: 5 MB. Browsers open this at once; a transfer of more has several pages."""
+"""Objects in the table of one page: 5 MB. Browsers open this without delay; a larger transfer has several pages."""
 
 FINDINGS: Final = 100
 """Findings about its own record that a page names; the others are counted."""
@@ -174,7 +174,7 @@ def _sentence(known: TransferRecord) -> str:
         words, when = f"is {words}", f" It ended on {_when(facts['ended_at'])}."
     what = f"{kind.noun} of {formatting.count(totals['objects'], 'object')}"
     return (
-        f'<p class="sentence">This {what} {places}, asked for by {_text(_person(facts["created_by"]))}, '
+        f'<p class="sentence">This {what} {places}, requested by {_text(_person(facts["created_by"]))}, '
         f'<span class="state {css}">{_text(words)}</span>: {arrived:,} of {totals["objects"]:,} objects '
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
         + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
@@ -185,13 +185,13 @@ def _totals(known: TransferRecord) -> dict[str, str | None]:
     facts, totals = known.facts, known.facts["totals"]
     done = known.spec.kind.done
     counts = {done: "done", "skipped, there already": "skipped", "failed": "failed", "cancelled": "cancelled"}
-    told = ", ".join(f"{totals[name]:,} {words}" for words, name in counts.items() if totals[name])
+    counted = ", ".join(f"{totals[name]:,} {words}" for words, name in counts.items() if totals[name])
     started, ended = facts["started_at"], facts["ended_at"]
     lasted = formatting.duration((ended - started) / 1e6) if started is not None and ended is not None else None
     return {
-        "Objects": _text(f"{totals['objects']:,}" + (f": {told}" if told else "")),
+        "Objects": _text(f"{totals['objects']:,}" + (f": {counted}" if counted else "")),
         "Bytes": _text(f"{totals['bytes']:,} ({formatting.size(totals['bytes'])})"),
-        "Asked for": _when(facts["created_at"]),
+        "Requested": _when(facts["created_at"]),
         "Started": _when(started),
         "Ended": _when(ended),
         "Duration": _text(lasted),

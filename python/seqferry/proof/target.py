@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(slots=True)
 class VerificationCounts:
-    """Counts of the objects that were looked at."""
+    """Counts of the objects that were checked."""
 
     objects: int = 0
     same: int = 0
@@ -129,7 +129,7 @@ def _newest(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _last_uploaded(rows: Iterator[Row]) -> Iterator[Row]:
-    """The last upload of each file of a share. An epoch has so many rows at most that they are held at once."""
+    """The last upload of each file of a share. An upload batch has few enough rows to be held in memory."""
     last: dict[str, Row] = {}
     for row in rows:
         before = last.get(row["target_key"])

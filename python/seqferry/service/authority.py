@@ -1,7 +1,7 @@
 """Authority of clients over HTTP for work that begins later: a retry, a paused transfer, a run of a schedule, a queue.
 
 What a client was allowed at its submission may not be allowed any more. So each start of work on behalf of a token is
-held against the policy and the tokens of today.
+compared with the present policy and tokens.
 
 What must stay true: what a command of this machine's user has begun and has go on is not bound by it.
 """
@@ -32,7 +32,7 @@ _WITHOUT: Final = "from"
 
 
 def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, places_only: bool = False) -> None:
-    """See that a client may have a transfer begin now. Each line of a list is looked at.
+    """Check that a client may start this transfer now; of a list, each line.
 
     Args:
         addresses: also see that no endpoint leads to an address that is never contacted; asks the resolver.
@@ -63,13 +63,13 @@ def _each_place(spec: TransferSpec) -> Iterable[TransferSpec]:
 def check_start(settings: Settings, spec: TransferSpec, *, created_by: str, actor: str) -> None:
     """See that recorded work may begin or go on now.
 
-    What a client over HTTP has asked for is held against all of the policy, whoever has it go on. What a command of
-    this machine has asked for, and a client has go on, is held against where clients may read and write: the endpoint
-    and the profile were named by this machine's user.
+    Work requested over HTTP is compared with the whole policy, whichever actor continues it. Work requested by a
+    command of this machine, which a client continues, is compared with the places that clients may read and write: this
+    machine's user named the endpoint and the profile.
 
     Args:
-        created_by: the actor that has asked for it.
-        actor: the one that has it begin or go on.
+        created_by: the actor that requested it.
+        actor: the actor that starts or continues it.
 
     Raises:
         PolicyError: today's policy does not allow it.
@@ -110,7 +110,7 @@ def token_fault(service: Base, actor: str) -> str | None:
 
 
 def check_token(service: Base, actor: str, what: str) -> None:
-    """Refuse to begin what an actor has asked for whose token is gone.
+    """Refuse to begin what an actor requested whose token is not valid any more.
 
     Raises:
         PolicyError: the token was removed, has expired, or may only read.

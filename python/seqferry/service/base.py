@@ -27,8 +27,8 @@ SHORTEST_ID: Final = 4
 _SHOWN_IDS: Final = 3
 """Ids of transfers of one name that an error shows."""
 
-_LOOKED_AT: Final = 100
-"""Newest transfers of one name among which the one that is meant is looked for."""
+_SEARCHED: Final = 100
+"""Newest transfers of one name among which the one that is meant is searched."""
 
 
 class Base:
@@ -127,7 +127,7 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        rows = transfers.with_name(connection, compose(name), limit=_LOOKED_AT)
+        rows = transfers.with_name(connection, compose(name), limit=_SEARCHED)
         # A verification has the name of what it verified, which is meant.
         found = [one.id for one in rows if not stored.read(one.spec).kind.of_record] or [one.id for one in rows]
         if len(found) > 1 and not is_start_of_id(name):

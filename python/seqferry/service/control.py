@@ -1,4 +1,4 @@
-"""Control of transfers that are on record: pause, resume, retry, adjust, cancel; one of them, or many at once.
+"""Control of transfers that are on record: pause, resume, retry, adjust, cancel; of one transfer, or of many.
 
 Each act is one transaction, which changes the row, records the event and moves the work in the queue. Workers see it
 within a second. So a process that is killed has either done all of it or nothing.
@@ -49,9 +49,9 @@ _CANDIDATES: Final[dict[Verb, tuple[str, ...]]] = {
     "set": (*_GOING_ON, "paused"),
     "retry": (*sorted(DONE_STATES), "failed", "cancelled"),
 }
-"""States of the transfers that a verb is for, when it is asked for many at once."""
+"""States of the transfers that a verb is for, when it is applied to many."""
 
-_MOST_TOLD: Final = 10
+_MAX_CAUSES: Final = 10
 """Causes that an error lists: more are not read."""
 
 
@@ -85,7 +85,7 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     Raises:
         NotFoundError: no transfer has this id.
         ConflictError: the transfer has ended.
-        PolicyError: a client over HTTP asks or has asked for it, and today's policy does not allow it.
+        PolicyError: a client over HTTP requests or has requested it, and today's policy does not allow it.
     """
     known = service.status(transfer_id)
     if known.state == "paused":
@@ -186,12 +186,12 @@ def _cause(causes: list[FailureGroup], transfer_id: str, wanted: str) -> Failure
     """
     found = [one for one in causes if one.id == wanted] or [one for one in causes if one.error_code == wanted]
     if not found:
-        there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MOST_TOLD])
+        there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MAX_CAUSES])
         raise NotFoundError(
             f"No object of transfer {transfer_id} has failed for the cause '{wanted[:40]}'. Its causes: {there}"
         ).about("cause")
     if len(found) > 1:
-        there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MOST_TOLD])
+        there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MAX_CAUSES])
         raise UsageError(f"'{wanted[:40]}' is the code of several causes; name one by its id: {there}").about("cause")
     return found[0]
 

@@ -30,8 +30,8 @@ MOST_DELIVERIES: Final = 50
 MOST_FILES: Final = 100
 """Missing files that are named; the others are counted."""
 
-_LOOKED_AT: Final = 200
-"""Transfers with a label that are looked at: some of them retry others."""
+_MAX_READ: Final = 200
+"""Transfers with a label that are read: some of them retry others."""
 
 _FAILURES_SECONDS: Final = 5.0
 """A list of failures is made anew no sooner: of a million it takes a second."""
@@ -138,7 +138,7 @@ class DeliveryPage:
     deliveries: list[Delivery]
     more: bool
     mail: bool
-    """A mail can be asked for (``delivery_mails``)."""
+    """A mail can be requested (``delivery_mails``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Deliveries:
         else:
             assert link.label is not None
             wanted = TransferFilter(labels=labels.parse_filter([link.label]))
-            page = self._service.transfer_page(wanted, limit=_LOOKED_AT)
+            page = self._service.transfer_page(wanted, limit=_MAX_READ)
             there = {one.id for one in page.entries}
             firsts = [one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.did is None]
             roots = [one.id for one in firsts[:MOST_DELIVERIES]]

@@ -1,4 +1,4 @@
-"""Mails that tell the end of a delivery to people who hold its share link and asked for one.
+"""Mails that report the end of a delivery to holders of its share link who requested one.
 
 What must stay true: an address is in its row and in its mail alone, and goes with both; no log, list, receipt or answer
 shows it. A mail says no more than its link shows.
@@ -37,7 +37,7 @@ _ID_BYTES: Final = 8
 
 
 def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address: str) -> None:
-    """Have the end of a delivery told to an address, once; the same address again changes nothing.
+    """Record that an address gets a mail at the end of a delivery; the same address again changes nothing.
 
     Raises:
         NotFoundError: the link shows no such delivery, or was revoked.
@@ -61,7 +61,7 @@ def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address:
         # Before the look for the same address, so that the answer does not tell whether it is there.
         with_link, with_transfer = delivery_mail_rows.counts(connection, link.id, latest.id)
         if with_link >= MOST_OF_LINK or with_transfer >= MOST_OF_TRANSFER:
-            raise ConflictError("As many people as may be have asked for a mail already.")
+            raise ConflictError("The limit of mails for this delivery or link is reached.")
         delivery_mail_rows.insert(
             connection,
             mail_id=secrets.token_hex(_ID_BYTES),
@@ -90,7 +90,7 @@ def notice_of(service: Service, mail_id: str, notice_id: str) -> Notice:
     name = printable([delivery.name or "your delivery"])
     word = "complete" if delivery.state == "complete" else "not complete"
     lines = [*_lines(delivery), "", "The link that you were sent shows more, and the receipt."]
-    lines += ["You asked for this mail on that page. There will be no other."]
+    lines += ["You requested this mail on that page. There will be no other."]
     return Notice(notice_id, delivery_mail_rows.KIND, f"{name}: {word}", printable(lines), {}, row.address)
 
 

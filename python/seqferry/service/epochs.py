@@ -1,7 +1,7 @@
-"""Epochs of a gateway: what its shares have uploaded is put on record as ended transfers, when the database can be had.
+"""Recorder of a gateway's upload batches (epochs): each becomes an ended transfer when the database is available.
 
-The gateway keeps an epoch on its disk until it is told that the record has it. A transfer has the same id each time its
-epoch is put on record: one that is there already adds nothing. So a kill between any two steps repeats one of them.
+The gateway keeps an epoch on its disk until it is informed that the record has it. A transfer has the same id each time
+its epoch is recorded: one that is there already adds nothing. So a kill between any two steps repeats one of them.
 
 What must stay true: the gateway serves whether or not the database is there, and never waits for it.
 """
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 2.0
 """Between two questions to the gateway: a look at a number in its memory."""
 
 _LONGEST_PAUSE_SECONDS: Final = 60.0
-"""Between two tries while the database is away."""
+"""Between two attempts while the database is unavailable."""
 
 _LAST_SECONDS: Final = 10.0
 """Time for what is left at the end; the next start puts the rest on record."""
@@ -53,7 +53,7 @@ class EpochRecorder:
         self._places = places
         self._ask = ask
         self._service: Base | None = None
-        self._told: str | None = None
+        self._logged: str | None = None
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seqferry-epochs", daemon=True)
 
@@ -78,11 +78,11 @@ class EpochRecorder:
             act()
         except Exception as why:  # noqa: BLE001 - whatever the database has, serving goes on
             text = why.message if isinstance(why, SeqferryError) else f"{type(why).__name__}"
-            if text != self._told:
+            if text != self._logged:
                 log.warning("Uploads of the shares are not on record yet: %s The gateway keeps them.", text)
-            self._told = text
+            self._logged = text
             return False
-        self._told = None
+        self._logged = None
         return True
 
     def close(self) -> None:

@@ -105,7 +105,7 @@ class Queries(Base):
         return sorted(found, key=lambda one: ids.index(one.id))
 
     def find_first_actor(self, transfer_id: str) -> str:
-        """The actor that has asked for a transfer first: of one that retries another, that of the other."""
+        """The actor that first requested a transfer: of a retry, that of the retried transfer."""
         with self.database.read() as connection:
             return retry_chains.find_first_actor(connection, transfer_id)
 
@@ -299,7 +299,7 @@ class Queries(Base):
 
         with self.database.read() as connection:
             found = worker_rows.read(connection)
-        # The lock of the one worker, and the machine of a process, say at once what its silence says later.
+        # The lock of the one worker, and the machine of a process, show immediately what its silence shows later.
         is_free = self.is_local and not worker_lock.is_held(self.settings.state_dir)
         found = [
             replace(one, alive=False)
@@ -377,7 +377,7 @@ class Queries(Base):
             return ledger.head(connection) if ledger.is_keyed(connection) else None
 
     def record_findings(self, transfer_id: str) -> list[Finding]:
-        """All that is not as it was written in the record of a transfer: looked at before its receipt is relied on."""
+        """Changes to the record of a transfer since it was written: read before its receipt is relied on."""
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
         from seqferry.proof import auditing  # few commands need it

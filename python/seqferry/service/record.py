@@ -1,4 +1,4 @@
-"""The record: reports, audits and anchors of it, the target held against it, and its pruning."""
+"""The record: reports, audits and anchors of it, the target compared with it, and its pruning."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Audit:
 
     Attributes:
         findings: all that is not as it was written. The audit is made as they are read.
-        counts: what was looked at; whole when all findings were read.
-        heads: number of heads of the ledger from elsewhere that it is held against.
+        counts: what was read; complete when all findings were read.
+        heads: number of heads of the ledger from elsewhere that it is compared with.
         anchors: those that are stored; None where the configuration names no place for them.
     """
 
@@ -49,7 +49,7 @@ class TargetLook:
 
     Attributes:
         differences: objects that are not as received.
-        counts: what was looked at.
+        counts: what was checked.
         verified: the id of the transfer that was verified.
         record: changes to the record of that transfer, which the look relies on.
     """
@@ -126,10 +126,10 @@ class Record(Queries):
         return auditing.head(self.database)
 
     def audit(self, heads: Sequence[str] = (), *, transfer_id: str | None = None) -> Audit:
-        """Hold the record against its hashes, against ``heads`` that a person has kept, and against stored anchors.
+        """Compare the record with its hashes, with ``heads`` that a person has kept, and with stored anchors.
 
         Args:
-            transfer_id: of the only transfer to look at; the ledger is looked at as a whole.
+            transfer_id: the only transfer to check; the ledger is checked as a whole.
 
         Raises:
             UsageError: a text is no head of a ledger.

@@ -1,6 +1,6 @@
 """Tickets: addresses that work once, for downloads that a browser streams to a file.
 
-A link of a page carries no header, so it carries a ticket, which was asked for with the token. They are in the
+A link of a page carries no header, so it carries a ticket, which was requested with the token. They are in the
 database, so that behind a proxy any server redeems what another one gave out. Of a ticket a digest is kept alone.
 """
 
@@ -18,7 +18,7 @@ from seqferry.proof.report import Format
 from seqferry.service.service import Service
 
 SECONDS: Final = 60.0
-"""Life of a ticket: a click follows at once."""
+"""Life of a ticket: the click follows within a second."""
 
 MOST: Final = 1000
 """Tickets that wait to be used, of clients with tokens; as many again of holders of share links."""
@@ -69,7 +69,7 @@ def redeem(service: Service, text: str) -> ReportTicket:
     row = None
     if _FORM.fullmatch(text) is not None:
         digest = _digest(text)
-        # Looked at first: one who guesses, without a token, keeps no writer waiting.
+        # Read first: a client that guesses, without a token, keeps no writer waiting.
         with service.database.read() as connection:
             is_there = report_ticket_rows.is_there(connection, digest, service.database.now(connection))
         if is_there:

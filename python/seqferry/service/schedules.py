@@ -271,7 +271,7 @@ def remove(service: Service, name: str, *, actor: str) -> None:
 
 
 def run_now(service: Service, name: str, *, actor: str) -> Run:
-    """Submit the transfer of a schedule at once, paused or not.
+    """Submit the transfer of a schedule now, paused or not.
 
     Raises:
         NotFoundError: no schedule has this name.
@@ -283,7 +283,7 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
         row = _row(connection, name)
     _check_authority(service, row, actor)
     run_id = f"sched-{row.id}-now-{uuid.uuid4()}"
-    run = Run(run_id, now, now, "submitted", None, f"asked for by {actor}")
+    run = Run(run_id, now, now, "submitted", None, f"requested by {actor}")
     done = _submit(service, row, run)
     with service.database.write() as connection:
         if (still := schedule_rows.by_id(connection, row.id, lock=True)) is not None:
@@ -371,7 +371,7 @@ def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[s
     """Pause active schedules of clients that may not have them by now; returns why, by their names.
 
     Their token was removed, has expired or may only read; or they fire more often than the policy allows. With
-    ``schedule_id`` only that one is looked at.
+    ``schedule_id`` only that one is checked.
 
     The record of the schedule and its runs say why. Repeating it adds nothing.
     """

@@ -122,8 +122,8 @@ def create(
             actor=actor,
         )
         if root is not None:
-            told = {"link": link_id, "expires_at": now + lifetime}
-            events.append(connection, root, now, "shared", actor, told)
+            data = {"link": link_id, "expires_at": now + lifetime}
+            events.append(connection, root, now, "shared", actor, data)
         row = share_link_rows.by_id(connection, link_id)
     assert row is not None
     return _of(row, now), token
@@ -181,7 +181,7 @@ def by_id(service: Service, link_id: str) -> ShareLink:
 
 
 def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
-    """End a link at once, with downloads that its holder has not begun; one that was revoked before stays as it is.
+    """End a link immediately, with downloads that have not begun; a link that was revoked before stays as it is.
 
     Raises:
         NotFoundError: there is none.

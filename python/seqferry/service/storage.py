@@ -70,10 +70,10 @@ class Storage(Queries):
 
         Args:
             findings: gets why the target refuses to be written; without it, no object is tried.
-            for_client: as a transfer that was asked for over HTTP.
+            for_client: as a transfer requested over HTTP.
 
         Raises:
-            UsageError, StorageError: as ``check``, when the first object is asked for.
+            UsageError, StorageError: as ``check``, when the first object is requested.
         """
         from seqferry.preflight import dry_run
 
@@ -99,7 +99,7 @@ class Storage(Queries):
         return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now(), price)
 
     def nearest(self, spec: ResolvedSpec) -> list[str]:
-        """Keys of the source that are most like those which were asked for and are not there."""
+        """Keys of the source most similar to requested ones that do not exist."""
         from seqferry.preflight import suggestions
 
         return suggestions.nearest_keys(self.engine, spec)

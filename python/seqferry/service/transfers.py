@@ -27,7 +27,7 @@ from seqferry.spec import hosts, identity, stored
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
-_ABANDONED_AT_ONCE: Final = 20
+_ABANDONED_BATCHES: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
 
@@ -57,9 +57,10 @@ class Transfers(Queries):
         over HTTP has keys of its own. With ``new``, another
         transfer is recorded though the same is unfinished; so it is where that was submitted by another client over
         HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
-        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
-        worker queues what is left. A ``description`` is no part of the equality: an unfinished transfer that goes on
-        gets what is given of it. ``also`` is done in the same transaction, and not where the key was used before.
+        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that starts it immediately;
+        the next worker queues what is left. A ``description`` is no part of the equality: an unfinished transfer that
+        goes on gets what is given of it. ``also`` is done in the same transaction, and not where the key was used
+        before.
 
         Raises:
             UsageError: the spec or the description is not valid, or the idempotency key is empty or longer than
@@ -121,8 +122,7 @@ class Transfers(Queries):
         operations.require(spec.operation)
         if spec.kind.of_share:
             raise UsageError(
-                "What a gateway uploads is put on record by the gateway, which tries failed files again itself: "
-                "seqferry gateway status."
+                "The gateway records what it uploads, and retries failed files itself: seqferry gateway status."
             )
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.").about(
@@ -181,8 +181,8 @@ class Transfers(Queries):
     def _attendant(self, connection: sa.Connection, transfer_id: str) -> Attendant | None:
         """The worker that may write for the transfer for longest.
 
-        Of one that has ended, the lock of the state folder knows at once on SQLite, and on PostgreSQL the machine that
-        it was on.
+        The end of a worker is known immediately: on SQLite by the lock of the state folder, on PostgreSQL on the
+        worker's machine.
         """
         found = worker_reports.attendants(connection, self.database, transfer_id)
         if self.database.is_sqlite:
@@ -237,7 +237,7 @@ class Transfers(Queries):
     def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:
         """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
 
-        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it is ended at once, and
+        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it ends immediately, and
         its open uploads stay: for a transfer with an identity that no worker will have again.
 
         Raises:
@@ -269,7 +269,7 @@ class Transfers(Queries):
         more = True
         while more:
             with self.database.write() as connection:
-                more = batches.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                more = batches.abandon(connection, status.id, time.time(), _ABANDONED_BATCHES)
                 if not more:
                     transfers.finish(connection, status.id, time.time(), actor)
 

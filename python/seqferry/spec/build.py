@@ -125,7 +125,7 @@ def build_one(
     of both. With ``below``, a source without its trailing slash means everything below as well. ``no_sign_request``
     leaves requests to the source unsigned (public data); those to the target are signed.
 
-    With ``allow_local`` one side may be a path of this machine, which is looked at: a folder means everything below it,
+    With ``allow_local`` one side may be a path of this machine, which is checked: a folder means everything below it,
     with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for
     callers that may read and write what this process may.
 

@@ -51,7 +51,7 @@ def paths_of(spec: TransferSpec) -> set[str]:
 
 
 def lacking_at_work(spec: TransferSpec, settings: Settings, named: Collection[str]) -> str | None:
-    """Words for a folder that this process does not serve, of all: before, only the roots were looked at."""
+    """Text for the first folder of the transfer that this process does not serve: ``needs`` names their roots only."""
     if settings.uses_sqlite:
         return None
     for one in _local(spec):

@@ -55,7 +55,7 @@ Proofs of profiles whose keys rotate do not change.
 def resolve(spec: TransferSpec) -> ResolvedSpec:
     """The spec with what the environment and the files of this process say of both places, checked.
 
-    One that is resolved comes back as it is; of one that is checked only the places are looked at again.
+    One that is resolved comes back as it is; of a checked one, only the places are checked again.
 
     Raises:
         UsageError: the spec makes no sense, or not with these places.
@@ -134,7 +134,7 @@ def here(place: S3Location) -> S3Location:
 def unresolve(spec: TransferSpec) -> TransferSpec:
     """The spec without what this process itself would fill in: ``resolve`` the other way round.
 
-    So a recorded spec can be held against the policy as a request can: what is left names another endpoint or profile
+    So a recorded spec can be compared with the policy as a request can: what is left names another endpoint or profile
     than those of this process.
     """
     return replace(spec, source=_unresolve_place(spec.source), target=_unresolve_place(spec.target))
@@ -209,7 +209,7 @@ def folders_of(needs: str | None) -> list[hosts.HostFolder]:
 
 
 def missing(needs: str | None) -> str | None:
-    """The first of the needs that this process has not, in words; None when it has all. Folders are not looked at."""
+    """The first of the needs that this process has not, in words; None when it has all. Folders are not checked."""
     for one in json.loads(needs) if needs is not None else ():
         if "features" in one:
             found = stored.lacking(one["features"])

@@ -1,4 +1,4 @@
-"""Options of a request by their groups, made of values by name as doors have them: words of a command, JSON of a body.
+"""Options of a request by their groups, made of values by name: words of a command line, JSON of a body.
 
 What must stay true: a name that no group has is an error of the program, and never passed over.
 """
@@ -95,7 +95,7 @@ def _group(kind: type[_Group], given: Mapping[str, Any]) -> _Group:
 
 
 def _value(of: OptionField, given: Any) -> Any:
-    """A value of a door as the field of a group holds it."""
+    """A value of a request as the field of a group holds it."""
     if given is None:
         return of.kept_default
     with errors_about(of.name):

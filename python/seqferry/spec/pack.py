@@ -53,7 +53,7 @@ def build_pack_spec(
         raise UsageError(f"--split {split} makes no sense; choose a size between 1MiB and 50TB for each shard.").about(
             "split", "options"
         )
-    # Files of this machine are looked at only for callers that may read them.
+    # Files of this machine are checked only for callers that may read them.
     looks = bool(given.get("allow_local"))
     if looks and paths.is_local(source) and os.path.isfile(source):
         raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.").about(

@@ -18,7 +18,7 @@ def is_on_aws(place: Location) -> bool:
 
 
 def has_prices(spec: TransferSpec, region: str | None = None) -> bool:
-    """True when all requests of the transfer have a price: all places are on AWS, or a region was asked for."""
+    """True when all requests of the transfer have a price: all places are on AWS, or a region was requested."""
     return region is not None or all(is_on_aws(place) for place in (spec.source, spec.target))
 
 

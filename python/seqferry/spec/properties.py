@@ -49,7 +49,7 @@ ATTRIBUTES: Final = (
 
 
 def collect_requested(spec: TransferSpec) -> dict[str, Any]:
-    """The properties that are asked for, by the names of their options: only objects at a target in S3 have them."""
+    """The requested properties, by the names of their options: only objects at a target in S3 have them."""
     found = {
         one.name: getattr(group, one.name) for group in (spec.attributes, spec.protection) for one in fields(group)
     }
@@ -57,7 +57,7 @@ def collect_requested(spec: TransferSpec) -> dict[str, Any]:
 
 
 def check(spec: TransferSpec) -> None:
-    """Raise UsageError when what is asked for cannot be carried."""
+    """Raise UsageError when a requested property cannot be carried."""
     if isinstance(spec.target, LocalFolder):
         for name in collect_requested(spec):
             option = "--" + name.replace("_", "-")

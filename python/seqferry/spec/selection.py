@@ -1,7 +1,7 @@
 """Selection of a source's objects: a wildcard in its address, ordered include and exclude rules, sizes, ages.
 
-Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is held
-against the key below the source; ``*`` crosses slashes.
+Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is
+matched with the key below the source; ``*`` crosses slashes.
 
 What must stay true: no request and no clock; ages count from ``Conditions.as_of``, so a transfer that goes on days
 later selects the same objects.
@@ -36,7 +36,7 @@ class Conditions(NamedTuple):
         names: those that select keys, as rules in the order in which they were given; none that renames.
         filters: sizes are inclusive; an age or a time is as a person wrote it.
         as_of: the time that ages count from, in seconds since the epoch.
-        strip: the start of a key that is not held against ``names``.
+        strip: the start of a key that is not matched with ``names``.
         is_path: the wildcard is one of a shell: only ``**`` crosses slashes.
     """
 

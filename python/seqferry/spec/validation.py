@@ -128,7 +128,7 @@ def _check_keys(spec: TransferSpec) -> None:
         )
     if spec.keys is not None and len(spec.keys) > MAX_KEYS:
         raise UsageError(
-            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
+            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         ).about("keys")
     target_keys.check(spec)
@@ -200,7 +200,7 @@ def _check_attempts(spec: TransferSpec) -> None:
     for place in (spec.source, spec.target):
         attempts = place.attempts if isinstance(place, S3Location) else None
         if attempts is not None and not 1 <= attempts <= MOST_ATTEMPTS:
-            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.").about(
+            raise UsageError(f"--attempts {attempts}: a request makes from 1 to {MOST_ATTEMPTS} attempts.").about(
                 "attempts"
             )
 
@@ -320,7 +320,7 @@ def _check_restore(spec: TransferSpec) -> None:
 
 
 def settle_seconds(spec: TransferSpec) -> float:
-    """Settling time of files: one that was younger when it was opened is looked at again after its copy.
+    """Settling time of files: one that was younger when it was opened is checked again after its copy.
 
     Returns:
         0.0 with ``--settle 0s``: the files are at rest.

@@ -29,7 +29,7 @@ OPTIONS: Final = frozenset({OF, BROUGHT_BY, CONTENT, run.PARTS})
 
 MISSING: Final = "MissingAtTarget"
 CHANGED: Final = "ChangedAtTarget"
-"""Codes of failed objects. One with another code could not be looked at or read."""
+"""Codes of failed objects. One with another code could not be read."""
 
 _WAS: Final = ": was "
 _NOW: Final = "; now: "
@@ -101,6 +101,6 @@ def place_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
 
 def parse(key: str, message: str) -> tuple[str, str]:
     """The recorded and the found state of the object with this key. A message of another form is the found state."""
-    _, separator, told = message.partition(f"{key}{_WAS}")
-    recorded, now, found = told.partition(_NOW)
+    _, separator, states = message.partition(f"{key}{_WAS}")
+    recorded, now, found = states.partition(_NOW)
     return (recorded, found) if separator and now else ("", message)

@@ -109,7 +109,7 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
 def test_who_asked_stands_in_words(service: Service, actor: str, words: str) -> None:
     transfer_id = service.submit(spec_number(0), actor=actor)
 
-    assert f"asked for by {words}, has not ended" in _words(_page(service, transfer_id))
+    assert f"requested by {words}, has not ended" in _words(_page(service, transfer_id))
 
 
 def test_local_time_stands_before_utc(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

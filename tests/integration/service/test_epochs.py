@@ -166,5 +166,5 @@ def test_nobody_submits_or_retries_one(settings: Settings, service: Service) -> 
         service.submit(spec, actor="ada")
     record(settings, Script([failed("a", "UploadFailed")]))
 
-    with pytest.raises(SeqferryError, match="tries failed files again itself"):
+    with pytest.raises(SeqferryError, match="retries failed files itself"):
         control.retry(service, gateway.epoch_id("runs", JOURNAL, 0), actor="ada")

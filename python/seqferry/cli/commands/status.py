@@ -159,12 +159,12 @@ def _show(session: Session, found: Status) -> None:
     if (adjusted := _describe_adjustment(found.adjustment)) is not None:
         print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
-    looked_at = session.service.preflight(found.id)
+    inspected = session.service.preflight(found.id)
     # The failures of a transfer that has ended are in its summary.
-    if looked_at is not None and looked_at["causes"] and (looked_at["stopped"] or not found.ended):
+    if inspected is not None and inspected["causes"] and (inspected["stopped"] or not found.ended):
         from seqferry.preflight import report
 
-        print("\n".join(text.printable(line) for line in report.format_report(looked_at, spec.source.uri)), end="\n\n")
+        print("\n".join(text.printable(line) for line in report.format_report(inspected, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found, priced=True))))
         if found.pruned_at is not None:

@@ -33,7 +33,7 @@ class Display(Protocol):
         """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` in words."""
 
     def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """It waits until somebody acts: ``facts`` as raw values, ``lines`` in words."""
+        """The transfer waits until a user acts: ``facts`` as raw values, ``lines`` in words."""
 
     def update(self, status: Status) -> None:
         """Called several times a second."""

@@ -41,13 +41,13 @@ class Result:
     failures: list[FailureGroup]
     removed: int = 0
     nearest: Sequence[str] = ()
-    """Keys that are most like what was asked for, where nothing was selected."""
+    """Keys most similar to the requested ones, where nothing was selected."""
     moved: int = 0
     """Objects that were removed at the source, of a move."""
     ledger: Head | None = None
     """Head of the audit ledger after the end; None where no key signs it."""
     cost: CountedCost | None = None
-    """Cost of the counted requests; None where they have no price, and where it is not asked for."""
+    """Cost of the counted requests; None where they have no price, and where it was not requested."""
 
     @property
     def seconds(self) -> float:
@@ -256,7 +256,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
 
 
 def cost_facts(result: Result) -> dict[str, Any] | None:
-    """The cost as values for JSON; None where it has no price, or was not asked for."""
+    """The cost as values for JSON; None where it has no price, or was not requested."""
     return None if result.cost is None else result.cost.facts()
 
 
