@@ -83,7 +83,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     # Imported here: the engine's threads must be made in the process that serves.
     from seqferry.engine.mounting import SHARE, mount, mount_writable
     from seqferry.engine.traces import trace
-    from seqferry.service.epochs import EpochRecorder
+    from seqferry.service.upload_batches import UploadBatchRecorder
 
     asked: list[int] = []
 
@@ -101,7 +101,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     if spec.writable:
         with (
             _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written,
-            EpochRecorder(settings, {SHARE: spec.place}, written.ask),
+            UploadBatchRecorder(settings, {SHARE: spec.place}, written.ask),
         ):
             ready()
             with _presence(settings, spec):
@@ -128,9 +128,7 @@ def _presence(settings: Settings, spec: MountSpec) -> AbstractContextManager[obj
 def _tables(settings: Settings) -> Path:
     folder = settings.working_dir()
     if folder is None:
-        raise ConfigError(
-            "A mount that is written needs a state folder that can be written: name one with --state-dir."
-        )
+        raise ConfigError("A writable mount needs a writable state folder: name one with --state-dir.")
     return folder / _TABLES
 
 

@@ -100,7 +100,7 @@ ADVICE: Final = {
         "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, "
         "or ask the endpoint's operator."
     ),
-    "check_database": "See that the database is up; what is done is not repeated.",
+    "check_database": "Check that the database runs; what is done is not repeated.",
     "free_quota": "Make room at the target, then run the same command again.",
     "join_volumes": "Unpack its volumes together (`7z x x.zip`), or join those of 7-Zip (`cat x.zip.* > whole.zip`).",
     "name_archive": "Name a tar, a compressed tar or a zip.",
@@ -168,7 +168,7 @@ ADVICE: Final = {
 _AGAIN: Final = ", then run the same command again."
 
 
-def split(message: str) -> tuple[str, str | None]:
+def split_next_step(message: str) -> tuple[str, str | None]:
     """The cause and the next step of a message; None for one that ends with no step of these."""
     said = message.rstrip()
     step = next((words for words in _STEPS if said.endswith(f" {words}")), None)
@@ -205,4 +205,4 @@ SERVING: Final = {
     "raise_memory": "Start it again with a larger --memory.",
     "raise_memory_or_cut_parts": "Start it again with a larger --memory.",
 }
-"""Words of those steps that would tell to run a command again, for a gateway or a mount while it serves."""
+"""Texts of the steps that name a command to run again, for a gateway or a mount while it serves."""

@@ -15,7 +15,7 @@ MISMATCH: Final = 3
 NOTHING: Final = 4
 """No object matched."""
 OUT_OF_REACH: Final = 5
-"""Only a worker with other credentials can go on, and there is none; the transfer stays on record."""
+"""Only a worker with other credentials can continue, and none is connected; the transfer stays on record."""
 INTERRUPTED: Final = 130
 """Stopped by Ctrl-C; the work can be resumed."""
 

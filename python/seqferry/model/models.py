@@ -196,7 +196,7 @@ class TransferSpec(Compiled):
     @property
     def kind(self) -> Operation:
         """The operation that ``operation`` names."""
-        return operations.of(self.operation)
+        return operations.find_operation(self.operation)
 
     def derive(self, **changed: Any) -> Self:
         """The same with other values, of which the caller knows that they are as right as these.
@@ -288,8 +288,8 @@ class LiveActivity:
 RETRY_CAUSE: Final = "retry_cause"
 """Option, of a retry of any operation: only objects that have failed for this cause (``cause_id``) are tried again."""
 
-MOST_PRIORITY: Final = 10
-MOST_ATTEMPTS: Final = 100
+MAX_PRIORITY: Final = 10
+MAX_ATTEMPTS: Final = 100
 """Attempts of a request: with the pauses between them, more take hours."""
 
 
@@ -328,9 +328,9 @@ class Status:
     error_message: str | None = None
     live: LiveActivity = field(default_factory=LiveActivity)
     waits_for: str | None = None
-    """Worker that the transfer lacks, in words, when no live worker may take it: ``a worker with profile lab``."""
+    """Worker that the transfer lacks, as text, when no live worker may take it: ``a worker with profile lab``."""
     unsupported: str | None = None
-    """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
+    """Part of the spec that this version does not know, as text; ``spec`` then holds the rest that can be shown."""
     ahead: int | None = None
     """Transfers that workers take before it, while it waits for nothing but its turn."""
     blocked_by: str | None = None
@@ -354,7 +354,7 @@ class Status:
 
         A gateway itself repeats uploads that failed.
         """
-        if self.spec.kind.of_share:
+        if self.spec.kind.recorded_by_gateway:
             return None
         left = self.totals.failed or self.state in ("failed", "cancelled")
         return "retry" if self.ended and left and self.retried_by is None else None
@@ -450,9 +450,9 @@ class PlannedCopy:
     left_out: bool = False
     """True when the object would be left out for the reason in ``refusal``, which is no failure."""
     action: Literal["copy", "skip", "compare"] = "copy"
-    """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    """Unless refused. ``compare``: the listings do not decide; the transfer checks both objects, and may skip one."""
     because: str = "absent"
-    """Reason for the action, in words that many objects share."""
+    """Reason for the action, as text that many objects share."""
     detail: str = ""
     """Words that end ``because`` for this object alone."""
     code: str = ""
@@ -462,7 +462,7 @@ class PlannedCopy:
 
     @property
     def reason(self) -> str:
-        """Reason for the action or the refusal, in words."""
+        """Reason for the action or the refusal, as text."""
         return self.refusal or f"{self.because} {self.detail}".rstrip()
 
 

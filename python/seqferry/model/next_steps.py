@@ -34,7 +34,7 @@ _NEXT_STEP_OF_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
     "MissingAtTarget": "Copy what is missing: seqferry cp with the same places.",
     "ChangedAtTarget": "Something else has written these since: find out what, and copy them again with seqferry cp.",
-    "MissingAtSource": "Only the target has these; look at them before seqferry sync --delete removes them.",
+    "MissingAtSource": "Only the target has these; check them before seqferry sync --delete removes them.",
     "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
     "TooManyToDelete": "Look at them with --dry-run, then add --yes.",
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
@@ -72,9 +72,9 @@ _OF_READER_BY_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_RETRY}.",
     "MissingAtTarget": "Copy what is missing: start a new transfer with the same places.",
     "ChangedAtTarget": "Something else has written these since: find out what, and copy them with a new transfer.",
-    "MissingAtSource": "Only the target has these; look at them before anything removes them.",
+    "MissingAtSource": "Only the target has these; check them before they are removed.",
     "Differs": "One of the two is wrong: find out which, then copy that way with a new transfer.",
-    "TooManyToDelete": "More would be removed than was expected: look at the list before it is allowed.",
+    "TooManyToDelete": "More would be removed than was expected: check the list before you allow it.",
     "RequestTimeTooSkewed": f"Have the clock of the machine that copies set, and {_RETRY}.",
     "UploadFailed": "The gateway retries these by itself: have the cause that the message names fixed.",
     "Conflict": "Another program wrote these: compare them with the files kept below .seqferry-conflicts in the share.",
@@ -102,7 +102,7 @@ def next_step(
         message: of one of them, which may end with a step.
         retry: the command that takes up what has failed; None where the whole command is run again.
     """
-    of_message = None if error_class in ("mismatch", "exists") else advice.split(message)[1]
+    of_message = None if error_class in ("mismatch", "exists") else advice.split_next_step(message)[1]
     found = _NEXT_STEP_OF_CODE.get(error_code) or of_message or _NEXT_STEP.get(error_class)
     found = found or f"Look at the message and {_AGAIN}."
     if not operation.finds_done:

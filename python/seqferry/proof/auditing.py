@@ -27,9 +27,9 @@ __all__ = [
     "KnownHead",
     "adopt",
     "head",
-    "of_transfer",
     "parse_heads",
     "verify",
+    "verify_transfer",
 ]
 
 _PAGE: Final = 100
@@ -73,7 +73,7 @@ def verify(
         yield from _check_again(database, row.id, checked)
 
 
-def of_transfer(database: Database, transfer_id: str) -> list[Finding]:
+def verify_transfer(database: Database, transfer_id: str) -> list[Finding]:
     """All that is not as it was written of one transfer; the ledger as far as it names the transfer."""
     return _check_again(database, transfer_id, AuditCounts())
 
@@ -159,7 +159,7 @@ class Adoption:
     Attributes:
         number: of the transfer, or the name of the schedule.
         at: time of its first event, seconds since the epoch; None for a schedule.
-        refusal: why it was not adopted, in words.
+        refusal: why it was not adopted, as text.
     """
 
     number: str
@@ -185,7 +185,7 @@ def adopt(
                 "(docs/guarantees/audit.md)."
             )
     for row in _transfers(database, transfer_id):
-        kinds = {one.kind: one.message for one in of_transfer(database, row.id)}
+        kinds = {one.kind: one.message for one in verify_transfer(database, row.id)}
         if "not_adopted" not in kinds:
             continue
         others = [message for kind, message in kinds.items() if kind != "not_adopted"]

@@ -112,12 +112,12 @@ ACTS: Final = {
     "line_arrived": "the objects of a line were copied",
     "line_ended": "a line ended",
 }
-"""Events in words, behind the name of who did it."""
+"""Texts of events, behind the name of the actor."""
 
 _ADJUSTED: Final = ("priority", "max_requests", "max_bandwidth", "tpslimit")
 
 
-def page(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
+def render(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
     """The page in pieces.
 
     Args:
@@ -225,7 +225,7 @@ def _failures(known: TransferRecord) -> str:
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(advice.split(group.message)[0])}<br><i>Next step:</i> "
+            f"<br>{_text(advice.split_next_step(group.message)[0])}<br><i>Next step:</i> "
             f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
@@ -251,7 +251,7 @@ def _acts(known: TransferRecord) -> str:
 
 
 def _act(kind: str, data: dict[str, Any]) -> str:
-    """An event in words."""
+    """An event as text."""
     if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
@@ -264,7 +264,7 @@ def _act(kind: str, data: dict[str, Any]) -> str:
 
 
 def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Changes by an adjustment, in words."""
+    """Changes by an adjustment, as text."""
     changes = [
         f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
         for name in _ADJUSTED
@@ -374,7 +374,7 @@ def _record_text(known: TransferRecord) -> str:
 
 
 def _person(actor: str) -> str:
-    """A person, program or process as the record names it, in words."""
+    """A person, program or process as the record names it, as text."""
     if not actor.startswith("http "):
         return actor or "the worker"
     # ``http NAME from ADDRESS``: the name of the token, which may be missing.

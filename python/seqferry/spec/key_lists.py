@@ -41,7 +41,7 @@ class NamedKey(NamedTuple):
     target_key: str = ""
 
 
-def format_of(name: str, asked: ListFormat = "auto") -> Literal["lines", "csv", "inventory"]:
+def detect_format(name: str, asked: ListFormat = "auto") -> Literal["lines", "csv", "inventory"]:
     """The format of a list by its name, unless it was given."""
     if asked != "auto":
         return asked

@@ -59,8 +59,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Objects that a list names below the source, or an inventory.
+class ListedObjects:
+    """Objects below the source that a list or an inventory names.
 
     Attributes:
         versions, targets: more of each of ``keys``; empty: nothing more.
@@ -73,7 +73,7 @@ class Listed:
     inventory: str | None = None
 
 
-NOTHING_LISTED: Final = Listed()
+NOTHING_LISTED: Final = ListedObjects()
 
 
 @cache
@@ -100,7 +100,7 @@ def _value(of: OptionField, given: Any) -> Any:
         return of.kept_default
     with errors_about(of.name):
         if of.option.notation == "pairs":
-            return properties.pairs(f"--{of.name}", given)
+            return properties.parse_pairs(f"--{of.name}", given)
         if of.option.notation == "moment":
             return properties.format_until(given)
     return tuple(given) if is_of_texts(of.kept) else given

@@ -17,7 +17,7 @@ from seqferry.model.locations import LocalFolder
 from seqferry.model.models import OPERATION_PACK, CheckedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.spec.addresses import parse_uri
-from seqferry.spec.build import draft_spec, of_operation
+from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.validation import validate_spec
 
 SPLIT: Final = "split"
@@ -67,7 +67,7 @@ def build_pack_spec(
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
-    draft = of_operation(spec, OPERATION_PACK)
+    draft = with_operation(spec, OPERATION_PACK)
     return validate_spec(replace(draft, target=replace(spec.target, key=key), options=options))
 
 

@@ -57,7 +57,7 @@ def cost(
     )
 
 
-def count(spec: TransferSpec, requests: int, moved: int, region: str | None = None) -> TransferCost | None:
+def max_cost(spec: TransferSpec, requests: int, moved: int, region: str | None = None) -> TransferCost | None:
     """The cost of a transfer that has ended, at most: only downloads make no requests at the price of writes.
 
     Args:

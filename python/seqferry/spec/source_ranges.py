@@ -22,7 +22,7 @@ MAX_SOURCES: Final = 10_000
 Spec = TypeVar("Spec", bound=TransferSpec)
 
 
-def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
+def combine_sources(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
     """One spec of several that differ in their sources only.
 
     A local folder without a last slash keeps its name below the target, as in cp -r and rsync; with one, what it holds
@@ -92,7 +92,7 @@ def _into(spec: TransferSpec, written: str) -> str:
     return ""
 
 
-def parts(spec: Spec) -> list[Spec]:
+def split_sources(spec: Spec) -> list[Spec]:
     """A spec for each of the sources; the spec itself when it has one. Of a resolved one they are resolved."""
     if not spec.ranges:
         return [spec]

@@ -16,7 +16,7 @@ from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
-from seqferry.spec.validation import data_path, why_streamed
+from seqferry.spec.validation import data_path, streaming_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _show(session: Session, found: Status) -> None:
         print(f"labels    {text.printable(given)}")
     print(f"from      {text.printable(spec.source.uri)}")
     print(f"to        {text.printable(spec.target.uri)}")
-    if (why := why_streamed(spec)) is not None:
+    if (why := streaming_reason(spec)) is not None:
         print(f"way       through the machine that does the work: {why}")
     if spec.retry_of is not None:
         print(f"retries   {spec.retry_of}")
@@ -183,7 +183,7 @@ def _show(session: Session, found: Status) -> None:
 
 
 def _describe_adjustment(adjustment: Adjustment) -> str | None:
-    """Adjusted settings of a transfer in words; None when there are none."""
+    """Adjusted settings of a transfer as text; None when there are none."""
     said = [f"priority {adjustment.priority}"] if adjustment.priority else []
     if adjustment.max_requests is not None:
         said.append(f"at most {adjustment.max_requests} requests")

@@ -30,8 +30,8 @@ from seqferry.spec import gateway
 
 log = logging.getLogger("seqferry.epochs")
 
-LOOK_SECONDS: Final = 2.0
-"""Between two questions to the gateway: a look at a number in its memory."""
+POLL_SECONDS: Final = 2.0
+"""Between two polls of the gateway: it reads a number in memory."""
 
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between two attempts while the database is unavailable."""
@@ -40,8 +40,8 @@ _LAST_SECONDS: Final = 10.0
 """Time for what is left at the end; the next start puts the rest on record."""
 
 
-class EpochRecorder:
-    """Puts epochs on record from a thread of its own, until it is left; then those of the rest, once.
+class UploadBatchRecorder:
+    """Records upload batches (epochs) from its own thread until the context ends; then once more what is left.
 
     Args:
         places: of the shares that are written, by their names.
@@ -66,9 +66,9 @@ class EpochRecorder:
         self._thread.join(_LAST_SECONDS)
 
     def _run(self) -> None:
-        pause = LOOK_SECONDS
+        pause = POLL_SECONDS
         while not self._left.wait(pause):
-            pause = LOOK_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = POLL_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
         self._safely(self._freeze)
         self._safely(self.record)
         self._safely(self.close)
@@ -95,7 +95,7 @@ class EpochRecorder:
         self._ask_gateway("freeze")
 
     def record(self) -> int:
-        """Put all epochs on record that the gateway has frozen. Returns how many.
+        """Record all epochs that the gateway has frozen. Returns their number.
 
         Raises:
             ConfigError: the gateway does not answer, or the database cannot be used.
@@ -110,8 +110,8 @@ class EpochRecorder:
     def _record(self, share: str, prefix: str, journal: str, epoch: int) -> None:
         outcomes = self._outcomes(share, epoch)
         if outcomes:
-            spec = gateway.epoch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
-            transfer_id = gateway.epoch_id(share, journal, epoch)
+            spec = gateway.upload_batch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
+            transfer_id = gateway.upload_batch_id(share, journal, epoch)
             objects = _objects(prefix, outcomes)
             with self._database().write() as connection:
                 is_new = ended_transfers.insert(
