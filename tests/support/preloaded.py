@@ -118,7 +118,7 @@ def _import_all() -> None:
     for name in (*(f"seqferry.cli.commands.{name.replace('-', '_')}" for name in app.COMMANDS), *_USED):
         import_module(name)
     # Python keeps what annotations evaluate to: the options of a command are then made in half the time.
-    command_tree.tree()
+    command_tree.build_tree()
 
 
 def _serve(requests: socket.socket) -> list[str]:

@@ -61,7 +61,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
 
     shown = {
         *progress_text.progress_facts(now),
-        *summary.facts(summary.Result(now, [], []), 0),
+        *summary.facts(summary.TransferSummary(now, [], []), 0),
         *status_facts(now),
         *summary.object_facts(record),
     }

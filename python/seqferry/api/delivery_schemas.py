@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from seqferry.engine.engine import version
-from seqferry.model.plain_words import Needs
+from seqferry.model.delivery_causes import Needs
 from seqferry.service.deliveries import DeliveryPage, State
 
 

@@ -151,7 +151,7 @@ class DeliveryStreams:
     def _make_message(self, link: ShareLink) -> _Message | None:
         """The message of a link, None when it is not valid any more."""
         try:
-            still = share_links.by_id(self._service, link.id)
+            still = share_links.find_link(self._service, link.id)
         except NotFoundError:
             return None
         return _Message.of(self.pages.page(still)) if still.state == "active" else None

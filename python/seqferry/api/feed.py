@@ -141,7 +141,7 @@ class Feed:
     # --- in the polling thread ---
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting = self._service.changes()
+        waiting = self._service.watch_changes()
         position: Position | None = None
         try:
             while True:

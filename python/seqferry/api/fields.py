@@ -46,7 +46,7 @@ def _field_of(default: object, option: Option, http: Http) -> Any:
     return Field(
         default=default,
         description=http.text or option.help,
-        max_length=http.items,
+        max_length=http.max_items,
         examples=None if http.example is None else [http.example],
     )
 
@@ -56,11 +56,11 @@ def _type_of(declared: Any, option: Option, http: Http) -> Any:
     if get_origin(declared) in (Union, UnionType):
         return Union[tuple(_type_of(one, option, http) for one in get_args(declared))]  # noqa: UP007 - any number
     if declared is int:
-        return _number(option.least, option.most if http.most is None else http.most)
+        return _number(option.minimum, option.maximum if http.maximum is None else http.maximum)
     if declared is str:
-        return _text(http.characters)
+        return _text(http.max_length)
     if declared == list[str]:
-        return dict[str, str] if option.notation == "pairs" else list[_text(http.characters)]
+        return dict[str, str] if option.notation == "pairs" else list[_text(http.max_length)]
     return declared
 
 

@@ -141,7 +141,7 @@ def _piece(service: Service, status: Status, of: BatchState) -> _Piece:
     counts = {"SUCCESS": 0, "ERROR": 0}
     moved = 0
     texts: list[str] = []
-    rows: Sequence[Any] = service.files(status.id, of.number)
+    rows: Sequence[Any] = service.batch_files(status.id, of.number)
     for key, size, state, started_at, ended_at, message in rows:
         word = _WORDS.get(state, pending)
         if state == "cancelled" and failed:

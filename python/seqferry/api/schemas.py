@@ -15,12 +15,13 @@ from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
 from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
-from seqferry.model import advice, operations, plain_words
+from seqferry.model import advice, delivery_causes, operations
+from seqferry.model.delivery_causes import Needs
 from seqferry.model.errors import UsageError
-from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, describe
+from seqferry.model.labels import MAX_LABELS, MAX_NAME_LENGTH, Description, describe
 from seqferry.model.locations import S3Location
 from seqferry.model.models import (
-    MOST_PRIORITY,
+    MAX_PRIORITY,
     DataPath,
     FailureGroup,
     ObjectRecord,
@@ -31,8 +32,7 @@ from seqferry.model.models import (
 )
 from seqferry.model.next_steps import step_for_readers
 from seqferry.model.operations import Operation
-from seqferry.model.plain_words import Needs
-from seqferry.model.progress import of_chain
+from seqferry.model.progress import chain_totals
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
 from seqferry.settings.policy import Policy
@@ -40,7 +40,7 @@ from seqferry.spec import properties
 from seqferry.spec.option_groups import OF_REQUESTS
 from seqferry.spec.validation import data_path
 
-Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
+Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY), WHOLE]
 
 DESCRIPTION: Final = {"name", "labels"}
 """Fields of ``DescribedBody``, which are no arguments of a spec."""
@@ -79,9 +79,9 @@ class DescribedBody(BaseModel):
 
     model_config = DOCUMENTED
 
-    name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 42"])] = None
+    name: Annotated[str | None, Field(max_length=MAX_NAME_LENGTH, examples=["Run 42"])] = None
     """A name for lists and notices. Submissions that differ in it alone are the same."""
-    labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS, examples=[{"project": "X"}])] = {}
+    labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS, examples=[{"project": "X"}])] = {}
     """Labels for lists and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash."""
 
     def description(self) -> Description:
@@ -152,7 +152,9 @@ class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS
         return given
 
     def recursive_arguments(self) -> dict[str, Any] | None:
-        is_asked = operations.of(self.operation).is_plain and self.model_dump(include={"recursive"})["recursive"]
+        is_asked = (
+            operations.find_operation(self.operation).is_plain and self.model_dump(include={"recursive"})["recursive"]
+        )
         return self.arguments() if is_asked else None
 
 
@@ -368,7 +370,7 @@ class Chain(BaseModel):
             transfers=[TransferOut.of(one) for one in chain],
             latest=chain[-1].id,
             state=chain[-1].state,
-            totals=TotalsOut(**asdict(of_chain(chain))),
+            totals=TotalsOut(**asdict(chain_totals(chain))),
         )
 
 
@@ -446,8 +448,8 @@ class FailureGroupOut(BaseModel):
     @classmethod
     def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
-        fields["message"] = shorten(advice.split(group.message)[0])
-        fields |= asdict(plain_words.of_failure(group.error_class, group.error_code, group.operation))
+        fields["message"] = shorten(advice.split_next_step(group.message)[0])
+        fields |= asdict(delivery_causes.explain_failure(group.error_class, group.error_code, group.operation))
         return cls(id=group.id, **fields, advice=step_for_readers(group.error_class, group.error_code, operation))
 
 

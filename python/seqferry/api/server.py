@@ -109,7 +109,7 @@ def serve(
         outage.wait_until_available(settings)
         with Service.open(settings) as service:
             service.serves = True
-            service.keep_autoscale_limits()
+            service.record_autoscale_limits()
             store = None if no_token else _token_store(service)
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _warn_of_exposure(host, no_token=no_token, encrypted=tls is not None)

@@ -149,7 +149,7 @@ class EventHub:
     # --- in the polling thread ---
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting = self._service.changes()
+        waiting = self._service.watch_changes()
         seen: dict[str, int] = {}
         sent: dict[str, bytes] = {}
         next_progress = 0.0

@@ -124,7 +124,7 @@ def _with_own_class(found: CommandInfo) -> CommandInfo:
     assert function is not None
     made.cls = _Command
     made.context_settings = _WIDTH | (made.context_settings or {})
-    if kinds := grouped_options.of_command(function):
+    if kinds := grouped_options.command_groups(function):
         made.cls, made.callback = _grouped_command(function, kinds), _placeholder
         made.name, made.help = made.name or function.__name__, made.help or getdoc(function)
     return made
@@ -149,7 +149,7 @@ def _grouped_command(function: Callable[..., Any], kinds: dict[str, type[Any]]) 
 def build_command(name: str, function: Callable[..., Any]) -> Any:
     """A command by itself, which returns what its function does: for the lines of a list."""
     made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    made.command(name, cls=_grouped_command(function, grouped_options.of_command(function)))(_placeholder)
+    made.command(name, cls=_grouped_command(function, grouped_options.command_groups(function)))(_placeholder)
     return typer.main.get_command(made)
 
 
@@ -217,7 +217,7 @@ def _root(
 
 
 def application(arguments: list[str]) -> typer.Typer:
-    """The command line; with the command alone that is asked for, if that is clear, since each takes time to make."""
+    """The command line. Only the requested command is built where it is clear which: each takes time to build."""
     # Plain help: rich's panels cost more start-up time than all the rest of --help together.
     app = typer.Typer(
         name="seqferry",
@@ -244,7 +244,7 @@ def _add(app: typer.Typer, name: str, group: str) -> None:
     settings: dict[str, Any] = {"name": name, "context_settings": _WIDTH, "rich_help_panel": group}
     if isinstance(found, typer.Typer):
         app.add_typer(_with_own_classes(found), cls=_Group, **settings)
-    elif kinds := grouped_options.of_command(found):
+    elif kinds := grouped_options.command_groups(found):
         app.command(cls=_grouped_command(found, kinds), help=getdoc(found), **settings)(_placeholder)
     else:
         app.command(cls=_Command, **settings)(found)
@@ -267,7 +267,7 @@ def run(arguments: list[str] | None = None) -> int:
         return errors.discard_stdout()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of the process
         try:
-            code = errors.report(error, as_json=_wants_json(given))
+            code = errors.report_error(error, as_json=_wants_json(given))
             sys.stdout.flush()
         except (OSError, ConfigError):
             # The error is on stderr already, or stderr is closed.

@@ -12,7 +12,7 @@ from seqferry.cli.transfer_options import TransferFilters, TransferSelection
 from seqferry.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from seqferry.service.control import Result, Verb
+    from seqferry.service.control import ControlResult, Verb
 
 
 def single_transfer(which: TransferSelection, wanted: TransferFilters) -> str | None:
@@ -24,12 +24,12 @@ def single_transfer(which: TransferSelection, wanted: TransferFilters) -> str | 
 
 def apply(
     session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters, **change: Any
-) -> list[Result]:
-    """Do it to all that are named, or that the filter selects.
+) -> list[ControlResult]:
+    """Apply the verb to the named transfers, or to those that the filter selects.
 
     Raises:
         UsageError: neither says which, or both do.
-        ConflictError: another number than ``--expect`` says is selected by now; nothing was done.
+        ConflictError: another number than ``--expect`` says is selected; nothing was done.
     """
     from seqferry.service import control
     from seqferry.service.queries import check_count
@@ -39,14 +39,14 @@ def apply(
     if which.transfers:
         if len(which.transfers) == 1:  # its error is that of the command
             found = session.service.status(which.transfers[0])
-            results = control.each(session.service, verb, [found.id], actor=actor(), **change)
+            results = control.apply_to_each(session.service, verb, [found.id], actor=actor(), **change)
             if results[0].error is not None:
                 raise results[0].error
             return results
-        return control.each(session.service, verb, which.transfers, actor=actor(), **change)
+        return control.apply_to_each(session.service, verb, which.transfers, actor=actor(), **change)
     if not ids:
         say(session, "No transfer matched.")
-    return control.each(session.service, verb, ids, actor=actor(), **change)
+    return control.apply_to_each(session.service, verb, ids, actor=actor(), **change)
 
 
 def _select(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> list[str]:
@@ -54,11 +54,11 @@ def _select(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
 
     if bool(which.transfers) == (which.everything or wanted.selects):
         raise UsageError("Select transfers: give ids, --all, or filters such as --state, --prefix or --created-by.")
-    return which.transfers or control.select(session.service, verb, wanted.filter)
+    return which.transfers or control.select_transfers(session.service, verb, wanted.filter)
 
 
 def preview(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> int:
-    """Show to which transfers it would be done; returns the exit code.
+    """Show the transfers that the verb would be applied to; returns the exit code.
 
     Raises:
         UsageError, ConflictError: as ``apply``.
@@ -80,8 +80,8 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     return exit_code(results)
 
 
-def report_results(session: Session, results: list[Result]) -> list[Result]:
-    """Tell what became of each; returns those to which it was done."""
+def report_results(session: Session, results: list[ControlResult]) -> list[ControlResult]:
+    """Report the result of each; returns those that succeeded."""
     for result in results:
         if result.error is not None:
             display.say(f"seqferry: {result.id}: {text.printable(result.error.message)}")
@@ -99,9 +99,9 @@ def say(session: Session, line: str) -> None:
 
 
 def follow_all(
-    session: Session, results: list[Result], *, wanted: str = "done", works: bool = False, waits: bool = False
+    session: Session, results: list[ControlResult], *, wanted: str = "done", works: bool = False, waits: bool = False
 ) -> int:
-    """See all of them through, one after the other; returns the worst exit code."""
+    """Follow all transfers to their ends, in order; returns the worst exit code."""
     codes = [exit_code(results)]
     for result in results:
         if result.error is None:
@@ -112,8 +112,8 @@ def follow_all(
     return max(codes)
 
 
-def exit_code(results: list[Result]) -> int:
-    """The exit code of what was done to each."""
+def exit_code(results: list[ControlResult]) -> int:
+    """The exit code for the results."""
     if not results:
         return exits.NOTHING
     return exits.FAILED if any(result.error is not None for result in results) else exits.OK

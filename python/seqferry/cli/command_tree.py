@@ -8,22 +8,22 @@ from typing import Any
 import typer
 
 
-def tree() -> Any:
+def build_tree() -> Any:
     """The whole command line, as Typer's own object."""
     from seqferry.cli.app import application
 
     return typer.main.get_command(application([]))
 
 
-def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def walk_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each command below this one with its words (``("tar", "ls")``), groups before their commands."""
     for name, found in getattr(command, "commands", {}).items():
         if not found.hidden:
             yield (*path, name), found
-            yield from walk(found, (*path, name))
+            yield from walk_commands(found, (*path, name))
 
 
-def context(command: Any, path: tuple[str, ...], width: int = 100) -> Any:
+def help_context(command: Any, path: tuple[str, ...], width: int = 100) -> Any:
     """Context that Typer needs to print the help of a command."""
     name = " ".join(("seqferry", *path))
     return typer.Context(command, info_name=name, max_content_width=width, terminal_width=width)

@@ -18,7 +18,7 @@ from typer.exceptions import TyperException
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.errors import SeqferryError
-from seqferry.model.shortages import shortage
+from seqferry.model.shortages import find_shortage
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
 _DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
@@ -32,17 +32,17 @@ _ALIKE: Final = 0.8
 """Least similarity, from 0 to 1, at which a word is taken for a misspelt option."""
 
 
-def report(error: BaseException, *, as_json: bool) -> int:
+def report_error(error: BaseException, *, as_json: bool) -> int:
     """Tell the user about ``error``; returns the exit code. With ``as_json`` also an ``error`` event on stdout."""
     if isinstance(error, TyperException):
         code, message, exit_code = "usage", _usage(error), exits.USAGE
     elif isinstance(error, SeqferryError):
         code, message, exit_code = error.code, error.message, error.exit_code
-    elif (short := shortage(error)) is not None:
+    elif (short := find_shortage(error)) is not None:
         code, message, exit_code = short.code, short.message, short.exit_code
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
         # Standard output is full. The code that writes a file reports a full disk itself.
-        full = display.full_stdout(error)
+        full = display.short_write_error(error)
         code, message, exit_code = full.code, full.message, full.exit_code
     elif isinstance(error, KeyboardInterrupt):
         code, message, exit_code = "interrupted", "interrupted", exits.INTERRUPTED
@@ -110,19 +110,19 @@ class _OneLine(logging.Formatter):
         why = record.exc_info[1] if record.exc_info else None
         if why is None:
             return message
-        short = shortage(why)
+        short = find_shortage(why)
         return f"{message.rstrip(':.')}: {type(why).__name__ if short is None else short.message}"
 
 
 def shorten_logs() -> None:
-    """Have the log of a command hold no tracebacks, unless they are asked for."""
+    """Keep tracebacks out of a command's log, unless debugging is requested."""
     if logging.lastResort is None or _debugging():
         return
     logging.lastResort.setFormatter(_OneLine())
     usual = threading.excepthook
 
     def of_thread(failed: threading.ExceptHookArgs) -> None:
-        if failed.exc_value is None or shortage(failed.exc_value) is None:
+        if failed.exc_value is None or find_shortage(failed.exc_value) is None:
             usual(failed)
 
     # A shortage meets all threads alike; the command tells of it once, at its end.
@@ -154,7 +154,7 @@ class _LossyStderr(io.FileIO):
 
 
 def ignore_stderr_errors() -> None:
-    """Let the work go on where what is said of it cannot be written."""
+    """Continue the work when stderr cannot be written."""
     said = sys.stderr
     if said is sys.__stderr__ and isinstance(said, io.TextIOWrapper):
         said.flush()
@@ -163,7 +163,7 @@ def ignore_stderr_errors() -> None:
 
 
 def flush() -> None:
-    """See that what is shown has left the process.
+    """Flush stdout, so that its text has left the process.
 
     Raises:
         ConfigError: stdout takes no more; BrokenPipeError: its reader has gone.
@@ -173,7 +173,7 @@ def flush() -> None:
     except BrokenPipeError:
         raise
     except OSError as why:
-        raise display.full_stdout(why) from None
+        raise display.short_write_error(why) from None
     sys.stderr.flush()
 
 

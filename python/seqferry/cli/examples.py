@@ -163,14 +163,14 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 """Command lines by command, each with what it is for."""
 
 
-def of(command: str) -> tuple[tuple[str, str], ...]:
+def find_examples(command: str) -> tuple[tuple[str, str], ...]:
     """The examples of a command: of ``tar ls``, say, without the program's name."""
     return EXAMPLES.get(command, ())
 
 
-def lines(command: str, width: int) -> list[str]:
+def format_examples(command: str, width: int) -> list[str]:
     """The examples as lines of at most ``width`` columns; the purpose stands beside a line, or above it."""
-    found = of(command)
+    found = find_examples(command)
     widest = max((len(line) for line, _ in found), default=0)
     beside = all(len(line) <= widest and widest + 3 + len(what) <= width for line, what in found)
     if beside:

@@ -30,15 +30,14 @@ if TYPE_CHECKING:
     from seqferry.workflows.worker import Worker
 
 _POLL: Final = (0.05, 0.5)
-"""Seconds between looks at the database, growing with the time that was waited: a short transfer ends soon, and of a
-long one nothing new is there more often, since workers record every half second. The end of a transfer that this
-process does itself is told at once."""
+"""Seconds between polls of the database, first and longest; they grow with the time waited, since workers record every
+half second. The end of a transfer that this process runs itself is reported immediately."""
 _STOP: Final = 2.0
 """Seconds that a worker may take to stop after Ctrl-C."""
 _LOOK_FOR_ATTENDANTS: Final = 1.0
-"""Seconds from the start for which a command looks for another worker that is at its transfer."""
+"""Seconds from the start in which a command searches for another worker that runs its transfer."""
 _REAPING: Final = 2.0
-"""Seconds in which a worker that was found dead loses its work: a heartbeat, and a look at the key."""
+"""Seconds until the work of a dead worker is taken over: a heartbeat, and a check of its key."""
 _LEARNING: Final = 5.0
 """Seconds in which a worker that can do a transfer says so: it reports its lanes each two seconds at work."""
 _TAKE_OVER: Final = 1.0
@@ -57,12 +56,12 @@ class Interruption(Exception):  # noqa: N818 - a request of the user, no error
         self.going_on = going_on
 
 
-class OutOfReach(Exception):  # noqa: N818 - the transfer is in order, and stays on record
-    """Only a worker with other credentials can bring the transfer on, and none is there.
+class NoCapableWorker(Exception):  # noqa: N818 - the transfer is in order, and stays on record
+    """Only a worker with other credentials can continue the transfer, and none is connected.
 
     Attributes:
         other_id: the transfer that needs them: this one, or one that it waits for.
-        missing: what it needs, in words.
+        missing: what it needs, as text.
     """
 
     def __init__(self, other_id: str, missing: str) -> None:
@@ -70,8 +69,8 @@ class OutOfReach(Exception):  # noqa: N818 - the transfer is in order, and stays
         self.other_id, self.missing = other_id, missing
 
 
-class Watch:
-    """Wake-up calls for the command that follows a transfer: a signal to stop, or news."""
+class FollowEvents:
+    """Events that wake the command that follows a transfer: a signal to stop, or a change."""
 
     def __init__(self) -> None:
         self.asked_to_stop = False
@@ -89,9 +88,9 @@ class Watch:
 
 
 @contextmanager
-def interruptible() -> Generator[Watch]:
+def interruptible() -> Generator[FollowEvents]:
     """Within: the first Ctrl-C, SIGTERM or closed terminal is noted in the watch and rings it, the second ends all."""
-    watch = Watch()
+    watch = FollowEvents()
 
     def note(_signal: int, _frame: FrameType | None) -> None:
         if watch.asked_to_stop:
@@ -119,7 +118,7 @@ class WorkerSupervisor:
     """
 
     def __init__(
-        self, settings: Settings, service: Service, watch: Watch, *, always: bool = False, waits: bool = False
+        self, settings: Settings, service: Service, watch: FollowEvents, *, always: bool = False, waits: bool = False
     ) -> None:
         self._settings = settings
         self._service = service
@@ -138,36 +137,36 @@ class WorkerSupervisor:
         self._notes: list[str] = []
 
     @property
-    def other_works(self) -> bool:
-        """True when the work is another process's: it held the state folder, or belongs to a fleet of workers."""
+    def has_other_worker(self) -> bool:
+        """True when another process does the work: it holds the state folder, or is one of several workers."""
         return self._busy or self._left_to is not None
 
     @property
-    def is_left(self) -> bool:
-        """True while the work is left to a fleet of workers."""
+    def is_left_to_others(self) -> bool:
+        """True while other workers do the work."""
         return self._left_to is not None
 
-    def take_notes(self) -> list[str]:
-        """Sentences for the user about the place of the work, each once."""
+    def take_messages(self) -> list[str]:
+        """New messages for the user about which process does the work."""
         notes, self._notes = self._notes, []
         return notes
 
-    def continues_without(self, status: Status) -> bool:
-        """True when another process works at the transfer, or will."""
-        return self.other_works or status.live.workers > (0 if self._worker is None else 1)
+    def continues_elsewhere(self, status: Status) -> bool:
+        """True when another process runs the transfer, or will."""
+        return self.has_other_worker or status.live.workers > (0 if self._worker is None else 1)
 
     def is_own(self, executor_id: str) -> bool:
-        """True for the worker that this process is."""
+        """True for the worker of this process."""
         return self._worker is not None and self._worker.executor_id == executor_id
 
     @property
     def has_other_key(self) -> bool:
-        """True while the transfer that was joined has the key of an earlier submission."""
+        """True while the continued transfer has the key of an earlier submission."""
         return self._renewal is not None
 
-    def is_able(self, status: Status) -> bool:
-        """True when this process has all that it needs to do the transfer as its worker."""
-        return self._service.missing(status) is None
+    def can_run(self, status: Status) -> bool:
+        """True when this process meets all requirements to run the transfer."""
+        return self._service.unmet_requirement(status) is None
 
     def submit(
         self,
@@ -179,25 +178,27 @@ class WorkerSupervisor:
         priority: int = 0,
         description: Description = NOTHING,
     ) -> Submission:
-        """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
-        self._service.name_folders(spec)
-        fleet = [] if self._always else self._service.fleet()
+        """Record a transfer, for the worker of this process or for the one that runs already."""
+        self._service.allow_local_folders(spec)
+        fleet = [] if self._always else self._service.available_workers()
         if not fleet:
             self._start_worker(queue=False)
         if self._worker is None:
-            found = self._service.submission(spec, actor=actor, new=new, priority=priority, description=description)
+            found = self._service.submit_or_resume(
+                spec, actor=actor, new=new, priority=priority, description=description
+            )
         else:
             found = self._worker.submission(
                 spec, actor=actor, new=new, known=known, priority=priority, description=description
             )
         if found.goes_on:
             self._renewal = found.id, spec, actor
-        if able := self._service.able(found.id, fleet) if fleet else []:
+        if able := self._service.capable_workers(found.id, fleet) if fleet else []:
             self._note_others(able, found.id)
         return found
 
     def work(self, status: Status) -> None:
-        """Become the worker of the transfer if no other process can be. Cheap when called often.
+        """Become the worker of the transfer if no other process can. Cheap when called often.
 
         Raises:
             ConfigError: this process is the worker, and cannot work.
@@ -205,7 +206,7 @@ class WorkerSupervisor:
         if self._worker is not None:
             self._worker.check()
         elif time.monotonic() >= self._next_try and (self._always or self._is_left(status)):
-            self._service.name_folders(status.spec)
+            self._service.allow_local_folders(status.spec)
             self._start_worker(queue=True)
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
             self._renew(*self._renewal)
@@ -214,7 +215,7 @@ class WorkerSupervisor:
         """Cheap when called often.
 
         Raises:
-            OutOfReach: no process that works can bring the transfer on, and none has for a while.
+            NoCapableWorker: no connected worker can run the transfer, for longer than ``_LEARNING``.
         """
         if self._waits or time.monotonic() < self._next_reach:
             return
@@ -227,24 +228,24 @@ class WorkerSupervisor:
         if time.monotonic() - self._out_of_reach_since >= _LEARNING:
             raise found
 
-    def _find_out_of_reach(self, status: Status) -> OutOfReach | None:
+    def _find_out_of_reach(self, status: Status) -> NoCapableWorker | None:
         if status.ended or status.state == "paused" or status.live.workers:
             return None
         if status.blocked_by is not None:
-            blocker = self._service.blocker_out_of_reach(status)
+            blocker = self._service.find_unreachable_blocker(status)
             needing, missing = blocker or (status, None)
         else:
-            needing, missing = status, self._service.missing(status)
-        if missing is None or needing.live.workers or self._service.attendant(needing.id) is not None:
+            needing, missing = status, self._service.unmet_requirement(status)
+        if missing is None or needing.live.workers or self._service.active_worker(needing.id) is not None:
             return None
-        able = self._service.able(needing.id, self._service.fleet())
-        return None if able else OutOfReach(needing.id, missing)
+        able = self._service.capable_workers(needing.id, self._service.available_workers())
+        return None if able else NoCapableWorker(needing.id, missing)
 
     def _is_left(self, status: Status) -> bool:
         """True when no worker of the fleet can do the transfer, and it has had time to find out."""
         self._next_try = time.monotonic() + _TAKE_OVER
-        fleet = self._service.fleet()
-        able = self._service.able(status.id, fleet)
+        fleet = self._service.available_workers()
+        able = self._service.capable_workers(status.id, fleet)
         if able or status.live.workers:
             self._alone_since = None
             if self._left_to is None:
@@ -256,7 +257,7 @@ class WorkerSupervisor:
             if time.monotonic() - self._alone_since < _LEARNING:
                 return False
         why = "No worker is connected to the database" if not fleet else "No connected worker can run the transfer"
-        needs = self._service.missing(status)
+        needs = self._service.unmet_requirement(status)
         if needs is None:
             self._notes.append(f"{why}; this command runs it.")
         self._left_to = None
@@ -268,12 +269,12 @@ class WorkerSupervisor:
 
     def _renew(self, transfer_id: str, spec: TransferSpec, actor: str) -> None:
         """Let the transfer that was joined go on with the key of this submission, once no other worker is at it."""
-        if self._service.renew(transfer_id, spec, actor=actor):
+        if self._service.renew_keys(transfer_id, spec, actor=actor):
             self._renewal = None
         self._next_renewal = time.monotonic() + _TAKE_OVER
 
     def _start_worker(self, *, queue: bool) -> None:
-        from seqferry.workflows.worker import Worker  # a mere look at the status must not pay for it
+        from seqferry.workflows.worker import Worker  # showing the status alone must not wait for this import
 
         try:
             self._worker = Worker.start(
@@ -303,7 +304,7 @@ def follow(
     service: Service,
     transfer_id: str,
     show: Display,
-    watch: Watch,
+    watch: FollowEvents,
     supervisor: WorkerSupervisor | None,
     command: Callable[..., str],
 ) -> Status:
@@ -314,19 +315,19 @@ def follow(
 
     Raises:
         Interruption: the user wants to stop; the transfer is resumable.
-        OutOfReach: nothing here can bring it on.
+        NoCapableWorker: no connected worker can run the transfer.
     """
     began = time.monotonic()
     shortest, longest = _POLL
     waits_for = None
     attendants = _PreviousWorker(service, transfer_id)
-    was_paused = was_looked_at = False
+    was_paused = is_preflight_shown = False
     try:
         while True:
             status = service.status(transfer_id)
             show.update(status)
-            if not was_looked_at and (status.planned or status.totals.objects or status.ended):
-                was_looked_at = True
+            if not is_preflight_shown and (status.planned or status.totals.objects or status.ended):
+                is_preflight_shown = True
                 _show_preflight(service, status, show)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
@@ -343,14 +344,14 @@ def follow(
                 supervisor.work(status)
                 supervisor.check_reach(status)
                 _note_workers(supervisor, show)
-                if supervisor.has_other_key or not supervisor.is_left:
+                if supervisor.has_other_key or not supervisor.is_left_to_others:
                     attendants.tell(show, supervisor)
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
                 show.note("Stopping (press Ctrl-C again to exit immediately) ...")
                 raise Interruption(
-                    going_on=status.live.workers > 0 if supervisor is None else supervisor.continues_without(status)
+                    going_on=status.live.workers > 0 if supervisor is None else supervisor.continues_elsewhere(status)
                 )
     finally:
         show.close()
@@ -359,7 +360,7 @@ def follow(
 
 
 def _note_workers(supervisor: WorkerSupervisor, show: Display) -> None:
-    for note in supervisor.take_notes():
+    for note in supervisor.take_messages():
         show.note(text.printable(note))
 
 
@@ -379,17 +380,17 @@ class _PreviousWorker:
     def __init__(self, service: Service, transfer_id: str) -> None:
         self._service = service
         self._transfer_id = transfer_id
-        self._told = set[str]()
+        self._named = set[str]()
         self._looks_until = time.monotonic() + _LOOK_FOR_ATTENDANTS
 
     def tell(self, show: Display, supervisor: WorkerSupervisor) -> None:
         """Name the worker that holds the transfer. At the start only, unless this command waits for its end."""
         if not supervisor.has_other_key and time.monotonic() > self._looks_until:
             return
-        found = self._service.attendant(self._transfer_id)
-        if found is None or found.executor_id in self._told or supervisor.is_own(found.executor_id):
+        found = self._service.active_worker(self._transfer_id)
+        if found is None or found.executor_id in self._named or supervisor.is_own(found.executor_id):
             return
-        self._told.add(found.executor_id)
+        self._named.add(found.executor_id)
         key = ", with another key" if supervisor.has_other_key else ""
         process = found.process[:1].upper() + found.process[1:]
         heard = f"{process} is at the transfer{key}, last heartbeat {max(found.silent, 0):.0f} s ago."
@@ -407,7 +408,7 @@ def _show_preflight(service: Service, status: Status, show: Display) -> None:
     if found is not None and found["causes"]:
         from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
-        # What fails of the objects that go on is told at the end, with what else has failed.
+        # Failures of the objects that are copied all the same are in the summary at the end.
         lines = (
             report.format_report(found, status.spec.source.uri) if found["stopped"] else [report.format_headline(found)]
         )
@@ -416,7 +417,7 @@ def _show_preflight(service: Service, status: Status, show: Display) -> None:
 
 def _show_blocker(service: Service, status: Status, show: Display, command: Callable[..., str]) -> bool:
     """Say how to go on where the transfer waits for one that needs other credentials; False when it does not."""
-    found = service.blocker_out_of_reach(status)
+    found = service.find_unreachable_blocker(status)
     if found is None:
         return False
     other, missing = found
@@ -435,7 +436,12 @@ def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | Non
     if status.waits_for is None:
         return
     note = f"The transfer waits for {status.waits_for}."
-    if status.blocked_by is None and supervisor is not None and supervisor.other_works and supervisor.is_able(status):
+    if (
+        status.blocked_by is None
+        and supervisor is not None
+        and supervisor.has_other_worker
+        and supervisor.can_run(status)
+    ):
         note += (
             " The process that holds the lock of the state folder is not a worker. "
             "This command runs the transfer after it has ended."

@@ -36,7 +36,7 @@ _CAT_OPTIONS: Final = (
 
 
 def translate(arguments: list[str]) -> list[str]:
-    """The arguments in our words.
+    """The arguments as Seqferry's options.
 
     Raises:
         UsageError: a word has no equal.
@@ -113,7 +113,7 @@ def _move_after_verb(verb: str, before: list[list[str]]) -> list[str]:
 
 
 def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
-    """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
+    """Seqferry's options for those of a verb, which may have been ``typed`` under another name."""
     if verb in _UNTRANSLATED or verb not in foreign_options.TRANSLATED_VERBS:
         return arguments
     known, refusals = _meanings_of(verb, typed), _refusals(verb)
@@ -152,7 +152,7 @@ def _refusals(verb: str) -> Mapping[str, str]:
 def _of_list(options: str) -> list[str]:
     from seqferry.cli import foreign_mount_options
 
-    return foreign_mount_options.of_list(options)
+    return foreign_mount_options.translate_list(options)
 
 
 def _translate(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) -> list[str]:

@@ -41,11 +41,11 @@ def _modes(value: str) -> list[str]:
     """Permissions of files and folders that a umask leaves.
 
     Raises:
-        UsageError: it is no umask.
+        UsageError: it is not a umask.
     """
     digits = value.removeprefix("0o")
     if not 1 <= len(digits) <= 4 or not all(digit in "01234567" for digit in digits) or int(digits, 8) > 0o777:
-        raise UsageError(f"umask: '{value}' is no umask; write it in octal, as 0022.")
+        raise UsageError(f"umask: '{value}' is not a umask; write it in octal, as 0022.")
     taken = int(digits, 8)
     return ["--file-mode", f"{0o666 & ~taken:04o}", "--dir-mode", f"{0o777 & ~taken:04o}"]
 
@@ -240,8 +240,8 @@ _IGNORED: Final = frozenset(
 """Mount options without effect: mount(8) and systemd pass them on. It is ``read_write`` that lets write, not ``rw``."""
 
 
-def of_list(options: str, *, is_sloppy: bool = False) -> list[str]:
-    """Our options for the list that follows ``-o``, as ``ro,allow_other,cache=/c``.
+def translate_list(options: str, *, is_sloppy: bool = False) -> list[str]:
+    """Seqferry's options for the list after ``-o``, as ``ro,allow_other,cache=/c``.
 
     A value within quotation marks may have commas, as in mount(8).
 
@@ -321,5 +321,5 @@ def helper_arguments(given: list[str]) -> list[str]:
             raise UsageError(f"mount.seqferry does not know the option '{each}'; mount options follow -o.")
     if len(places) != 2:
         raise UsageError("mount.seqferry takes a source and a folder: mount -t seqferry s3://bucket /mnt/bucket")
-    arguments = [word for options in lists for word in of_list(options, is_sloppy="s" in flags)]
+    arguments = [word for options in lists for word in translate_list(options, is_sloppy="s" in flags)]
     return [] if "f" in flags else ["mount", *arguments, *places]

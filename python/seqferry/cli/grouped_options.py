@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typer._click.core import Parameter
 
 
-def of_command(function: Callable[..., Any]) -> dict[str, type[Any]]:
+def command_groups(function: Callable[..., Any]) -> dict[str, type[Any]]:
     """The groups of a command by the names of its parameters; none when it has parameters of its own."""
     hints = get_type_hints(function)
     kinds = {name: hints[name] for name in inspect.signature(function).parameters}

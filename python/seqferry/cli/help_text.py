@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 View = Literal["short", "all", "env"]
 VIEW: Final = "seqferry.help"
-"""Key in ``Context.meta`` of the ``View`` that is asked for. Without it: ``all``."""
+"""Key in ``Context.meta`` of the requested ``View``. Without it: ``all``."""
 
 MOST_SHORT: Final = 22
 """Options of a command that ``-h`` shows without a mark, at most: they fit on a screen."""
@@ -47,7 +47,7 @@ def write(command: Any, context: Context, formatter: HelpFormatter) -> None:
     for title, commands in _commands(command).items():
         _write_rows(title, [(name, _summary(found)) for name, found in commands.items()], formatter)
     verb = context.command_path.partition(" ")[2]
-    if found := examples.lines(verb, formatter.width - 2):
+    if found := examples.format_examples(verb, formatter.width - 2):
         with formatter.section("Examples"):
             formatter.write("".join(f"  {line}\n" for line in found))
     ending = [f"All options: {context.command_path} --help"] if is_short else []

@@ -12,7 +12,7 @@ from seqferry.cli.output import text
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards
-from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
+from seqferry.spec.selection import Conditions, build_matcher, has_wildcard, literal_prefix
 from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ HumanReadable = Annotated[
 ]
 
 
-def pattern_of(place: str) -> tuple[str, str | None]:
+def split_wildcard(place: str) -> tuple[str, str | None]:
     """The address up to its first wildcard, and the whole key as a wildcard, if it holds one."""
     if not has_wildcard(place):
         return place, None
     bucket, key = parse_uri(place)
-    return f"s3://{bucket}/{literal_start(key)}", key
+    return f"s3://{bucket}/{literal_prefix(key)}", key
 
 
 def matching_entries(
     entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None
 ) -> Iterator[ObjectInfo | str]:
     """Objects whose last name, or whole key, matches; prefixes are left out."""
-    whole = matcher(Conditions(pattern=pattern))
+    whole = build_matcher(Conditions(pattern=pattern))
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for entry in entries:
         if isinstance(entry, str):
@@ -60,12 +60,12 @@ def engine_for(location: S3Location) -> Engine:
 
 
 def format_size(count: int, *, human: bool) -> str:
-    """Bytes as a number, or in words for a person."""
+    """Bytes as a number, or as text for a person."""
     return text.size(count) if human else str(count)
 
 
-def everything(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
-    """All objects below a place.
+def list_all(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
+    """All objects below a location.
 
     Raises:
         StorageError: the place cannot be listed.

@@ -7,7 +7,7 @@ import socket
 from seqferry.model.errors import ConfigError, UsageError
 
 
-def place(written: str, option: str) -> tuple[str, int]:
+def parse_address(written: str, option: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``, where nothing listens yet: a taken one is seen before anything else begins.
 
     Raises:
@@ -24,11 +24,11 @@ def place(written: str, option: str) -> tuple[str, int]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as why:
-        raise unavailable(found, option, why) from None
+        raise unavailable_error(found, option, why) from None
     return found
 
 
-def unavailable(place: tuple[str, int], option: str, why: OSError) -> ConfigError:
-    """The error of an address at which metrics cannot be offered."""
+def unavailable_error(place: tuple[str, int], option: str, why: OSError) -> ConfigError:
+    """The error for an address at which metrics cannot be served."""
     host, port = place
-    return ConfigError(f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another {option}.")
+    return ConfigError(f"Cannot serve metrics on {host}:{port}: {why.strerror or why}. Choose another {option}.")

@@ -83,7 +83,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     # Imported here: the engine's threads must be made in the process that serves.
     from seqferry.engine.mounting import SHARE, mount, mount_writable
     from seqferry.engine.traces import trace
-    from seqferry.service.epochs import EpochRecorder
+    from seqferry.service.upload_batches import UploadBatchRecorder
 
     asked: list[int] = []
 
@@ -101,7 +101,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     if spec.writable:
         with (
             _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written,
-            EpochRecorder(settings, {SHARE: spec.place}, written.ask),
+            UploadBatchRecorder(settings, {SHARE: spec.place}, written.ask),
         ):
             ready()
             with _presence(settings, spec):
@@ -128,9 +128,7 @@ def _presence(settings: Settings, spec: MountSpec) -> AbstractContextManager[obj
 def _tables(settings: Settings) -> Path:
     folder = settings.working_dir()
     if folder is None:
-        raise ConfigError(
-            "A mount that is written needs a state folder that can be written: name one with --state-dir."
-        )
+        raise ConfigError("A writable mount needs a writable state folder: name one with --state-dir.")
     return folder / _TABLES
 
 
@@ -152,7 +150,7 @@ def _wait(
             try:
                 served.unmount()
             except OSError as error:
-                # A folder that is served is better than a dead one. The next signal tries again.
+                # A folder that is served is better than a dead one. The next signal repeats the attempt.
                 _log(spec, str(error))
 
 
@@ -210,20 +208,20 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
 
 
 def _serve_detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | None) -> NoReturn:
-    """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
+    """Serve in the detached process: report the start to the waiting command, and end by ``os._exit``."""
     code = exits.FAILED
 
-    def tell(**answer: Any) -> None:
+    def report(**answer: Any) -> None:
         os.write(writing, json.dumps(answer).encode())
         os.close(writing)
 
-    is_told = False
+    is_reported = False
 
     def ready() -> None:
-        nonlocal is_told
-        is_told = True
+        nonlocal is_reported
+        is_reported = True
         # Where the command that waits is gone, this fails, and nothing stays mounted.
-        tell(ok=True)
+        report(ok=True)
 
     try:
         os.setsid()
@@ -238,10 +236,10 @@ def _serve_detached(spec: MountSpec, state_dir: str | None, writing: int, log: P
         os.closerange(writing + 1, _MOST_DESCRIPTORS)
         code = serve(spec, state_dir, ready)
     except SeqferryError as error:
-        if is_told:
+        if is_reported:
             _log(spec, error.message)
         else:
-            tell(error=error.message, exit_code=error.exit_code)
+            report(error=error.message, exit_code=error.exit_code)
     except BaseException as error:  # noqa: BLE001 - the edge of the process
         _log(spec, repr(error))
     os._exit(code)

@@ -95,10 +95,10 @@ def option_of(key: str) -> str:
     return _OPTIONS.get(key, "--" + key.replace("_", "-"))
 
 
-def refuse(given: Mapping[str, Any]) -> None:
+def refuse_write_options(given: Mapping[str, Any]) -> None:
     """Raise UsageError if one of these was given for a mount that is only read."""
     for key in (key for key, value in given.items() if value is not None):
-        raise UsageError(f"{option_of(key)} is for mounts that are written: add --read-write and --cache DIR.")
+        raise UsageError(f"{option_of(key)} is for writable mounts: add --read-write and --cache DIR.")
 
 
 def parse(given: Mapping[str, Any]) -> Writes:

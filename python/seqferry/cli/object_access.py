@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seqferry.engine.engine import Engine
 
 
-def object_at(written: Object, endpoint: OneEndpoint) -> S3Location:
+def parse_object(written: Object, endpoint: OneEndpoint) -> S3Location:
     """The place of one object.
 
     Raises:

@@ -16,14 +16,14 @@ from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
-from seqferry.model.models import MOST_PRIORITY
+from seqferry.model.models import MAX_PRIORITY
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.validation import check_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class SourcesAndTarget:
     """Sources and target of a transfer."""
 
     PANEL: ClassVar = "Arguments"
@@ -193,8 +193,8 @@ class Start(Described):
             "--priority",
             envvar="SEQFERRY_PRIORITY",
             metavar="N",
-            min=-MOST_PRIORITY,
-            max=MOST_PRIORITY,
+            min=-MAX_PRIORITY,
+            max=MAX_PRIORITY,
             help="Priority from -10 to 10. Higher runs first.",
         ),
     ] = 0
@@ -314,7 +314,7 @@ class InspectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedNumber:
-    """Option that says how many objects or uploads the asker has seen. It has no environment variable."""
+    """Option for the expected number of objects or uploads. It has no environment variable."""
 
     PANEL: ClassVar = "Selection"
 

@@ -64,8 +64,8 @@ def typer_option(field: OptionField, panel: str | None = None) -> Any:
         *words,
         envvar="SEQFERRY_" + words[0].removeprefix("--").replace("-", "_").upper(),
         metavar=option.metavar,
-        min=option.least,
-        max=option.most,
+        min=option.minimum,
+        max=option.maximum,
         parser=None if option.notation is None else _PARSERS.get(option.notation),
         help=option.help,
         hidden=option.hidden,
@@ -240,7 +240,7 @@ def moment(written: str) -> float:
     from seqferry.spec import selection  # few commands need it
 
     try:
-        return selection.moment(written, time.time())
+        return selection.parse_time(written, time.time())
     except ValueError as why:
         raise typer.BadParameter(f"{why}.") from None
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.option_groups import Output, PipeOptions, Places, Start, merge
+from seqferry.cli.option_groups import Output, PipeOptions, SourcesAndTarget, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -58,7 +58,7 @@ _INPUT: Final = "input"
 _OUTPUT: Final = "output"
 _SPEC: Final = "spec.json"
 _UPLOAD: Final = "upload"
-_ABORTED_AT_ONCE: Final = 20
+_MAX_ABORTED: Final = 20
 """Uploads of killed commands that one command aborts."""
 _PIPE_BYTES: Final = 1024 * 1024
 """The size of the pipe to the reader, as far as the system gives it. By default 64 KiB, which wakes it all the time."""
@@ -75,18 +75,18 @@ class _StreamRequest:
     description: Description
 
 
-def is_stream(places: Places) -> bool:
+def is_stream(places: SourcesAndTarget) -> bool:
     return "-" in (places.source, places.target)
 
 
-def reject_streams(places: Places, option: str) -> None:
-    """Raise UsageError where a pipe is asked for together with what cannot be done with one."""
+def reject_streams(places: SourcesAndTarget, option: str) -> None:
+    """Raise UsageError for a pipe together with ``option``, which cannot be used with one."""
     if is_stream(places):
         _check_open(places)
         raise UsageError(f"Standard input and output cannot be used with {option}.")
 
 
-def check_options(places: Places, storage: StorageOptions, start: Start, output: Output) -> None:
+def check_options(places: SourcesAndTarget, storage: StorageOptions, start: Start, output: Output) -> None:
     """Refuse options that do not fit a pipe, before a byte is read.
 
     Raises:
@@ -111,13 +111,13 @@ def check_options(places: Places, storage: StorageOptions, start: Start, output:
             raise UsageError(f"Standard input and output are one object: name its key, as s3://{bucket}/{key}name.")
 
 
-def _check_open(places: Places) -> None:
+def _check_open(places: SourcesAndTarget) -> None:
     if (sys.__stdin__ if places.source == "-" else sys.__stdout__) is None:
         side = "input" if places.source == "-" else "output"
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(
+def copy_stream(
     output: Output, speed: SpeedOptions, given: dict[str, Any], pipe: PipeOptions, description: Description = NOTHING
 ) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
@@ -213,7 +213,7 @@ def _stream(work: _StreamRequest, pipe: Pipe, uri: str) -> int:
         except BrokenPipeError:
             raise
         except OSError as why:
-            raise display.full_stdout(why) from None
+            raise display.short_write_error(why) from None
     if report is None:
         display.say(f"Interrupted after {text.size(pipe.bytes)} of {text.printable(uri)}; a stream cannot be resumed.")
         return exits.INTERRUPTED
@@ -255,7 +255,7 @@ def _write_stdout(path: Path) -> None:
         except BrokenPipeError:
             raise
         except OSError as why:
-            raise display.full_stdout(why) from None
+            raise display.short_write_error(why) from None
 
 
 def _read_stdin(path: Path) -> None:
@@ -326,7 +326,7 @@ def _abort_left(engine: Engine, place: Path) -> None:
     # What another user has put there would have uploads aborted with our credentials.
     mine = (folder for folder in place.iterdir() if private_files.is_own_folder(folder))
     left = [folder for folder in mine if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
-    for folder in left[:_ABORTED_AT_ONCE]:
+    for folder in left[:_MAX_ABORTED]:
         try:
             spec = stored.read((folder / _SPEC).read_text(encoding="utf-8"))
             upload_id = (folder / _UPLOAD).read_text(encoding="utf-8")

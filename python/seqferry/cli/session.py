@@ -56,7 +56,7 @@ class Session:
     """Region of AWS whose prices hold, whatever the storage is."""
 
     def display(self) -> Display:
-        return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
+        return display.choose_display(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
 
     def command(self, verb: str, transfer_id: str, *options: str) -> str:
         """The command line that does ``verb`` to this transfer."""
@@ -119,12 +119,12 @@ class Session:
             show = self.display()
             show.show_submission(transfer_id)
             self.report_submission(submission)
-            if supervisor.other_works and self.limits:
+            if supervisor.has_other_worker and self.limits:
                 show.note(
                     f"Another process runs the transfer with its own limits: {', '.join(self.limits)} of no effect."
                 )
             code = self._follow(transfer_id, show, watch, supervisor, report or self.report_end)
-        if not (self.quiet or self.as_json or supervisor.other_works):
+        if not (self.quiet or self.as_json or supervisor.has_other_worker):
             self._report_unfinished(transfer_id)
         return transfer_id, code
 
@@ -158,7 +158,7 @@ class Session:
         self,
         transfer_id: str,
         show: Display,
-        watch: follow.Watch,
+        watch: follow.FollowEvents,
         supervisor: follow.WorkerSupervisor | None,
         report: Callable[[Status], int],
     ) -> int:
@@ -166,7 +166,7 @@ class Session:
             end = follow.follow(self.service, transfer_id, show, watch, supervisor, self.command)
         except follow.Interruption as interruption:
             return self._say_interrupted(transfer_id, going_on=interruption.going_on)
-        except follow.OutOfReach as why:
+        except follow.NoCapableWorker as why:
             return self._say_out_of_reach(transfer_id, why)
         return report(end)
 
@@ -174,7 +174,7 @@ class Session:
         """The summary of a transfer that has ended; returns the exit code."""
         result = self.result(status)
         is_as_wanted = status.state == wanted == "cancelled"
-        code = exits.OK if is_as_wanted else exits.of_transfer(status, result.failures)
+        code = exits.OK if is_as_wanted else exits.transfer_exit_code(status, result.failures)
         if self.as_json:
             if result.failures:
                 from seqferry.db.paging import ObjectFilter
@@ -186,26 +186,26 @@ class Session:
                 display.say(line)
         return code
 
-    def result(self, status: Status, *, priced: bool = False) -> summary.Result:
+    def result(self, status: Status, *, priced: bool = False) -> summary.TransferSummary:
         """All there is to tell about a transfer that has ended; ``priced``: with its cost on AWS."""
         kind = status.spec.kind
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.count_removed(status.id) if status.spec.removal.delete else 0
-        moved = self.service.count_moved(status.id) if kind.removes_sources or kind.of_lines else 0
+        moved = self.service.count_moved(status.id) if kind.removes_sources or kind.runs_list else 0
         found_nothing = status.state == "done" and status.totals.objects == 0 and not kind.aborts
-        nearest = self.service.nearest(status.spec) if found_nothing else ()
-        head = self.service.keyed_head()
+        nearest = self.service.nearest_keys(status.spec) if found_nothing else ()
+        head = self.service.signed_head()
         verifications = self.service.verifications(status.id)
-        found = summary.Result(status, verifications, failures, removed, nearest, moved, head)
+        found = summary.TransferSummary(status, verifications, failures, removed, nearest, moved, head)
         return self._with_cost(found) if priced or self.price is not None else found
 
-    def _with_cost(self, found: summary.Result) -> summary.Result:
+    def _with_cost(self, found: summary.TransferSummary) -> summary.TransferSummary:
         return replace(found, cost=self.service.cost(found.status, self.price))
 
-    def summary_lines(self, result: summary.Result) -> list[str]:
+    def summary_lines(self, result: summary.TransferSummary) -> list[str]:
         of = result.status
         retry = None if of.next_step is None else self.command(of.next_step, of.id)
-        return summary.lines(result, status_command=self.command("status", of.id), retry_command=retry)
+        return summary.format_summary(result, status_command=self.command("status", of.id), retry_command=retry)
 
     def objects(self, transfer_id: str, wanted: ObjectFilter | None = None) -> Iterator[ObjectRecord]:
         """All objects that the filter selects, read a page at a time."""
@@ -228,12 +228,12 @@ class Session:
             display.say("Stopped watching; the transfer continues in another process.")
             display.say(f"  watch again:  {self.command('status', transfer_id, '--watch')}")
         else:
-            display.say("Interrupted. Nothing finished is lost, and parts already copied are kept.")
+            display.say("Interrupted. Finished objects and copied parts are kept.")
             display.say(f"  continue:     {resume}")
         display.say(f"  cancel:       {cancel}")
         return exits.INTERRUPTED
 
-    def _say_out_of_reach(self, transfer_id: str, why: follow.OutOfReach) -> int:
+    def _say_out_of_reach(self, transfer_id: str, why: follow.NoCapableWorker) -> int:
         resume, abandon = self.command("resume", why.other_id), self.command("cancel", why.other_id, "--abandon")
         if self.as_json:
             facts = {"waits_for": why.other_id, "lacks": why.missing, "resume": resume, "abandon": abandon}
@@ -265,7 +265,7 @@ def open_session(
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
-    Args: ``check`` is what is to be transferred, if that is to be looked at first. ``records``: something may be put on
+    Args: ``check`` is the transfer to check first; None checks nothing. ``records``: something may be put on
         record; what records nothing needs no state folder. ``reads``: only what is on record is read, for which a state
         folder that cannot be written will do.
 

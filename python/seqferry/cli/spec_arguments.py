@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli.option_groups import Places, merge
+from seqferry.cli.option_groups import SourcesAndTarget, merge
 from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
@@ -44,7 +44,7 @@ def with_rules(arguments: list[str]) -> list[str]:
     return found
 
 
-def build(places: Places, *groups: Any, together: bool = False, below: bool = False) -> dict[str, Any]:
+def build(places: SourcesAndTarget, *groups: Any, together: bool = False, below: bool = False) -> dict[str, Any]:
     """The arguments of ``build_spec``.
 
     Args:
@@ -143,7 +143,7 @@ def _check_several(sources: list[str]) -> None:
 
 def _arguments_of_list(name: str, asked: ListFormat) -> dict[str, Any]:
     """Arguments of ``build_spec`` for the objects that a list or an inventory names."""
-    form = key_lists.format_of(name, asked)
+    form = key_lists.detect_format(name, asked)
     if form == "inventory":
         if not is_s3_uri(name):
             raise UsageError(f"'{name}': give the manifest where its files are, as s3://bucket/.../manifest.json.")

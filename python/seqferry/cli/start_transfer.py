@@ -28,11 +28,11 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
     spec = identity.resolve(spec)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
-            return preview.show(session, spec, price=price)
-        if start.preflight and not passes(session, spec):
+            return preview.show_preview(session, spec, price=price)
+        if start.preflight and not passes_preflight(session, spec):
             return exits.FAILED
         if start.detach:
-            submission = session.service.submission(
+            submission = session.service.submit_or_resume(
                 spec, actor=actor(), new=start.new, priority=start.priority, description=description
             )
             return start_detached(session, submission)
@@ -47,8 +47,8 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
         )
 
 
-def passes(session: Session, spec: ResolvedSpec) -> bool:
-    """Look at all objects first; False, with the report, when some would fail."""
+def passes_preflight(session: Session, spec: ResolvedSpec) -> bool:
+    """Run the preflight of all objects; False, with its report printed, when some would fail."""
     from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
     findings = session.service.inspect(spec, at_most=None)
@@ -65,7 +65,7 @@ def passes(session: Session, spec: ResolvedSpec) -> bool:
 
 
 def start_detached(session: Session, submission: Submission) -> int:
-    """Tell of a transfer that is left to a worker; returns the exit code."""
+    """Report a transfer that is left to a worker; returns the exit code."""
     transfer_id = submission.id
     if session.as_json:
         display.emit("submitted", id=transfer_id)
@@ -73,7 +73,7 @@ def start_detached(session: Session, submission: Submission) -> int:
         print(transfer_id, flush=True)
     session.report_submission(submission)
     if not session.quiet and not submission.goes_on:
-        display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
+        display.say("Recorded. A running `seqferry worker` or `seqferry serve` runs it; if none is running, start one.")
         if (waits := session.service.status(transfer_id).waits_for) is not None:
             display.say(f"It waits for {waits}.")
         display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")

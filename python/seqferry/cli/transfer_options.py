@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import options
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
-from seqferry.model.models import MOST_PRIORITY
-from seqferry.model.option_groups import MOST_STARTS
+from seqferry.model.models import MAX_PRIORITY
+from seqferry.model.option_groups import MAX_REQUEST_RATE
 from seqferry.settings.config import MOST_REQUESTS
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ class Change:
         typer.Option(
             "--priority",
             metavar="N",
-            min=-MOST_PRIORITY,
-            max=MOST_PRIORITY,
+            min=-MAX_PRIORITY,
+            max=MAX_PRIORITY,
             help="Priority from -10 to 10. Higher runs first.",
         ),
     ] = None
@@ -213,7 +213,7 @@ class Change:
             "--tpslimit",
             metavar="N",
             min=1,
-            max=MOST_STARTS,
+            max=MAX_REQUEST_RATE,
             help="Limit of requests started per second, shared by the workers of the transfer.",
         ),
     ] = None

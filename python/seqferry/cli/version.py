@@ -27,6 +27,6 @@ def run() -> int:
         from seqferry.cli.output import display
 
         if not isinstance(why, BrokenPipeError):
-            errors.report(display.full_stdout(why), as_json=False)
+            errors.report_error(display.short_write_error(why), as_json=False)
         return errors.discard_stdout()
     return 0

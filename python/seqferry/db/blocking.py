@@ -16,13 +16,13 @@ _LAST_CHARACTER: Final = "\U0010ffff"
 
 def blocker_of(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | None:
     """The first of the unfinished transfers before ``turn`` that write to the same keys."""
-    mine = keyspace.prefix(spec)
+    mine = keyspace.target_prefix(spec)
     above = [mine[:size] for size in range(len(mine) + 1)]
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.spec)
         .where(
             UNFINISHED,
-            transfer.c.target_place == keyspace.place(spec),
+            transfer.c.target_place == keyspace.target_store(spec),
             transfer.c.turn < turn,
             sa.or_(
                 transfer.c.target_prefix.in_(above),
@@ -37,7 +37,7 @@ def blocker_of(connection: sa.Connection, spec: TransferSpec, turn: int) -> str 
 def _overlaps(spec: TransferSpec, written: str) -> bool:
     other, unsupported = stored.read_legible(written)
     # The target of an unsupported spec is unknown.
-    return unsupported is not None or keyspace.overlap(spec, other)
+    return unsupported is not None or keyspace.may_overlap(spec, other)
 
 
 def find_ready(connection: sa.Connection) -> list[str]:

@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 from seqferry.db.read_only import connect as connect_read_only
 from seqferry.db.record import signing
 from seqferry.model.errors import ConfigError, UsageError
-from seqferry.model.shortages import may_open, no_files
+from seqferry.model.shortages import can_open_files, open_files_error
 from seqferry.settings.audit_key import KeyRing
 from seqferry.settings.config import Settings
 
@@ -247,8 +247,8 @@ class Database:
             return refused
         if type(why) is not DatabaseError and not isinstance(why, (OperationalError, InterfaceError)):
             return None
-        if self.is_sqlite and not may_open(_FILES_OF_SQLITE):
-            return no_files()
+        if self.is_sqlite and not can_open_files(_FILES_OF_SQLITE):
+            return open_files_error()
         return self.unusable(why.orig)
 
     def _refusal(self, why: Exception) -> ConfigError | None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.queue import PRIORITY_STEP
 from seqferry.model import names
-from seqferry.model.models import MOST_PRIORITY
+from seqferry.model.models import MAX_PRIORITY
 
 _TRANSFER_ID: Final = 36
 """Ids of workflows begin with the id of their transfer, a UUID of so many characters."""
@@ -64,7 +64,7 @@ def _parameters(slots: int | None = None, *, in_order: int = 0) -> dict[str, str
         "batches": names.QUEUE_BATCHES,
         "runs": names.QUEUE_SCHEDULES,
         "paused": f"%.{names.PAUSED_LANE}",
-        "most": MOST_PRIORITY,
+        "most": MAX_PRIORITY,
     }
     return given if slots is None else {**given, "step": PRIORITY_STEP, "slots": slots, "in_order": in_order}
 

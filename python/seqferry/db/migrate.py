@@ -20,7 +20,7 @@ from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.model.errors import ConfigError
-from seqferry.model.shortages import shortage
+from seqferry.model.shortages import find_shortage
 from seqferry.places import private_files
 from seqferry.settings.config import Settings
 
@@ -235,7 +235,7 @@ def _migrate_dbos(database: Database) -> None:
     try:
         DBOS.migrate(database.direct_url.render_as_string(hide_password=False))
     except Exception as why:  # any error of the library: without its tables nothing works
-        if (fault := database.fault(why) or shortage(why)) is not None:
+        if (fault := database.fault(why) or find_shortage(why)) is not None:
             raise fault from why
         raise ConfigError(
             f"The tables of the work queue could not be made in the database {database.label}: "

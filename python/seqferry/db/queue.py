@@ -16,7 +16,7 @@ from seqferry.db import changes
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.model import names
-from seqferry.model.models import MOST_PRIORITY
+from seqferry.model.models import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,7 +40,7 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 
 def first_priority(priority: int) -> int:
     """First value of DBOS's priority for a transfer of this priority; values by size of batch follow it."""
-    return PRIORITY_STEP * (MOST_PRIORITY - priority)
+    return PRIORITY_STEP * (MAX_PRIORITY - priority)
 
 
 def _whose(transfer_id: str) -> Mapping[str, str | int]:

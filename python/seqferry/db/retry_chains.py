@@ -63,4 +63,8 @@ def _find_verified(written: str) -> str | None:
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
         return None
     spec, _ = stored.read_legible(written)
-    return str(spec.options[verification.OF]) if spec.kind.of_record and verification.OF in spec.options else None
+    return (
+        str(spec.options[verification.VERIFIED_TRANSFER])
+        if spec.kind.verifies_record and verification.VERIFIED_TRANSFER in spec.options
+        else None
+    )

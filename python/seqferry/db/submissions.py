@@ -61,9 +61,9 @@ def insert(
         "lane": identity.lane(needs),
         "turn": turn,
         "blocked_by": blocked_by,
-        "submission": identity.submission(spec),
-        "target_place": keyspace.place(spec),
-        "target_prefix": keyspace.prefix(spec),
+        "submission": identity.submission_digest(spec),
+        "target_place": keyspace.target_store(spec),
+        "target_prefix": keyspace.target_prefix(spec),
         "source_uri": spec.source.uri,
         "target_uri": spec.target.uri,
         "retry_of": spec.retry_of,
@@ -104,7 +104,7 @@ def find_same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.R
     """
     rows = connection.execute(
         sa.select(transfer)
-        .where(transfer.c.submission == identity.submission(spec), UNFINISHED)
+        .where(transfer.c.submission == identity.submission_digest(spec), UNFINISHED)
         .order_by(transfer.c.turn.desc())
     )
     return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
@@ -114,7 +114,11 @@ def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     if client_of(row.created_by) == client_of(actor):
         return True
     written, unsupported = stored.read_legible(row.spec)
-    return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
+    return (
+        not is_http(actor)
+        and unsupported is None
+        and identity.identity_proofs(written) == identity.identity_proofs(spec)
+    )
 
 
 def record_join(

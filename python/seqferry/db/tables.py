@@ -54,7 +54,7 @@ transfer: Final = sa.Table(
     sa.Column("turn", sa.BigInteger),
     # An earlier unfinished transfer that writes to the same keys.
     sa.Column("blocked_by", KEY),
-    # Equal for equal submissions (``spec.identity.submission``).
+    # Equal for equal submissions (``spec.identity.submission_digest``).
     sa.Column("submission", sa.Text),
     # Where it writes to (``keyspace``).
     sa.Column("target_place", sa.Text),

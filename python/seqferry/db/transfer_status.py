@@ -138,7 +138,7 @@ def _status(
 def _read_spec(written: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
     spec, unsupported = stored.read_legible(written)
     try:
-        operations.require(spec.operation)
+        operations.require_known(spec.operation)
     except UnsupportedError as why:
         unsupported = unsupported or why
     return spec, unsupported

@@ -248,7 +248,7 @@ def begin_plan(
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
     spec = stored.read(row.spec)
-    operations.require(spec.operation)
+    operations.require_known(spec.operation)
     identity.require(spec)
     connection.execute(
         transfer.update()

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from seqferry.db.database import clock
 from seqferry.db.tables import worker
-from seqferry.model.workers import NO_ACTIVITY, WORKING_KINDS, Activity, Limits, Process, ProcessStatus, Window
+from seqferry.model.workers import NO_ACTIVITY, WORKING_KINDS, Activity, LimiterWindow, Limits, Process, ProcessStatus
 
 SILENT_SECONDS: Final = 30.0
 """A process beats at least every 10 s; after a longer silence it is dead or cut off."""
@@ -166,7 +166,7 @@ def _status(row: sa.Row[Any]) -> ProcessStatus:
             resident=row.resident,
             transfers=row.transfers,
             in_flight=row.in_flight,
-            windows=tuple(Window(**one) for one in windows),
+            windows=tuple(LimiterWindow(**one) for one in windows),
             facts=json.loads(row.facts),
         ),
         since=row.since,

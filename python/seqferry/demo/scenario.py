@@ -163,7 +163,7 @@ class _DemoRun:
         )
         with Service.open(Settings.load({}, state_dir=str(self._state))) as service:
             service.check(spec)
-            transfer_id = service.submission(spec, actor="demo", description=Description(NAME)).id
+            transfer_id = service.submit_or_resume(spec, actor="demo", description=Description(NAME)).id
             self._say(f"   Its page, while a worker runs: {self._page}#/t/{transfer_id}")
             kill = self._first_half(service, transfer_id, total)
             back_after, after_restart = self._second_half(service, transfer_id, kill, objects, total)

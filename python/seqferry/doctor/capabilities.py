@@ -216,7 +216,7 @@ def of_place(service: Service, place: S3Location) -> list[Capability]:
     Raises:
         StorageError: it cannot be listed.
     """
-    sample = next(iter(service.level(place, limit=1).objects), None)
+    sample = next(iter(service.list_directory(place, limit=1).objects), None)
     probed = ProbedBucket(service.engine, service.database, place, "", sample, False, False)
     return [*find_capabilities(probed), copies(service, place)]
 

@@ -183,12 +183,12 @@ def _database(settings: Settings) -> Iterator[Finding]:
 
 
 def _anchors(settings: Settings) -> Finding:
-    place = anchors.place_of(settings)
+    place = anchors.anchor_location(settings)
     assert place is not None
     try:
         Engine.of(settings).check_bucket(identity.resolve_place(place))
         with Service.open(settings) as service:
-            left = anchors.overdue(service.database, settings)
+            left = anchors.overdue_entries(service.database, settings)
     except SeqferryError as why:
         advice = "See [audit] anchor and its credentials; transfers go on, and anchors are written later."
         return Finding("anchors", "problem", f"Heads of the ledger cannot be anchored: {why.message}", advice)

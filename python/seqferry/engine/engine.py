@@ -441,7 +441,7 @@ class Engine:
                 if_exists=spec.selection.if_exists,
                 part_size=spec.parts.part_size,
                 storage_class=spec.storage.storage_class,
-                properties=_native.Properties(**properties.for_engine(spec)),
+                properties=_native.Properties(**properties.engine_properties(spec)),
                 journal=journal,
             )
         )

@@ -56,7 +56,7 @@ def native_endpoint(place: Location, copies_from: Location | None = None) -> _na
             page_cache=place.page_cache,
             preserve_permissions=place.preserve_permissions,
         )
-    own = identity.here(place)
+    own = identity.with_own_profile(place)
     found = own.access or _UNRESOLVED
     return _native.Endpoint(
         endpoint_url=own.endpoint_url,

@@ -1,7 +1,7 @@
 """Next steps that the engine's messages end with, by its codes (``crates/store/src/error/advice.rs``).
 
-The engine says which step would help; the options and commands that a step names are of the doors, so the words are
-here. The engine reads them once, when it is loaded. What a summary adds to failures is in ``model/next_steps.py``.
+The engine names the step by a code; its text names options and commands of the interfaces (CLI, HTTP API), so it is
+here. The engine reads the texts once, when it is loaded. ``model/next_steps.py`` has what a summary adds to failures.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ADVICE: Final = {
         "Run as a user who may read and write there, or change the permissions, then run the same command again."
     ),
     "check_disk": "Check the disk and the system's log, then run the same command again.",
-    "stop_removals": "Somebody removes files below the target: run the same command again when that has stopped.",
+    "stop_removals": "Another process removes files below the target: run the same command again when it has ended.",
     "raise_open_files": "Raise the limit of open files (ulimit -n), or lower --max-requests.",
     "allow_large_files": "Choose a target on a file system that takes files of this size.",
     "choose_key": "This key cannot be a path on this disk: copy the object under another key, which can be one.",
@@ -84,7 +84,7 @@ ADVICE: Final = {
     "skip_special_file": "Devices, sockets and pipes hold no bytes to copy: everything else is copied.",
     "rename_file": "Keys are UTF-8: rename the file.",
     "choose_links": "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link.",
-    "mend_link": "Put the link right or remove it, or choose --symlinks keep to copy the link itself.",
+    "mend_link": "Fix or remove the link, or choose --symlinks keep to copy the link itself.",
     "remove_link": "Remove the link, or choose --symlinks keep to copy the link itself.",
     "pass_ranges": (
         "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
@@ -100,7 +100,7 @@ ADVICE: Final = {
         "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, "
         "or ask the endpoint's operator."
     ),
-    "check_database": "See that the database is up; what is done is not repeated.",
+    "check_database": "Check that the database runs; what is done is not repeated.",
     "free_quota": "Make room at the target, then run the same command again.",
     "join_volumes": "Unpack its volumes together (`7z x x.zip`), or join those of 7-Zip (`cat x.zip.* > whole.zip`).",
     "name_archive": "Name a tar, a compressed tar or a zip.",
@@ -168,7 +168,7 @@ ADVICE: Final = {
 _AGAIN: Final = ", then run the same command again."
 
 
-def split(message: str) -> tuple[str, str | None]:
+def split_next_step(message: str) -> tuple[str, str | None]:
     """The cause and the next step of a message; None for one that ends with no step of these."""
     said = message.rstrip()
     step = next((words for words in _STEPS if said.endswith(f" {words}")), None)
@@ -190,7 +190,7 @@ SERVING: Final = {
     "restore": "The object is archived: it can be read when a copy of it has been restored.",
     "await_restore": "A restore is under way: the object can be read when it has ended.",
     "free_disk": "Make room on the disk.",
-    "stop_removals": "Somebody removes files below the target.",
+    "stop_removals": "Another process removes files below the target.",
     "run_again": "Another attempt may succeed.",
     "repeat": "Another attempt may succeed.",
     "repeat_after_sender": "Read it again when the sender has finished.",
@@ -205,4 +205,4 @@ SERVING: Final = {
     "raise_memory": "Start it again with a larger --memory.",
     "raise_memory_or_cut_parts": "Start it again with a larger --memory.",
 }
-"""Words of those steps that would tell to run a command again, for a gateway or a mount while it serves."""
+"""Texts of the steps that name a command to run again, for a gateway or a mount while it serves."""

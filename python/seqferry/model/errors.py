@@ -39,7 +39,7 @@ class SeqferryError(Exception):
     options: tuple[str, ...] = ()
     """The options of a request that it is about, the one to be changed first: ``part_size``, ``source``.
 
-    Empty where it is about none. A door shows the error beside the first of them that its request has.
+    Empty: about no option. An interface shows the error beside the first of them that its request has.
     """
 
     def about(self, *options: str) -> Self:
@@ -97,7 +97,7 @@ class UnsupportedError(SeqferryError):
     """A stored transfer asks for what this version of Seqferry does not know; another version may.
 
     Attributes:
-        what: the unknown part, in words: ``the operation 'pack'``.
+        what: the unknown part, as text: ``the operation 'pack'``.
     """
 
     code = "unsupported"
@@ -112,7 +112,7 @@ class UnsupportedError(SeqferryError):
 
     @property
     def needs(self) -> str:
-        """The worker that can do it, in words."""
+        """The worker that can do it, as text."""
         return f"a worker with a version of Seqferry that knows {self.what}"
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 OK: Final = 0
-"""Everything asked for was done; all objects are verified."""
+"""Everything that was requested was done; all objects are verified."""
 FAILED: Final = 1
 """Some objects failed, the transfer was stopped or cancelled, or the command could not do its work."""
 USAGE: Final = 2
@@ -15,7 +15,7 @@ MISMATCH: Final = 3
 NOTHING: Final = 4
 """No object matched."""
 OUT_OF_REACH: Final = 5
-"""Only a worker with other credentials can go on, and there is none; the transfer stays on record."""
+"""Only a worker with other credentials can continue, and none is connected; the transfer stays on record."""
 INTERRUPTED: Final = 130
 """Stopped by Ctrl-C; the work can be resumed."""
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from seqferry.model.errors import UsageError
 
-MOST_NAME: Final = 200
-MOST_LABELS: Final = 20
-MOST_VALUE: Final = 200
+MAX_NAME_LENGTH: Final = 200
+MAX_LABELS: Final = 20
+MAX_VALUE_LENGTH: Final = 200
 """Characters of a name, labels, and characters of a value: fit for a line of a list, and a bounded row."""
 
 KEY: Final = "[a-z0-9._/-]{1,63}"
@@ -40,13 +40,13 @@ class Description:
 
     def check(self) -> None:
         """Raise UsageError when the name or a label is not valid."""
-        if self.name is not None and not (_is_text(self.name, MOST_NAME) and _is_seen(self.name)):
+        if self.name is not None and not (_is_text(self.name, MAX_NAME_LENGTH) and _is_seen(self.name)):
             raise UsageError(
-                f"The name of a transfer has 1 to {MOST_NAME} characters, not all of them blank, and no control "
+                f"The name of a transfer has 1 to {MAX_NAME_LENGTH} characters, not all of them blank, and no control "
                 "characters; give another name."
             ).about("name")
-        if len(self.labels) > MOST_LABELS:
-            raise UsageError(f"A transfer has at most {MOST_LABELS} labels, and {len(self.labels)} are given.").about(
+        if len(self.labels) > MAX_LABELS:
+            raise UsageError(f"A transfer has at most {MAX_LABELS} labels, and {len(self.labels)} are given.").about(
                 "labels"
             )
         for key, value in self.labels.items():
@@ -55,9 +55,9 @@ class Description:
                     f"'{key[:63]}' cannot be the key of a label: use 1 to 63 of a-z, 0-9, dot, hyphen, underscore and "
                     "slash."
                 ).about("labels")
-            if not _is_text(value, MOST_VALUE):
+            if not _is_text(value, MAX_VALUE_LENGTH):
                 raise UsageError(
-                    f"The value of the label '{key}' has at most {MOST_VALUE} characters, and no control characters."
+                    f"A value has at most {MAX_VALUE_LENGTH} characters, and no control characters: label '{key}'."
                 ).about("labels")
 
     def is_valid(self) -> bool:
@@ -68,8 +68,8 @@ class Description:
             return False
         return True
 
-    def over(self, before: Description) -> Description:
-        """This one, with what it leaves open as before: a name replaces the name, labels replace all labels."""
+    def merged_over(self, before: Description) -> Description:
+        """This description completed from ``before``: a given name or given labels replace those of ``before``."""
         return Description(before.name if self.name is None else self.name, self.labels or before.labels)
 
     def with_changes(
@@ -123,7 +123,7 @@ def parse(name: str | None, labels: Iterable[str]) -> Description:
     for written in labels:
         key, equals, value = written.partition("=")
         if not equals:
-            raise UsageError(f"'{written[:100]}' is no label; write it as key=value, for example project=run42.").about(
+            raise UsageError(f"'{written[:100]}' is not a label; write key=value, for example project=run42.").about(
                 "labels"
             )
         if key in found:

@@ -45,19 +45,19 @@ OPEN_OBJECT_STATES: Final[tuple[str, ...]] = ("pending", "active")
 
 ERROR_CLASSES: Final[tuple[str, ...]] = (
     "retry",  # would have passed on another try, and did not within the retries
-    "throttle",  # the service asked for less, for too long
+    "throttle",  # the service refused requests as too many, for too long
     "credentials",  # expired, and could not be refreshed
     "redirect",  # wrong region, and the right one could not be learned
     "source_changed",  # overwritten or deleted while it was copied
     "object",  # this object cannot be copied as asked
     "person",  # needs a person: permissions, archived objects, missing buckets
-    "capability",  # the service lacks what was asked for
+    "capability",  # the service does not support what was requested
     "mismatch",  # what arrived is not what was sent
     "exists",  # the target exists, and --if-exists fail was given
 )
 
 AT_REST: Final = "0s"
-"""Value of ``settle`` for files that do not change any more, and are not looked at again."""
+"""Value of ``settle`` for files that do not change any more, and are not checked again."""
 
 RESULT_COLUMNS: Final = (
     "id",
@@ -128,7 +128,7 @@ class Compiled:
     def compile_with(self, make: Callable[[Self], _Made]) -> _Made:
         """The value that ``make``, a function or a class of a module, makes of this one.
 
-        Two threads may make it at once.
+        Two threads may make it concurrently.
         """
         try:
             known = self._compiled
@@ -185,7 +185,7 @@ class TransferSpec(Compiled):
     inventory: str | None = None
     """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
     preflight: bool = True
-    """The first objects are looked at before one is moved."""
+    """The first objects are checked before any is copied."""
     operation: str = OPERATION_TRANSFER
     """Name of the operation that is done with the objects, as in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
@@ -196,7 +196,7 @@ class TransferSpec(Compiled):
     @property
     def kind(self) -> Operation:
         """The operation that ``operation`` names."""
-        return operations.of(self.operation)
+        return operations.find_operation(self.operation)
 
     def derive(self, **changed: Any) -> Self:
         """The same with other values, of which the caller knows that they are as right as these.
@@ -288,9 +288,9 @@ class LiveActivity:
 RETRY_CAUSE: Final = "retry_cause"
 """Option, of a retry of any operation: only objects that have failed for this cause (``cause_id``) are tried again."""
 
-MOST_PRIORITY: Final = 10
-MOST_ATTEMPTS: Final = 100
-"""Tries of a request: with the pauses between them, more take hours."""
+MAX_PRIORITY: Final = 10
+MAX_ATTEMPTS: Final = 100
+"""Attempts of a request: with the pauses between them, more take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +328,9 @@ class Status:
     error_message: str | None = None
     live: LiveActivity = field(default_factory=LiveActivity)
     waits_for: str | None = None
-    """Worker that the transfer lacks, in words, when no live worker may take it: ``a worker with profile lab``."""
+    """Worker that the transfer lacks, as text, when no live worker may take it: ``a worker with profile lab``."""
     unsupported: str | None = None
-    """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
+    """Part of the spec that this version does not know, as text; ``spec`` then holds the rest that can be shown."""
     ahead: int | None = None
     """Transfers that workers take before it, while it waits for nothing but its turn."""
     blocked_by: str | None = None
@@ -352,9 +352,9 @@ class Status:
     def next_step(self) -> Literal["retry"] | None:
         """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done.
 
-        What a gateway has not uploaded it tries again itself.
+        A gateway itself repeats uploads that failed.
         """
-        if self.spec.kind.of_share:
+        if self.spec.kind.recorded_by_gateway:
             return None
         left = self.totals.failed or self.state in ("failed", "cancelled")
         return "retry" if self.ended and left and self.retried_by is None else None
@@ -413,7 +413,7 @@ class FailureGroup:
     """Message of the first of these failures."""
     count: int
     keys: tuple[str, ...]
-    """Keys in their order, at most as many as were asked for."""
+    """Keys in their order, up to the requested number."""
     bytes: int = 0
     """Of all of these objects, as they were listed."""
 
@@ -450,9 +450,9 @@ class PlannedCopy:
     left_out: bool = False
     """True when the object would be left out for the reason in ``refusal``, which is no failure."""
     action: Literal["copy", "skip", "compare"] = "copy"
-    """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    """Unless refused. ``compare``: the listings do not decide; the transfer checks both objects, and may skip one."""
     because: str = "absent"
-    """Reason for the action, in words that many objects share."""
+    """Reason for the action, as text that many objects share."""
     detail: str = ""
     """Words that end ``because`` for this object alone."""
     code: str = ""
@@ -462,7 +462,7 @@ class PlannedCopy:
 
     @property
     def reason(self) -> str:
-        """Reason for the action or the refusal, in words."""
+        """Reason for the action or the refusal, as text."""
         return self.refusal or f"{self.because} {self.detail}".rstrip()
 
 

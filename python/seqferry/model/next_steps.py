@@ -16,12 +16,12 @@ _PASSING: Final = ("retry", "credentials", "source_changed", "person")
 
 _NEXT_STEP: Final[dict[str, str]] = {
     "retry": f"The storage kept failing for longer than the retries last: {_AGAIN}.",
-    "throttle": f"The storage asked for fewer requests for too long: lower --max-requests, and {_AGAIN}.",
+    "throttle": f"The storage kept throttling requests (503 SlowDown): lower --max-requests, and {_AGAIN}.",
     "credentials": f"Renew the credentials (with SSO: `aws sso login`) and {_AGAIN}.",
     "redirect": "Give the region of the bucket with --source-region or --target-region and run the same cp again.",
     "source_changed": f"The source was written to while it was copied: once it is quiet, {_AGAIN}.",
     "object": f"These objects cannot be copied as asked; change what the message names, and {_AGAIN}.",
-    "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_AGAIN}.",
+    "person": f"These objects need permissions or a restore (the message says which); after that, {_AGAIN}.",
     "capability": "The storage cannot do what was asked; the message names the option to leave out.",
     "mismatch": (
         "What the message does not say is gone must not be used. Run the same cp again; if it repeats, the storage, or "
@@ -34,11 +34,11 @@ _NEXT_STEP_OF_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
     "MissingAtTarget": "Copy what is missing: seqferry cp with the same places.",
     "ChangedAtTarget": "Something else has written these since: find out what, and copy them again with seqferry cp.",
-    "MissingAtSource": "Only the target has these; look at them before seqferry sync --delete removes them.",
+    "MissingAtSource": "Only the target has these; check them before seqferry sync --delete removes them.",
     "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
     "TooManyToDelete": "Look at them with --dry-run, then add --yes.",
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
-    "UploadFailed": "The gateway tries these again by itself; see the cause with seqferry gateway status.",
+    "UploadFailed": "The gateway retries these by itself; see the cause with seqferry gateway status.",
     "Conflict": "Another program wrote these: compare them with the files that seqferry gateway conflicts lists.",
     "SourceGone": "Look for earlier versions of these in the bucket.",
 }
@@ -47,12 +47,12 @@ _NEXT_STEP_OF_CODE: Final = {
 _RETRY: Final = "retry them"
 _OF_READER: Final[dict[str, str]] = {
     "retry": f"The storage kept failing for longer than the retries last: {_RETRY}.",
-    "throttle": f"The storage asked for fewer requests for too long: lower the limits, and {_RETRY}.",
+    "throttle": f"The storage kept throttling requests (503 SlowDown): lower the limits, and {_RETRY}.",
     "credentials": f"Have the people who run the server renew its credentials, and {_RETRY}.",
     "redirect": "Start a new transfer that gives the region of the bucket.",
     "source_changed": f"The source was written to while it was copied: once it is quiet, {_RETRY}.",
     "object": f"These objects cannot be copied as asked; have changed what the message names, and {_RETRY}.",
-    "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_RETRY}.",
+    "person": f"These objects need permissions or a restore (the message says which); after that, {_RETRY}.",
     "capability": "The storage cannot do what was asked; start a new transfer without what the message names.",
     "mismatch": (
         "What the message does not say is gone must not be used. Retry them; if it repeats, the storage, or something "
@@ -72,11 +72,11 @@ _OF_READER_BY_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_RETRY}.",
     "MissingAtTarget": "Copy what is missing: start a new transfer with the same places.",
     "ChangedAtTarget": "Something else has written these since: find out what, and copy them with a new transfer.",
-    "MissingAtSource": "Only the target has these; look at them before anything removes them.",
+    "MissingAtSource": "Only the target has these; check them before they are removed.",
     "Differs": "One of the two is wrong: find out which, then copy that way with a new transfer.",
-    "TooManyToDelete": "More would be removed than was expected: look at the list before it is allowed.",
+    "TooManyToDelete": "More would be removed than was expected: check the list before you allow it.",
     "RequestTimeTooSkewed": f"Have the clock of the machine that copies set, and {_RETRY}.",
-    "UploadFailed": "The gateway tries these again by itself: have what the message names put right.",
+    "UploadFailed": "The gateway retries these by itself: have the cause that the message names fixed.",
     "Conflict": "Another program wrote these: compare them with the files kept below .seqferry-conflicts in the share.",
     "SourceGone": "Look for earlier versions of these in the bucket.",
 }
@@ -102,7 +102,7 @@ def next_step(
         message: of one of them, which may end with a step.
         retry: the command that takes up what has failed; None where the whole command is run again.
     """
-    of_message = None if error_class in ("mismatch", "exists") else advice.split(message)[1]
+    of_message = None if error_class in ("mismatch", "exists") else advice.split_next_step(message)[1]
     found = _NEXT_STEP_OF_CODE.get(error_code) or of_message or _NEXT_STEP.get(error_class)
     found = found or f"Look at the message and {_AGAIN}."
     if not operation.finds_done:

@@ -24,7 +24,7 @@ class Operation:
         done: word for finished objects.
         finished: the same in the title of a summary with failures.
         noun: for a person who reads of it in a receipt.
-        did: words for what it did, where nothing arrives at a target by it; None: objects arrive.
+        outcome_text: text for what it did, where no object arrives at a target; None: objects arrive.
         copies: writes each object of the source below the target.
         from_listing: its objects are those of a listing or of a list of keys, each decided by itself.
         finds_done: objects may be there already when it is done again.
@@ -35,10 +35,10 @@ class Operation:
         aborts: aborts uploads; where none is open, all is done.
         packs: writes archives, each from several objects.
         unpacks: its source is an archive, and its objects are the members.
-        of_versions: copies all versions of objects.
-        of_lines: made of the lines of a list, each with a spec of its own.
-        of_record: its objects are those on record of another transfer, and it writes nothing.
-        of_share: a gateway did it and put it on record when it had ended: nobody submits it, and no worker runs it.
+        copies_versions: copies all versions of objects.
+        runs_list: runs the lines of a list, each with its own spec.
+        verifies_record: its objects are those on record of another transfer, and it writes nothing.
+        recorded_by_gateway: a gateway records it when it has ended; it is never submitted, and no worker runs it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Operation:
     done: str = "copied"
     finished: str = "copied"
     noun: str = "copy"
-    did: str | None = None
+    outcome_text: str | None = None
     copies: bool = False
     from_listing: bool = False
     finds_done: bool = True
@@ -59,10 +59,10 @@ class Operation:
     aborts: bool = False
     packs: bool = False
     unpacks: bool = False
-    of_versions: bool = False
-    of_lines: bool = False
-    of_record: bool = False
-    of_share: bool = False
+    copies_versions: bool = False
+    runs_list: bool = False
+    verifies_record: bool = False
+    recorded_by_gateway: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -112,7 +112,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="remove",
             done="removed",
             finished="removed",
-            did="removed objects",
+            outcome_text="removed objects",
             finds_done=False,
             at_one_place=True,
             removes=True,
@@ -124,7 +124,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             noun="comparison",
             verb="check",
             finished="identical",
-            did="compared two places and wrote nothing",
+            outcome_text="compared two places and wrote nothing",
             finds_done=False,
             compares=True,
         ),
@@ -136,7 +136,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="cleanup",
             done="aborted",
             finished="aborted",
-            did="cleaned up unfinished uploads",
+            outcome_text="cleaned up unfinished uploads",
             finds_done=False,
             at_one_place=True,
             aborts=True,
@@ -149,12 +149,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
             verb="verify",
             done="same",
             finished="as received",
-            did="verified what another one brought and wrote nothing",
+            outcome_text="verified what another one brought and wrote nothing",
             finds_done=False,
             at_one_place=True,
-            of_record=True,
+            verifies_record=True,
         ),
-        Operation("history", f"{_WORK}.history", copies=True, of_versions=True),
+        Operation("history", f"{_WORK}.history", copies=True, copies_versions=True),
         Operation(
             "run",
             f"{_WORK}.run",
@@ -163,7 +163,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             done="done",
             finished="done",
             at_one_place=True,
-            of_lines=True,
+            runs_list=True,
         ),
         Operation(
             "gateway",
@@ -175,19 +175,19 @@ OPERATIONS: Final[dict[str, Operation]] = {
             finished="uploaded",
             finds_done=False,
             at_one_place=True,
-            of_share=True,
+            recorded_by_gateway=True,
         ),
     )
 }
 """The operations that this version knows, by name."""
 
 
-def of(name: str) -> Operation:
-    """The operation of this name; one without any property when this version does not know it."""
+def find_operation(name: str) -> Operation:
+    """The operation of this name; an operation without properties where this version does not know it."""
     return OPERATIONS.get(name) or Operation(name, "", verb=name)
 
 
-def require(name: str) -> None:
+def require_known(name: str) -> None:
     """Raise UnsupportedError when this version does not know the operation."""
     if name not in OPERATIONS:
         raise UnsupportedError.of(f"the operation '{name}'")

@@ -23,11 +23,11 @@ class Http:
 
     text: str | None = None
     """Description. None: the help of the command line."""
-    most: int | None = None
+    maximum: int | None = None
     """Largest number. None: that of the option."""
-    characters: int | None = None
+    max_length: int | None = None
     """Longest text, or longest text of a list; such a text is not empty. None: no bound of its own."""
-    items: int | None = None
+    max_items: int | None = None
     """Longest list, or largest number of pairs. None: no bound of its own."""
     example: object = None
 
@@ -43,8 +43,8 @@ class Option:
     words: tuple[str, ...] = ()
     """Names on the command line; empty: ``--a-b`` of the field ``a_b``. The first one names the environment variable,
     ``SEQFERRY_A_B``."""
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     hidden: bool = False
     """True for an option that ``--help`` does not list."""
     common: bool = False

@@ -24,17 +24,17 @@ CopyProps = Literal["none", "metadata-directive", "default"]
 ChecksumAlgorithm = Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"]
 LockMode = Literal["GOVERNANCE", "COMPLIANCE"]
 
-MOST_STARTS: Final = 100_000
+MAX_REQUEST_RATE: Final = 100_000
 """Requests started per second, as a limit: more than one process makes."""
-MOST_RESTORE_DAYS: Final = 30_000
-MOST_RENAME_RULES: Final = 100
+MAX_RESTORE_DAYS: Final = 30_000
+MAX_RENAME_RULES: Final = 100
 
 HEADER: Final = 2048
 """Characters of a text that becomes a header, at most: a choice, above what S3 takes."""
 
 
 def _header(name: str) -> Option:
-    return Option(f"{name} header of the copies.", "TEXT", http=Http(characters=HEADER))
+    return Option(f"{name} header of the copies.", "TEXT", http=Http(max_length=HEADER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Selection:
             "Days to keep the restored copies. Default: 7.",
             "N",
             words=("--restore-days", "--days"),
-            least=1,
-            http=Http(text="Days to keep the restored copies. Default: 7.", most=MOST_RESTORE_DAYS),
+            minimum=1,
+            http=Http(text="Days to keep the restored copies. Default: 7.", maximum=MAX_RESTORE_DAYS),
         ),
     ] = None
     restore_tier: Annotated[
@@ -117,7 +117,7 @@ class Names:
             http=Http(
                 text="`- PATTERN` excludes matching keys, `+ PATTERN` re-includes them. The last rule that matches"
                 " decides.",
-                items=1000,
+                max_items=1000,
                 example=("- *", "+ *.fastq.gz"),
             ),
         ),
@@ -131,7 +131,7 @@ class Names:
             http=Http(
                 text="Rename objects with sed expressions on the key below the target. Nothing is copied if two "
                 "objects get the same key.",
-                items=MOST_RENAME_RULES,
+                max_items=MAX_RENAME_RULES,
                 example=(r"s/_R([12])_001/_\1/",),
             ),
         ),
@@ -141,7 +141,7 @@ class Names:
         Option(
             "Limit the depth below SRC. 1: only objects directly in SRC.",
             "N",
-            least=1,
+            minimum=1,
             http=Http(text="Limit the depth below the source. 1: only objects directly in it."),
         ),
     ] = None
@@ -160,7 +160,7 @@ class Removal:
         ),
     ] = False
     max_delete: Annotated[
-        int | None, Option("Delete nothing if more than N objects would be deleted.", "N", least=0, http=None)
+        int | None, Option("Delete nothing if more than N objects would be deleted.", "N", minimum=0, http=None)
     ] = None
 
 
@@ -175,8 +175,8 @@ class Speed:
         Option(
             "Limit of requests started per second. Recorded with the transfer; its workers share it.",
             "N",
-            least=1,
-            most=MOST_STARTS,
+            minimum=1,
+            maximum=MAX_REQUEST_RATE,
         ),
     ] = None
 
@@ -258,12 +258,12 @@ class Protection:
         Option(
             "KMS key id, alias or ARN for --sse aws:kms.",
             "KEY",
-            http=Http(text="KMS key id, alias or ARN for `sse` aws:kms.", characters=HEADER),
+            http=Http(text="KMS key id, alias or ARN for `sse` aws:kms.", max_length=HEADER),
         ),
     ] = None
     acl: Annotated[
         str | None,
-        Option("Canned ACL of the copies, as bucket-owner-full-control.", "NAME", http=Http(characters=HEADER)),
+        Option("Canned ACL of the copies, as bucket-owner-full-control.", "NAME", http=Http(max_length=HEADER)),
     ] = None
     grants: Annotated[
         tuple[str, ...],
@@ -272,8 +272,8 @@ class Protection:
             "GRANT",
             http=Http(
                 text="Grants on the copies: PERMISSION=KIND=GRANTEE each, as read=id=79a5...",
-                characters=HEADER,
-                items=100,
+                max_length=HEADER,
+                max_items=100,
             ),
         ),
     ] = ()
@@ -294,7 +294,7 @@ class Protection:
     object_lock_until: Annotated[
         str | None,
         Option(
-            "Retain until this time: 30d, 5y or 2031-01-01T00:00:00Z.", "TIME", "moment", http=Http(characters=HEADER)
+            "Retain until this time: 30d, 5y or 2031-01-01T00:00:00Z.", "TIME", "moment", http=Http(max_length=HEADER)
         ),
     ] = None
     object_lock_legal_hold: Annotated[bool, Option("Place a legal hold on the copies.")] = False
@@ -306,7 +306,7 @@ class Attributes:
 
     PANEL: ClassVar = "Metadata"
 
-    content_type: Annotated[str | None, Option("Content-Type of the copies.", "TYPE", http=Http(characters=HEADER))] = (
+    content_type: Annotated[str | None, Option("Content-Type of the copies.", "TYPE", http=Http(max_length=HEADER))] = (
         None
     )
     content_encoding: Annotated[str | None, _header("Content-Encoding")] = None
@@ -324,7 +324,7 @@ class Attributes:
             http=Http(
                 text="User metadata of the copies. Between buckets it replaces the source's metadata unless "
                 "`metadata_directive` is COPY.",
-                items=100,
+                max_items=100,
             ),
         ),
     ] = ()
@@ -338,7 +338,7 @@ class Attributes:
             "Tags of the copies, in place of the source's tags. Can be repeated.",
             "NAME=VALUE",
             "pairs",
-            http=Http(text="Tags of the copies, in place of the source's tags.", items=10),
+            http=Http(text="Tags of the copies, in place of the source's tags.", max_items=10),
         ),
     ] = None
     copy_props: Annotated[
@@ -374,6 +374,6 @@ MEMBER_OF: Final[dict[str, str]] = {one.name: member for member, group in MEMBER
 _Group = TypeVar("_Group")
 
 
-def part(group: type[_Group], of: Any) -> _Group:
-    """The options of a group, out of one that extends it."""
+def narrow_group(group: type[_Group], of: Any) -> _Group:
+    """The options of a base group, copied from an instance of a group that extends it."""
     return group(**{one.name: getattr(of, one.name) for one in fields(group)})  # pyright: ignore[reportArgumentType]

@@ -17,8 +17,8 @@ Side = Literal["source", "target"]
 Extra = Literal["versions", "tags", "acl", "object-lock", "restore", "writing"]
 
 
-class Right(NamedTuple):
-    """An action of IAM, and whether it is about a bucket or about its objects."""
+class RequiredAction(NamedTuple):
+    """An IAM action, and whether its resource is the bucket or its objects."""
 
     action: str
     of: Literal["bucket", "objects"]
@@ -40,26 +40,35 @@ _LOCK_READ: Final[str] = "read a lock"
 _LOCK_WRITE: Final[str] = "set a lock"
 _RESTORE: Final[str] = "restore"
 
-RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
-    _LIST: (Right("s3:ListBucket", "bucket"),),
-    _READ: (Right("s3:GetObject", "objects"),),
-    _WRITE: (Right("s3:PutObject", "objects"),),
+RIGHTS: Final[Mapping[str, tuple[RequiredAction, ...]]] = {
+    _LIST: (RequiredAction("s3:ListBucket", "bucket"),),
+    _READ: (RequiredAction("s3:GetObject", "objects"),),
+    _WRITE: (RequiredAction("s3:PutObject", "objects"),),
     _UPLOADS: (
-        Right("s3:ListBucketMultipartUploads", "bucket"),
-        Right("s3:AbortMultipartUpload", "objects"),
-        Right("s3:ListMultipartUploadParts", "objects"),
+        RequiredAction("s3:ListBucketMultipartUploads", "bucket"),
+        RequiredAction("s3:AbortMultipartUpload", "objects"),
+        RequiredAction("s3:ListMultipartUploadParts", "objects"),
     ),
-    _REMOVE: (Right("s3:DeleteObject", "objects"),),
-    _ENCRYPTION: (Right("s3:GetEncryptionConfiguration", "bucket"),),
-    _TAGS_READ: (Right("s3:GetObjectTagging", "objects"),),
-    _TAGS_WRITE: (Right("s3:PutObjectTagging", "objects"),),
-    _VERSIONS_LIST: (Right("s3:ListBucketVersions", "bucket"),),
-    _VERSIONS_READ: (Right("s3:GetObjectVersion", "objects"), Right("s3:GetObjectVersionTagging", "objects")),
-    _VERSIONS_REMOVE: (Right("s3:DeleteObjectVersion", "objects"),),
-    _ACL: (Right("s3:PutObjectAcl", "objects"),),
-    _LOCK_READ: (Right("s3:GetObjectRetention", "objects"), Right("s3:GetObjectLegalHold", "objects")),
-    _LOCK_WRITE: (Right("s3:PutObjectRetention", "objects"), Right("s3:PutObjectLegalHold", "objects")),
-    _RESTORE: (Right("s3:RestoreObject", "objects"),),
+    _REMOVE: (RequiredAction("s3:DeleteObject", "objects"),),
+    _ENCRYPTION: (RequiredAction("s3:GetEncryptionConfiguration", "bucket"),),
+    _TAGS_READ: (RequiredAction("s3:GetObjectTagging", "objects"),),
+    _TAGS_WRITE: (RequiredAction("s3:PutObjectTagging", "objects"),),
+    _VERSIONS_LIST: (RequiredAction("s3:ListBucketVersions", "bucket"),),
+    _VERSIONS_READ: (
+        RequiredAction("s3:GetObjectVersion", "objects"),
+        RequiredAction("s3:GetObjectVersionTagging", "objects"),
+    ),
+    _VERSIONS_REMOVE: (RequiredAction("s3:DeleteObjectVersion", "objects"),),
+    _ACL: (RequiredAction("s3:PutObjectAcl", "objects"),),
+    _LOCK_READ: (
+        RequiredAction("s3:GetObjectRetention", "objects"),
+        RequiredAction("s3:GetObjectLegalHold", "objects"),
+    ),
+    _LOCK_WRITE: (
+        RequiredAction("s3:PutObjectRetention", "objects"),
+        RequiredAction("s3:PutObjectLegalHold", "objects"),
+    ),
+    _RESTORE: (RequiredAction("s3:RestoreObject", "objects"),),
 }
 """Rights by what they are used for."""
 
@@ -90,7 +99,7 @@ _WRITING: Final = (_WRITE, _UPLOADS, _REMOVE, _TAGS_READ, _TAGS_WRITE)
 """Uses at a place that is written: an object that gets other bytes or another name keeps its tags."""
 
 OF_VERSIONS: Final = frozenset({"remove"})
-"""Operations that remove versions, where these are asked for."""
+"""Operations that remove versions, where versions are requested."""
 
 ARCHIVES: Final[Mapping[str, Side]] = {"pack": "target", "unpack": "source"}
 """Sides that are an archive, by operation: its index lies beside it."""
@@ -108,8 +117,8 @@ _PARTITION: Final = re.compile(r"aws(-[a-z]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Objects in a bucket: one of this key, or all whose keys begin with it."""
+class PolicyScope:
+    """Objects of a bucket that a policy covers: the object with this key, or all whose keys begin with it."""
 
     bucket: str
     key: str
@@ -117,14 +126,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """An operation and its places.
+class PolicyRequest:
+    """An operation and the objects that it uses.
 
     Attributes:
         operation: one of ``OPERATIONS``.
         source: None: on this machine.
         target: None: on this machine, or the operation is about one place.
-        extras: what else is carried, set or asked for; ``tags`` on uploads, ``writing`` to a share or a mount.
+        extras: what else is carried, set or requested; ``tags`` on uploads, ``writing`` to a share or a mount.
         without_tags: tags of the source are not carried.
         relays: the bytes pass through this machine, so that the target's identity reads no source.
         source_key, target_key: ARNs of KMS keys.
@@ -132,8 +141,8 @@ class Need:
     """
 
     operation: str
-    source: Place | None
-    target: Place | None
+    source: PolicyScope | None
+    target: PolicyScope | None
     extras: frozenset[Extra] = field(default_factory=frozenset[Extra])
     without_tags: bool = False
     relays: bool = False
@@ -142,11 +151,11 @@ class Need:
     partition: str = "aws"
 
 
-def policy(need: Need, sides: Iterable[Side] = get_args(Side)) -> dict[str, Any]:
+def policy(need: PolicyRequest, sides: Iterable[Side] = get_args(Side)) -> dict[str, Any]:
     """The IAM policy of the identity that acts at these sides.
 
     Raises:
-        UsageError: the operation is unknown, a place is missing or too many, or a key or partition is none.
+        UsageError: the operation is unknown, a place is missing or too many, or a key or partition is not valid.
     """
     _check(need)
     sides = tuple(sides)
@@ -167,15 +176,15 @@ def policy(need: Need, sides: Iterable[Side] = get_args(Side)) -> dict[str, Any]
     if need.target_key is not None and need.target is not None and "target" in sides:
         statements.append(_statement("TargetKey", ["kms:GenerateDataKey", "kms:Decrypt"], need.target_key))
     if not statements:
-        raise UsageError("No right on AWS is needed: these sides are on this machine.")
+        raise UsageError("No AWS permission is needed: these sides are on this machine.")
     return {"Version": "2012-10-17", "Statement": statements}
 
 
-def _check(need: Need) -> None:
+def _check(need: PolicyRequest) -> None:
     if need.operation not in OPERATIONS:
         raise UsageError(f"--operation '{need.operation}' is not known; choose one of {', '.join(OPERATIONS)}.")
     if need.source is None and need.target is None:
-        raise UsageError("No place is in S3, so that no right on AWS is needed.")
+        raise UsageError("No location is in S3: no AWS permission is needed.")
     if not OPERATIONS[need.operation][1] and need.target is not None:
         raise UsageError(f"--operation {need.operation} is about one place; name no other.")
     if "writing" in need.extras and need.operation not in WRITTEN:
@@ -185,14 +194,13 @@ def _check(need: Need) -> None:
     for option, key in (("--source-kms-key", need.source_key), ("--target-kms-key", need.target_key)):
         if key is not None and not _KMS_KEY.fullmatch(key):
             raise UsageError(
-                f"{option} '{key[:100]}' is not the ARN of a key, which alone a policy can name; write "
-                "arn:aws:kms:REGION:ACCOUNT:key/ID."
+                f"{option} '{key[:100]}' is not the ARN of a KMS key; write arn:aws:kms:REGION:ACCOUNT:key/ID."
             )
     if not _PARTITION.fullmatch(need.partition):
-        raise UsageError(f"--partition '{need.partition[:40]}' is none; write aws, aws-cn or aws-us-gov.")
+        raise UsageError(f"--partition '{need.partition[:40]}' does not exist; choose aws, aws-cn or aws-us-gov.")
 
 
-def _uses(need: Need) -> tuple[list[str], list[str]]:
+def _uses(need: PolicyRequest) -> tuple[list[str], list[str]]:
     """Uses at the source, or the one place, and at the target."""
     at_source, at_target = OPERATIONS[need.operation]
     source: list[str] = [*at_source]
@@ -225,11 +233,11 @@ def _uses(need: Need) -> tuple[list[str], list[str]]:
     return source, target
 
 
-def _copies_inside(need: Need) -> bool:
+def _copies_inside(need: PolicyRequest) -> bool:
     return need.source is not None and need.target is not None and not need.relays
 
 
-def _statements(name: str, place: Place, uses: set[str], partition: str) -> list[dict[str, Any]]:
+def _statements(name: str, place: PolicyScope, uses: set[str], partition: str) -> list[dict[str, Any]]:
     rights = [right for use in RIGHTS if use in uses for right in RIGHTS[use]]
     bucket = f"arn:{partition}:s3:::{place.bucket}"
     objects = f"{bucket}/{_literally(place.key)}{'' if place.is_one else '*'}"

@@ -86,7 +86,7 @@ class PriceList:
         return self.rows[name]
 
     def require(self, names: Iterable[str]) -> None:
-        """See that there are these prices.
+        """Check that these prices exist.
 
         Raises:
             UsageError: some are missing; it names them all.
@@ -145,7 +145,7 @@ def shipped_text() -> str:
     return Path(__file__).with_name("prices.toml").read_text("utf-8")
 
 
-def from_file(path: Path, region: str) -> PriceList:
+def read_file(path: Path, region: str) -> PriceList:
     """The prices of one's own file, which stand in place of those that come along.
 
     Raises:

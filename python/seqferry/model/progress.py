@@ -1,4 +1,4 @@
-"""Progress of transfers, the same for every door: the time until the end, and the totals of a chain of retries."""
+"""Progress of transfers, the same for every interface: the time until the end, and the totals of a chain of retries."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def eta(status: Status, now: float | None = None) -> float | None:
     return max(totals.bytes - totals.bytes_done, 0) / max(live.bytes_per_second, mean)
 
 
-def of_chain(chain: Sequence[Status]) -> Totals:
-    """Totals of a transfer with those that retry it, as of one: what has arrived with any, what the latest has left."""
+def chain_totals(chain: Sequence[Status]) -> Totals:
+    """Totals of a chain of retries as of one transfer: what arrived with any of them, and what the latest one left."""
     return Totals(
         objects=chain[0].totals.objects,
         bytes=chain[0].totals.bytes,

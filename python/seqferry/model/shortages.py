@@ -1,4 +1,4 @@
-"""Errors of a system that gives a process no more: memory, threads, open files, room on a disk."""
+"""Errors of exhausted system resources: memory, threads, open files, disk space."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _TOO_MANY: Final = os.strerror(errno.EMFILE)
 _MOST_CAUSES: Final = 20
-"""Errors in one chain that are looked at: a chain may be a ring."""
+"""Errors of one chain that are read: a chain may be a ring."""
 
 
-def shortage(error: BaseException) -> ConfigError | None:
-    """The error for a person where this one, or one that led to it, is the system's refusal; None for all others."""
+def find_shortage(error: BaseException) -> ConfigError | None:
+    """The user's error for a refusal by the system in the chain of ``error``; None where there is none."""
     for one in _chain(error):
         if isinstance(one, MemoryError) or (isinstance(one, RuntimeError) and "can't start new thread" in str(one)):
             return _no_memory()
         if _TOO_MANY in str(one):  # as libraries and the engine pass it on
-            return no_files()
+            return open_files_error()
         if not isinstance(one, OSError):
             continue
         if one.errno == errno.ENOMEM:
             return _no_memory()
         if one.errno in _FILES:
-            return no_files()
+            return open_files_error()
         if one.errno in _DISK and one.filename is not None:
             return ConfigError(
                 f"Cannot write {one.filename}: {one.strerror}. Make room there, or choose another folder with "
@@ -37,12 +37,12 @@ def shortage(error: BaseException) -> ConfigError | None:
     return None
 
 
-def no_files() -> ConfigError:
+def open_files_error() -> ConfigError:
     """The error for a process that has reached its limit of open files."""
-    return ConfigError("This process may open no more files. Raise its limit, as with: ulimit -n 65536.")
+    return ConfigError("This process has reached its limit of open files. Raise it, for example with: ulimit -n 65536.")
 
 
-def may_open(files: int) -> bool:
+def can_open_files(files: int) -> bool:
     """False when this process could not open so many more files now: SQLite gives no reason of its own."""
     opened: list[int] = []
     try:
@@ -58,7 +58,7 @@ def may_open(files: int) -> bool:
 def _no_memory() -> ConfigError:
     return ConfigError(
         "The system gives this process no more memory or threads. Raise its limits (ulimit -v, ulimit -u, the memory "
-        "of the job or container), or lower --memory and --max-requests. Recorded transfers go on with seqferry resume."
+        "of the job or container), or lower --memory and --max-requests. Continue with seqferry resume."
     )
 
 

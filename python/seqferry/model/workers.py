@@ -52,7 +52,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LimiterWindow:
     """Limits that a worker has found for requests to one prefix; bucket and prefix are empty for all others together.
 
     Attributes:
@@ -96,7 +96,7 @@ class Activity:
     """Transfers that it is at."""
     in_flight: int
     """Requests in flight."""
-    windows: tuple[Window, ...] = ()
+    windows: tuple[LimiterWindow, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -168,10 +168,10 @@ def _sources(source: str, target: str, *, raw: bool) -> dict[str, Any]:
 
 def _matching_files(pattern: str) -> tuple[str, list[str]]:
     """The folder above the first wildcard of a path, and the files below it that match or lie in folders that do."""
-    from seqferry.spec.selection import literal_start
+    from seqferry.spec.selection import literal_prefix
     from seqferry.spec.validation import MAX_KEYS
 
-    above = literal_start(pattern)
+    above = literal_prefix(pattern)
     folder = above[: above.rfind("/") + 1]
     names = [name[len(folder) :] for name in itertools.islice(_files(pattern), MAX_KEYS + 1)]
     if len(names) > MAX_KEYS:
@@ -203,7 +203,7 @@ def _as_python_writes(found: re.Match[str]) -> str:
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry.model.locations import S3Location
     from seqferry.spec.addresses import parse_uri
-    from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
+    from seqferry.spec.selection import Conditions, build_matcher, has_wildcard, literal_prefix
     from seqferry.spec.validation import check_place
 
     if len(parsed.operands) != 1:
@@ -214,9 +214,9 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     selects = has_wildcard(key)
-    fits = matcher(Conditions(pattern=key)) if selects else None
+    fits = build_matcher(Conditions(pattern=key)) if selects else None
     # What a wildcard selects is shown below the last slash before it, as s5cmd does.
-    start = literal_start(key)
+    start = literal_prefix(key)
     lines = 0
     for entry in shim_listing.entries(session.engine(), replace(place, key=start), recursive=selects):
         if isinstance(entry, str):

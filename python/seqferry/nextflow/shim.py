@@ -41,9 +41,9 @@ def run(tool: str, words: Sequence[str]) -> int:
     except Exception as why:
         if os.environ.get("SEQFERRY_DEBUG", "") not in {"", "0"}:
             raise
-        from seqferry.model.shortages import shortage
+        from seqferry.model.shortages import find_shortage
 
-        if (short := shortage(why)) is not None:
+        if (short := find_shortage(why)) is not None:
             print(f"{tool}: {short.message}", file=sys.stderr)
             return 1
         lines = str(why).splitlines() or ["(no message)"]

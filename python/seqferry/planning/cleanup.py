@@ -19,7 +19,7 @@ from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
 from seqferry.spec.build import draft_spec
-from seqferry.spec.selection import moment
+from seqferry.spec.selection import parse_time
 from seqferry.spec.validation import validate_spec
 
 OLDER_THAN: Final = "7d"
@@ -106,7 +106,7 @@ def check_count(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Itera
 
 
 def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
-    until = moment(spec.filters.older_than or OLDER_THAN, spec.as_of or 0.0)
+    until = parse_time(spec.filters.older_than or OLDER_THAN, spec.as_of or 0.0)
     found = [one for one in buckets.list_uploads(engine, spec.source) if 0 < one.initiated < until]
     most: int | None = spec.options.get(MOST)
     if most is not None and len(found) > most:

@@ -87,7 +87,7 @@ class Spool(Generic[Item]):
             if other != _encode_key(source):
                 if self._shared is not None:
                     return self._shared(_read(other), source, target)
-                return target_keys.collision(self._spec, target, self._spec.source.at(_read(other)), shown)
+                return target_keys.collision_error(self._spec, target, self._spec.source.at(_read(other)), shown)
             if taken and taken != _encode_key(target):
                 places = f"{self._spec.target.at(_read(taken))} and {self._spec.target.at(target)}"
                 why = f"{shown} is named by two sources, and would become both {places}."

@@ -19,7 +19,7 @@ from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy
 from seqferry.spec.check import MISSING_AT_SOURCE
-from seqferry.spec.selection import age, conditions_of, matcher, moment
+from seqferry.spec.selection import build_conditions, build_matcher, parse_age, parse_time
 from seqferry.spec.target_keys import nul_refusal, target_key
 from seqferry.spec.validation import is_same_store
 
@@ -121,8 +121,8 @@ def decide(
         return decision
     if (
         spec.selection.settle is not None
-        and age(spec.selection.settle)
-        and found.last_modified > moment(spec.selection.settle, spec.as_of or 0.0)
+        and parse_age(spec.selection.settle)
+        and found.last_modified > parse_time(spec.selection.settle, spec.as_of or 0.0)
     ):
         why = f"{spec.source.at(found.key)}: it was changed within the last {spec.selection.settle} and may still grow."
         return refuse(to, "Unsettled", f"{why} Run the same command again later.")
@@ -218,13 +218,13 @@ def predict(spec: ResolvedSpec, size: int | None, decision: Decision, there: Lis
 
 def is_selected(spec: ResolvedSpec, found: SelectableObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
-    test = matcher(conditions_of(spec))
+    test = build_matcher(build_conditions(spec))
     return test is None or test(found.key, found.size, found.last_modified)
 
 
 def is_key_selected(spec: ResolvedSpec, key: str) -> bool:
     """True when wildcard and rules select the key, whatever the size and the age of its object."""
-    test = matcher(conditions_of(spec)._replace(filters=Filters()))
+    test = build_matcher(build_conditions(spec)._replace(filters=Filters()))
     return test is None or test(key, 0, 0.0)
 
 

@@ -100,7 +100,7 @@ def _sources(
         yield spec, iter([[*known.found]])
         return
     singles: list[ResolvedSpec] = []
-    for part in source_ranges.parts(spec):
+    for part in source_ranges.split_sources(spec):
         if not (spec.ranges and part.single):
             yield part, list_objects(engine, part, rules.state_dir)
             continue

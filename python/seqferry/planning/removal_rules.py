@@ -13,7 +13,7 @@ from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
-from seqferry.spec.selection import conditions_of, matcher
+from seqferry.spec.selection import build_conditions, build_matcher
 from seqferry.spec.target_keys import source_key
 
 _NAMED_AT_MOST: Final = 3
@@ -93,7 +93,7 @@ def removable_key(spec: ResolvedSpec, there: ListedObject, own: str) -> str | No
     if there.refusal is not None or is_own(spec.target, there.key, own):
         return None
     key = source_key(spec, there.key)
-    test = matcher(conditions_of(spec))
+    test = build_matcher(build_conditions(spec))
     return key if test is None or test(key, there.size, there.last_modified) else None
 
 

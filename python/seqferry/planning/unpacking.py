@@ -22,8 +22,8 @@ from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
 from seqferry.spec.addresses import parse_uri
-from seqferry.spec.build import build_spec, draft_spec, of_operation
-from seqferry.spec.selection import conditions_of, matcher
+from seqferry.spec.build import build_spec, draft_spec, with_operation
+from seqferry.spec.selection import build_conditions, build_matcher
 from seqferry.spec.validation import MAX_KEYS, validate_spec
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
@@ -125,7 +125,7 @@ def build_unpack_spec(
     }
     options = {name: value for name, value in chosen.items() if value is not None}
     check_options(options)
-    draft = of_operation(spec, OPERATION_UNPACK)
+    draft = with_operation(spec, OPERATION_UNPACK)
     return validate_spec(replace(draft, single=False, target=place, options=options))
 
 
@@ -135,7 +135,7 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     Raises:
         UsageError: an option is unknown to the operation, or the spec is not valid.
     """
-    kind = operations.of(operation)
+    kind = operations.find_operation(operation)
     if kind.unpacks:
         _check_types(options)
         return build_unpack_spec(**given, **options)
@@ -188,7 +188,7 @@ class MemberSelection:
 
     def __init__(self, spec: ResolvedSpec) -> None:
         # Rules match whole paths within the archive, which do not include the key of the archive.
-        self._test = matcher(conditions_of(spec)._replace(strip="", pattern=None, is_path=False))
+        self._test = build_matcher(build_conditions(spec)._replace(strip="", pattern=None, is_path=False))
         named: list[str] | None = spec.options.get("members")
         self._named = None if named is None else {_plain(one): one for one in named}
         self._missing = dict(self._named or {})

@@ -54,7 +54,7 @@ def _plan(engine: Engine, spec: ResolvedSpec, rules: KeyRules, inspection: Inspe
         yield from _plan_unpacking(engine, spec, rules, inspection)
     elif spec.kind.packs:
         yield from _plan_packing(engine, spec, rules, inspection)
-    elif spec.kind.of_versions:
+    elif spec.kind.copies_versions:
         for page in versions.decide_histories(engine, spec, rules):
             decided = [one for group in page for one in group]
             yield from _check_readable([one.version for one in decided], [_version(one) for one in decided], inspection)

@@ -130,7 +130,7 @@ def format_causes(causes: Sequence[Mapping[str, Any]], *, keys: int | None = Non
     for cause in causes:
         yield ""
         yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"
-        why, step = advice.split(cause["message"])
+        why, step = advice.split_next_step(cause["message"])
         yield f"  {why}"
         if step := cause["advice"] or step:
             yield f"  Next: {step}"

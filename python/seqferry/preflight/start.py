@@ -30,7 +30,7 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
         UsageError: the object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
-    if spec.kind.of_versions:  # an object may be below a delete marker
+    if spec.kind.copies_versions:  # an object may be below a delete marker
         check_buckets(engine, spec)
         return KnownObjects()
     if _is_of_one(spec):
@@ -142,7 +142,7 @@ def resolve_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str
 
 def reuse_prefixes(earlier: TransferSpec, given: Mapping[str, Any]) -> str | list[str]:
     """``resolve_prefixes`` of a request that is made once more, as an earlier one has found them."""
-    found = {one.source.key for one in source_ranges.parts(earlier) if not one.single}
+    found = {one.source.key for one in source_ranges.split_sources(earlier) if not one.single}
     return _with_slashes(given, {at for at, place in _single(given) if f"{place.key}/" in found})
 
 

@@ -17,8 +17,8 @@ from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import Location
 from seqferry.model.models import ResolvedSpec
-from seqferry.spec.selection import literal_start
-from seqferry.spec.source_ranges import parts
+from seqferry.spec.selection import literal_prefix
+from seqferry.spec.source_ranges import split_sources
 
 log: Final = logging.getLogger("seqferry.nearest")
 
@@ -35,10 +35,10 @@ def nearest_keys(engine: Engine, spec: ResolvedSpec) -> list[str]:
     """Keys of the source that are most similar to what the spec selects; none if listing is denied."""
     if spec.kind.unpacks:
         return []  # the archive is there; names of members are no keys
-    part = parts(spec)[0]
+    part = split_sources(spec)[0]
     wanted = _wanted_key(part)
     try:
-        for folder in _folders(literal_start(wanted)):
+        for folder in _folders(literal_prefix(wanted)):
             found = _list(engine, replace(part.source, key=folder))
             if found:
                 return most_similar(wanted, found)

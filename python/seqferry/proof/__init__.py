@@ -1,1 +1,1 @@
-"""Proof of what was done: anchors, audits, reports, and the target held against the receipt."""
+"""Proof of what was done: anchors, audits, reports, and the target compared with the receipt."""

@@ -52,7 +52,7 @@ _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9]{1,15})-([0-9a-f]{64})")
 _FILE: Final = "anchor.json"
 
 
-class NotWrittenError(Exception):
+class AnchorWriteError(Exception):
     """An anchor could not be written, or not read back. It is tried again."""
 
 
@@ -81,7 +81,7 @@ class StoredAnchors:
     unlocked: int = 0
 
 
-def place_of(settings: Settings) -> S3Location | None:
+def anchor_location(settings: Settings) -> S3Location | None:
     """The place of the anchors; None when the configuration names none."""
     if settings.audit_anchor is None:
         return None
@@ -95,18 +95,18 @@ def place_of(settings: Settings) -> S3Location | None:
     )
 
 
-def pending(database: Database, settings: Settings) -> PendingEntries | None:
+def pending_entries(database: Database, settings: Settings) -> PendingEntries | None:
     """Entries that no anchor covers yet; None when all are covered, or the configuration names no place."""
-    place = place_of(settings)
+    place = anchor_location(settings)
     if place is None:
         return None
     with database.read() as connection:
         return anchor_rows.pending(connection, _name(place))
 
 
-def overdue(database: Database, settings: Settings) -> PendingEntries | None:
-    """``pending`` when that has lasted longer than a worker takes."""
-    left = pending(database, settings)
+def overdue_entries(database: Database, settings: Settings) -> PendingEntries | None:
+    """``pending_entries`` that have waited longer than a worker takes to write an anchor."""
+    left = pending_entries(database, settings)
     return None if left is None or time.time() - left.since < _OVERDUE_SECONDS else left
 
 
@@ -118,7 +118,7 @@ def _name(place: S3Location) -> str:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(
+def write_anchor(
     database: Database,
     engine: Engine,
     settings: Settings,
@@ -131,7 +131,7 @@ def write(
     Raises:
         NotWrittenError: the anchor could not be written in that time, or what is stored differs from it.
     """
-    place = place_of(settings)
+    place = anchor_location(settings)
     if place is None:
         return None
     with database.read() as connection:
@@ -154,9 +154,9 @@ def write(
         locked_until = _read_back(engine, at_key, head)
         if locked_until is None and put == "locked":
             # Some services show the lock to HEAD alone, by which the engine has seen it.
-            locked_until = properties.until(str(settings.audit_retention)).timestamp()
+            locked_until = properties.parse_until(str(settings.audit_retention)).timestamp()
     except (SeqferryError, OSError, ValueError) as why:
-        raise NotWrittenError(getattr(why, "message", None) or str(why)) from why
+        raise AnchorWriteError(getattr(why, "message", None) or str(why)) from why
     with database.write(durable=False) as connection:
         anchor_rows.add(connection, _name(place), head, time.time(), locked_until)
     return WrittenAnchor(head, at_key.uri, locked_until)
@@ -183,7 +183,7 @@ def _put(
 ) -> _PutOutcome:
     """Put the object, unless it is there.
 
-    With ``locked`` the engine looks at the object afterwards, and removes it unless it shows its lock.
+    With ``locked`` the engine checks the object afterwards, and removes it unless it shows its lock.
     """
     lock: dict[str, Any] = (
         {"object_lock_mode": settings.audit_lock_mode, "object_lock_until": settings.audit_retention} if locked else {}
@@ -208,7 +208,7 @@ def _put(
         execute(job, lambda: _LOOK_SECONDS, record, until=ends)
         if not job.finished():
             job.cancel(False)
-            raise NotWrittenError(f"{at_key.uri} could not be written in time")
+            raise AnchorWriteError(f"{at_key.uri} could not be written in time")
     if (failure := job.failure()) is not None:
         results = {"state": "failed", "error_code": failure.error_code, "error_message": failure.message}
     if results.get("state") != "failed":
@@ -217,7 +217,7 @@ def _put(
         return "there"
     if locked and results["error_code"] in _NO_LOCK:
         return "no_lock"
-    raise NotWrittenError(str(results["error_message"]))
+    raise AnchorWriteError(str(results["error_message"]))
 
 
 _IS_THERE: Final = ("TargetExists", "AlreadyExists", "PreconditionFailed", "ConditionalRequestConflict")
@@ -236,14 +236,14 @@ def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
     bundle = None if at_key.access is None else at_key.access.ca_bundle
     answer = httpx.get(url, timeout=_TIMEOUT_SECONDS, verify=bundle or True)
     if answer.status_code != 200:
-        raise NotWrittenError(f"{at_key.uri} was written and cannot be read back: HTTP {answer.status_code}")
+        raise AnchorWriteError(f"{at_key.uri} was written and cannot be read back: HTTP {answer.status_code}")
     try:
         facts = answer.json()
         same = (facts["count"], facts["hash"]) == (head.count, head.hash)
     except (ValueError, TypeError, KeyError):
         same = False
     if not same:
-        raise NotWrittenError(f"{at_key.uri} holds something else than this anchor")
+        raise AnchorWriteError(f"{at_key.uri} holds something else than this anchor")
     until = answer.headers.get("x-amz-object-lock-retain-until-date")
     if not until or answer.headers.get("x-amz-object-lock-mode") not in ("COMPLIANCE", "GOVERNANCE"):
         return None
@@ -253,12 +253,12 @@ def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(database: Database, engine: Engine, settings: Settings) -> StoredAnchors | None:
+def read_anchors(database: Database, engine: Engine, settings: Settings) -> StoredAnchors | None:
     """Anchors of this ledger in their bucket, compared with the record; None when the configuration names no place.
 
     A bucket that cannot be read is a finding: what it would show is not known.
     """
-    place = place_of(settings)
+    place = anchor_location(settings)
     if place is None:
         return None
     found = StoredAnchors(place.uri)

@@ -27,12 +27,13 @@ __all__ = [
     "KnownHead",
     "adopt",
     "head",
-    "of_transfer",
     "parse_heads",
     "verify",
+    "verify_transfer",
 ]
 
-_AT_ONCE: Final = 100
+_PAGE: Final = 100
+"""Transfers of one query."""
 
 
 def head(database: Database) -> Head:
@@ -56,10 +57,10 @@ def parse_heads(texts: Sequence[str]) -> list[KnownHead]:
 def verify(
     database: Database, checked: AuditCounts, *, transfer_id: str | None = None, known: Sequence[KnownHead] = ()
 ) -> Iterator[Finding]:
-    """All that is not as it was written; ``checked`` counts what was looked at.
+    """Everything that is not as it was written; ``checked`` counts what was read.
 
     Args:
-        transfer_id: only this transfer; the ledger is looked at as a whole.
+        transfer_id: only this transfer; the ledger is checked as a whole.
         known: heads of the ledger that were kept outside of the database.
     """
     with database.read() as connection:
@@ -72,7 +73,7 @@ def verify(
         yield from _check_again(database, row.id, checked)
 
 
-def of_transfer(database: Database, transfer_id: str) -> list[Finding]:
+def verify_transfer(database: Database, transfer_id: str) -> list[Finding]:
     """All that is not as it was written of one transfer; the ledger as far as it names the transfer."""
     return _check_again(database, transfer_id, AuditCounts())
 
@@ -88,7 +89,7 @@ def _transfers(database: Database, transfer_id: str | None = None) -> Iterator[s
     after = ""
     while True:
         with database.read() as connection:
-            query = sa.select(transfer).where(transfer.c.id > after).order_by(transfer.c.id).limit(_AT_ONCE)
+            query = sa.select(transfer).where(transfer.c.id > after).order_by(transfer.c.id).limit(_PAGE)
             if transfer_id is not None:
                 query = query.where(transfer.c.id == transfer_id)
             rows = connection.execute(query).all()
@@ -158,7 +159,7 @@ class Adoption:
     Attributes:
         number: of the transfer, or the name of the schedule.
         at: time of its first event, seconds since the epoch; None for a schedule.
-        refusal: why it was not adopted, in words.
+        refusal: why it was not adopted, as text.
     """
 
     number: str
@@ -184,7 +185,7 @@ def adopt(
                 "(docs/guarantees/audit.md)."
             )
     for row in _transfers(database, transfer_id):
-        kinds = {one.kind: one.message for one in of_transfer(database, row.id)}
+        kinds = {one.kind: one.message for one in verify_transfer(database, row.id)}
         if "not_adopted" not in kinds:
             continue
         others = [message for kind, message in kinds.items() if kind != "not_adopted"]

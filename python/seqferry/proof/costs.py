@@ -27,11 +27,11 @@ class CountedCost:
     cost: TransferCost
 
     def facts(self) -> dict[str, Any]:
-        """As values for JSON, the same for every door."""
+        """Values for JSON, the same for every interface."""
         return {"requests_counted": self.requests, **asdict(self.cost)}
 
 
-def count(
+def transfer_cost(
     connection: sa.Connection,
     transfer_id: str,
     spec: TransferSpec,
@@ -54,8 +54,8 @@ def count(
     if not pricing.has_prices(spec, region):
         return None
     requests = batches.requests(connection, transfer_id)
-    moved = bytes_done - (_SKIPPED.of(connection, transfer_id) if skipped else 0)
-    cost = pricing.count(spec, requests, moved, region)
+    moved = bytes_done - (_SKIPPED.read(connection, transfer_id) if skipped else 0)
+    cost = pricing.max_cost(spec, requests, moved, region)
     return None if cost is None else CountedCost(requests, cost)
 
 
@@ -69,8 +69,8 @@ class SkippedBytes:
         self._lock = threading.Lock()
         self._kept: dict[str, int] = {}
 
-    def of(self, connection: sa.Connection, transfer_id: str) -> int:
-        """Reads every row of the transfer the first time; 0 where these were pruned before."""
+    def read(self, connection: sa.Connection, transfer_id: str) -> int:
+        """Bytes that one transfer skipped: reads all its rows the first time; 0 where they were pruned."""
         with self._lock:
             kept = self._kept.get(transfer_id)
         if kept is not None:

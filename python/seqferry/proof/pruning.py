@@ -22,7 +22,8 @@ from seqferry.db.tables import object_, sample, seal, tally, transfer
 from seqferry.model import names
 from seqferry.model.errors import ConflictError
 
-_AT_ONCE: Final = 500
+_PAGE: Final = 500
+"""Transfers of one query, and workflows of one removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _candidates(database: Database, ended_before: float, wanted: TransferFilter,
         .join(tally, tally.c.transfer_id == transfer.c.id)
         .where(transfer.c.id > after, *_prunable(ended_before, wanted, is_sqlite=database.is_sqlite))
         .order_by(transfer.c.id)
-        .limit(_AT_ONCE)
+        .limit(_PAGE)
     )
     with database.read() as connection:
         return [PrunedTransfer(row.id, row.ended_at, row.objects) for row in connection.execute(query)]
@@ -108,8 +109,8 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
         else:
             archived = 0  # another process came first
     workflows = [*names.transfer_workflow_ids(one.id), *(names.batch_workflow_id(one.id, each) for each in numbers)]
-    for start in range(0, len(workflows), _AT_ONCE):
-        queue.delete(workflows[start : start + _AT_ONCE])
+    for start in range(0, len(workflows), _PAGE):
+        queue.delete(workflows[start : start + _PAGE])
     return PrunedTransfer(one.id, one.ended_at, one.objects, int(archived))
 
 

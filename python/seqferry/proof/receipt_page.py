@@ -23,7 +23,7 @@ from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
 OBJECTS_OF_PAGE: Final = 10_000
-"""Objects in the table of one page: 5 MB. Browsers open this at once; a transfer of more has several pages."""
+"""Objects in the table of one page: 5 MB. Browsers open this without delay; a larger transfer has several pages."""
 
 FINDINGS: Final = 100
 """Findings about its own record that a page names; the others are counted."""
@@ -112,12 +112,12 @@ ACTS: Final = {
     "line_arrived": "the objects of a line were copied",
     "line_ended": "a line ended",
 }
-"""Events in words, behind the name of who did it."""
+"""Texts of events, behind the name of the actor."""
 
 _ADJUSTED: Final = ("priority", "max_requests", "max_bandwidth", "tpslimit")
 
 
-def page(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
+def render(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
     """The page in pieces.
 
     Args:
@@ -174,7 +174,7 @@ def _sentence(known: TransferRecord) -> str:
         words, when = f"is {words}", f" It ended on {_when(facts['ended_at'])}."
     what = f"{kind.noun} of {formatting.count(totals['objects'], 'object')}"
     return (
-        f'<p class="sentence">This {what} {places}, asked for by {_text(_person(facts["created_by"]))}, '
+        f'<p class="sentence">This {what} {places}, requested by {_text(_person(facts["created_by"]))}, '
         f'<span class="state {css}">{_text(words)}</span>: {arrived:,} of {totals["objects"]:,} objects '
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
         + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
@@ -185,13 +185,13 @@ def _totals(known: TransferRecord) -> dict[str, str | None]:
     facts, totals = known.facts, known.facts["totals"]
     done = known.spec.kind.done
     counts = {done: "done", "skipped, there already": "skipped", "failed": "failed", "cancelled": "cancelled"}
-    told = ", ".join(f"{totals[name]:,} {words}" for words, name in counts.items() if totals[name])
+    counted = ", ".join(f"{totals[name]:,} {words}" for words, name in counts.items() if totals[name])
     started, ended = facts["started_at"], facts["ended_at"]
     lasted = formatting.duration((ended - started) / 1e6) if started is not None and ended is not None else None
     return {
-        "Objects": _text(f"{totals['objects']:,}" + (f": {told}" if told else "")),
+        "Objects": _text(f"{totals['objects']:,}" + (f": {counted}" if counted else "")),
         "Bytes": _text(f"{totals['bytes']:,} ({formatting.size(totals['bytes'])})"),
-        "Asked for": _when(facts["created_at"]),
+        "Requested": _when(facts["created_at"]),
         "Started": _when(started),
         "Ended": _when(ended),
         "Duration": _text(lasted),
@@ -225,7 +225,7 @@ def _failures(known: TransferRecord) -> str:
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(advice.split(group.message)[0])}<br><i>Next step:</i> "
+            f"<br>{_text(advice.split_next_step(group.message)[0])}<br><i>Next step:</i> "
             f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
@@ -251,7 +251,7 @@ def _acts(known: TransferRecord) -> str:
 
 
 def _act(kind: str, data: dict[str, Any]) -> str:
-    """An event in words."""
+    """An event as text."""
     if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
@@ -264,7 +264,7 @@ def _act(kind: str, data: dict[str, Any]) -> str:
 
 
 def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Changes by an adjustment, in words."""
+    """Changes by an adjustment, as text."""
     changes = [
         f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
         for name in _ADJUSTED
@@ -374,7 +374,7 @@ def _record_text(known: TransferRecord) -> str:
 
 
 def _person(actor: str) -> str:
-    """A person, program or process as the record names it, in words."""
+    """A person, program or process as the record names it, as text."""
     if not actor.startswith("http "):
         return actor or "the worker"
     # ``http NAME from ADDRESS``: the name of the token, which may be missing.

@@ -19,7 +19,7 @@ from seqferry.model import formatting
 from seqferry.model.errors import UsageError
 from seqferry.proof import receipt_page, transfer_record
 from seqferry.proof.receipt_page import FINDINGS, OBJECTS_OF_PAGE
-from seqferry.proof.transfer_record import TransferRecord, time_text
+from seqferry.proof.transfer_record import TransferRecord, format_time
 
 Format = Literal["json", "csv", "html"]
 
@@ -42,7 +42,7 @@ def stream(
     """The report in pieces. A failure after the first one is a report that is cut off, and shows as such.
 
     Args:
-        findings: what a look at seals and events has found right before (``Service.record_findings``).
+        findings: the result of a check of seals and events just before (``Service.record_findings``).
         price: region of AWS whose prices hold, whatever the storage is.
         page: of HTML, whose table has ``OBJECTS_OF_PAGE`` objects.
 
@@ -56,7 +56,7 @@ def stream(
         if not 1 <= page <= pages:
             raise UsageError(f"There is no page {page:,}: the receipt has {formatting.count(pages, 'page')}.")
         first = (page - 1) * OBJECTS_OF_PAGE
-        return receipt_page.page(known, transfer_record.objects(database, known, first), page)
+        return receipt_page.render(known, transfer_record.objects(database, known, first), page)
     if page != 1:
         raise UsageError("Only HTML has pages: leave --page out, or write --format html.")
     return _json(known, objects) if form == "json" else _csv(known, objects)
@@ -66,13 +66,13 @@ def _json(known: TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[
     head = {
         "report": FORMAT,
         "digest": known.digest,
-        "made_at": time_text(receipts.microseconds(known.made_at)),
+        "made_at": format_time(receipts.microseconds(known.made_at)),
         "made_by": receipts.software(),
         "name": known.description.name,
         "labels": dict(known.description.labels),
         "source": known.spec.source.uri,
         "target": known.spec.target.uri,
-        "pruned_at": time_text(receipts.microseconds(known.pruned_at)),
+        "pruned_at": format_time(receipts.microseconds(known.pruned_at)),
         "cost": None if known.cost is None else known.cost.facts(),
         "record": {
             "intact": not known.findings,

@@ -55,7 +55,7 @@ class TransferRecord:
         return self.events[-1]["key_id"] if self.events else None
 
 
-def time_text(microseconds: int | None) -> str | None:
+def format_time(microseconds: int | None) -> str | None:
     """RFC 3339 in UTC, exact to the microsecond."""
     if microseconds is None:
         return None
@@ -77,7 +77,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
         events: list[dict[str, Any]] = [
             {
                 "number": one.number,
-                "at": time_text(receipts.microseconds(one.at)),
+                "at": format_time(receipts.microseconds(one.at)),
                 "kind": one.kind,
                 "actor": one.actor,
                 "data": read_data(one.data),
@@ -101,7 +101,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
         known = {name: totals[name] for name in ("skipped", "bytes_done")}
         ended = row.state in ENDED_TRANSFER_STATES
         return TransferRecord(
-            cost=costs.count(connection, transfer_id, spec, **known, region=price) if ended else None,
+            cost=costs.transfer_cost(connection, transfer_id, spec, **known, region=price) if ended else None,
             facts=facts,
             digest=row.receipt_digest,
             events=events,
@@ -137,5 +137,5 @@ def objects(database: Database, known: TransferRecord, first: int = 0) -> Iterat
             for row in page[skipped:]:
                 found: dict[str, Any] = {"batch": number, **dict(zip(receipts.COLUMNS, row, strict=True))}
                 for name in receipts.TIMES:
-                    found[name] = time_text(found[name])
+                    found[name] = format_time(found[name])
                 yield found

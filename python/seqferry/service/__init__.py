@@ -1,1 +1,1 @@
-"""The verbs that every door calls."""
+"""The verbs that every interface (CLI, HTTP API) calls."""

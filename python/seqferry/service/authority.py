@@ -1,7 +1,7 @@
 """Authority of clients over HTTP for work that begins later: a retry, a paused transfer, a run of a schedule, a queue.
 
 What a client was allowed at its submission may not be allowed any more. So each start of work on behalf of a token is
-held against the policy and the tokens of today.
+compared with the present policy and tokens.
 
 What must stay true: what a command of this machine's user has begun and has go on is not bound by it.
 """
@@ -31,8 +31,8 @@ _WITHOUT: Final = "from"
 """Word that follows ``http`` in the actor of a server without tokens."""
 
 
-def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, places_only: bool = False) -> None:
-    """See that a client may have a transfer begin now. Each line of a list is looked at.
+def check_policy(settings: Settings, spec: TransferSpec, *, addresses: bool = False, places_only: bool = False) -> None:
+    """Check that a client may start this transfer now; of a list, each line.
 
     Args:
         addresses: also see that no endpoint leads to an address that is never contacted; asks the resolver.
@@ -55,33 +55,33 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
 
 
 def _each_place(spec: TransferSpec) -> Iterable[TransferSpec]:
-    if spec.kind.of_record:
+    if spec.kind.verifies_record:
         return verification.place_specs(spec)
-    return run.line_specs(spec) if spec.kind.of_lines else (spec,)
+    return run.line_specs(spec) if spec.kind.runs_list else (spec,)
 
 
 def check_start(settings: Settings, spec: TransferSpec, *, created_by: str, actor: str) -> None:
-    """See that recorded work may begin or go on now.
+    """Check that recorded work may start or continue now.
 
-    What a client over HTTP has asked for is held against all of the policy, whoever has it go on. What a command of
-    this machine has asked for, and a client has go on, is held against where clients may read and write: the endpoint
-    and the profile were named by this machine's user.
+    Work requested over HTTP is compared with the whole policy, whichever actor continues it. Work requested by a
+    command of this machine, which a client continues, is compared with the places that clients may read and write: this
+    machine's user named the endpoint and the profile.
 
     Args:
-        created_by: the actor that has asked for it.
-        actor: the one that has it begin or go on.
+        created_by: the actor that requested it.
+        actor: the actor that starts or continues it.
 
     Raises:
         PolicyError: today's policy does not allow it.
     """
     if actors.is_http(created_by):
-        check(settings, spec, addresses=True)
+        check_policy(settings, spec, addresses=True)
     elif actors.is_http(actor):
-        check(settings, spec, places_only=True)
+        check_policy(settings, spec, places_only=True)
 
 
-def token_of(actor: str) -> str | None:
-    """Name of the token of an actor on record; None for a command, or a client of a server without tokens."""
+def token_name(actor: str) -> str | None:
+    """Name of an actor's token; None for a command, or a client of a server without tokens."""
     words = actor.split(" ")
     if words[0] != "http" or len(words) < 2 or (words[1] == _WITHOUT and words[2:3] != [_WITHOUT]):
         return None
@@ -89,15 +89,15 @@ def token_of(actor: str) -> str | None:
 
 
 def token_fault(service: Base, actor: str) -> str | None:
-    """Reason why nothing begins any more on behalf of an actor, in words; None when something may.
+    """Reason why no work may start on behalf of an actor, as text; None: work may start.
 
     All servers at a database share its tokens. With PostgreSQL a name that it never had is of a server whose state
     folder was not yet opened by this version, which takes the tokens of its file over.
     """
-    name = token_of(actor)
+    name = token_name(actor)
     if name is None or name in (OWNER, ENVIRONMENT):
         return None  # of the server's owner, who may replace it at any time
-    found = tokens.standing(service, name)
+    found = tokens.find_tokens(service, name)
     if isinstance(found, str):
         is_elsewhere = found == "unknown" and not service.is_local
         return None if is_elsewhere else f"the token '{name}' was removed"
@@ -110,10 +110,10 @@ def token_fault(service: Base, actor: str) -> str | None:
 
 
 def check_token(service: Base, actor: str, what: str) -> None:
-    """Refuse to begin what an actor has asked for whose token is gone.
+    """Refuse to begin what an actor requested whose token is not valid any more.
 
     Raises:
         PolicyError: the token was removed, has expired, or may only read.
     """
     if (fault := token_fault(service, actor)) is not None:
-        raise PolicyError(f"{what} does not begin: {fault}. Add it anew with a token of today, or as a command.")
+        raise PolicyError(f"{what} does not begin: {fault}. Add it again with a valid token, or as a command.")

@@ -27,8 +27,8 @@ SHORTEST_ID: Final = 4
 _SHOWN_IDS: Final = 3
 """Ids of transfers of one name that an error shows."""
 
-_LOOKED_AT: Final = 100
-"""Newest transfers of one name among which the one that is meant is looked for."""
+_SEARCHED: Final = 100
+"""Newest transfers of one name among which the one that is meant is searched."""
 
 
 class Base:
@@ -70,7 +70,7 @@ class Base:
         return cls(settings, database, engine)
 
     def check_audit_key(self) -> None:
-        """See that this process may go on with the audit record of the database.
+        """Check that this process has the audit key of the database.
 
         Raises:
             ConfigError: the record is kept with a key that this process lacks, or the file of the key cannot be used.
@@ -107,9 +107,9 @@ class Base:
     def _resolve(self, connection: sa.Connection, text: str) -> str:
         """The full id that ``text`` is, or is the start of; at the command line also of the only one of this name."""
         named = self._find_by_name(connection, text)
-        if named is not None and not is_start_of_id(text):
+        if named is not None and not is_id_prefix(text):
             return named
-        wanted = start_of_id(text)
+        wanted = parse_id_prefix(text)
         found = transfers.find_by_id_prefix(connection, wanted, limit=2)
         if not found:
             if named is not None:
@@ -127,22 +127,22 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        rows = transfers.find_by_name(connection, compose(name), limit=_LOOKED_AT)
+        rows = transfers.find_by_name(connection, compose(name), limit=_SEARCHED)
         # A verification has the name of what it verified, which is meant.
-        found = [one.id for one in rows if not stored.read(one.spec).kind.of_record] or [one.id for one in rows]
-        if len(found) > 1 and not is_start_of_id(name):
+        found = [one.id for one in rows if not stored.read(one.spec).kind.verifies_record] or [one.id for one in rows]
+        if len(found) > 1 and not is_id_prefix(name):
             ids = ", ".join(found[:_SHOWN_IDS])
             raise NotFoundError(f"Several transfers have the name '{name}': give the id of one, as {ids}.")
         return found[0] if len(found) == 1 else None
 
 
-def is_start_of_id(text: str) -> bool:
+def is_id_prefix(text: str) -> bool:
     """True for a text that can be the start of the id of a transfer."""
     wanted = text.strip().lower()
     return len(wanted) >= SHORTEST_ID and all(one in "0123456789abcdef-" for one in wanted)
 
 
-def start_of_id(text: str) -> str:
+def parse_id_prefix(text: str) -> str:
     wanted = text.strip().lower()
     if not wanted or any(character not in "0123456789abcdef-" for character in wanted):
         raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")

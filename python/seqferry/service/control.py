@@ -1,4 +1,4 @@
-"""Control of transfers that are on record: pause, resume, retry, adjust, cancel; one of them, or many at once.
+"""Control of transfers that are on record: pause, resume, retry, adjust, cancel; of one transfer, or of many.
 
 Each act is one transaction, which changes the row, records the event and moves the work in the queue. Workers see it
 within a second. So a process that is killed has either done all of it or nothing.
@@ -20,7 +20,7 @@ from seqferry.model.labels import read_stored
 from seqferry.model.models import (
     DONE_STATES,
     ENDED_TRANSFER_STATES,
-    MOST_PRIORITY,
+    MAX_PRIORITY,
     RETRY_CAUSE,
     Adjustment,
     FailureGroup,
@@ -28,7 +28,7 @@ from seqferry.model.models import (
     Submission,
     TransferSpec,
 )
-from seqferry.model.option_groups import MOST_STARTS, Removal
+from seqferry.model.option_groups import MAX_REQUEST_RATE, Removal
 from seqferry.service import authority
 from seqferry.service.queries import check_count
 from seqferry.service.service import Service
@@ -49,9 +49,9 @@ _CANDIDATES: Final[dict[Verb, tuple[str, ...]]] = {
     "set": (*_GOING_ON, "paused"),
     "retry": (*sorted(DONE_STATES), "failed", "cancelled"),
 }
-"""States of the transfers that a verb is for, when it is asked for many at once."""
+"""States of the transfers that a verb is for, when it is applied to many."""
 
-_MOST_TOLD: Final = 10
+_MAX_CAUSES: Final = 10
 """Causes that an error lists: more are not read."""
 
 
@@ -65,14 +65,14 @@ def pause(service: Service, transfer_id: str, *, actor: str) -> Status:
 
     Raises:
         NotFoundError: no transfer has this id.
-        ConflictError: the transfer has ended, or is being given up.
+        ConflictError: the transfer has ended, or is being cancelled.
     """
     with service.database.write() as connection:
         row = service.lock_row(connection, transfer_id)
         if row.state in ENDED_TRANSFER_STATES:
             raise ConflictError(f"Transfer {row.id} cannot be paused: it has already ended ({row.state}).")
         if transfers.is_stopping(row):
-            raise ConflictError(f"Transfer {row.id} cannot be paused: it is being given up.")
+            raise ConflictError(f"Transfer {row.id} cannot be paused: it is being cancelled.")
         if not transfers.is_paused(row):
             transfers.pause(connection, row, time.time(), actor)
             service.park(connection, row)
@@ -85,7 +85,7 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     Raises:
         NotFoundError: no transfer has this id.
         ConflictError: the transfer has ended.
-        PolicyError: a client over HTTP asks or has asked for it, and today's policy does not allow it.
+        PolicyError: a client over HTTP requests or has requested it, and today's policy does not allow it.
     """
     known = service.status(transfer_id)
     if known.state == "paused":
@@ -113,7 +113,7 @@ def retry(
     Args:
         cause: only the objects of this cause: a ``FailureGroup.id``, or an error code that one cause has. All others
             are recorded with the retry as they have failed: its failures stay those of the whole delivery.
-        expected: number of objects, of that cause or in all, that the asker has seen.
+        expected: number of objects, of that cause or in all, that the caller expects.
 
     Raises:
         NotFoundError: no transfer has this id, or no object has failed for this cause.
@@ -146,7 +146,7 @@ def retry(
         check_count(left, expected, "object")
     else:
         spec = _of_cause(service, spec, latest, cause, expected)
-    return service.submission(
+    return service.submit_or_resume(
         spec, actor=actor, description=asked.description, also=_only_one_of(spec.retry_of, latest)
     )
 
@@ -167,7 +167,7 @@ def _only_one_of(retry_of: str | None, latest: Status) -> Callable[[sa.Connectio
 
 
 def _of_cause(service: Service, spec: TransferSpec, latest: Status, cause: str, expected: int | None) -> TransferSpec:
-    if spec.retry_of != latest.id or spec.kind.packs or spec.kind.of_versions:
+    if spec.retry_of != latest.id or spec.kind.packs or spec.kind.copies_versions:
         raise ConflictError(
             f"Transfer {latest.id} can only be retried as a whole: some of its objects are not on record, or they "
             "belong together. Retry it without a cause."
@@ -186,18 +186,18 @@ def _cause(causes: list[FailureGroup], transfer_id: str, wanted: str) -> Failure
     """
     found = [one for one in causes if one.id == wanted] or [one for one in causes if one.error_code == wanted]
     if not found:
-        there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MOST_TOLD])
+        there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MAX_CAUSES])
         raise NotFoundError(
             f"No object of transfer {transfer_id} has failed for the cause '{wanted[:40]}'. Its causes: {there}"
         ).about("cause")
     if len(found) > 1:
-        there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MOST_TOLD])
+        there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MAX_CAUSES])
         raise UsageError(f"'{wanted[:40]}' is the code of several causes; name one by its id: {there}").about("cause")
     return found[0]
 
 
 def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
-    if latest.spec.kind.of_lines and latest.spec.options.get(run.IN_ORDER):
+    if latest.spec.kind.runs_list and latest.spec.options.get(run.IN_ORDER):
         return _rest_of_run(service, asked, latest)
     if latest.pruned_at is not None:
         raise ConflictError(
@@ -208,7 +208,7 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
 
     totals = latest.totals
     left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
-    spec = identity.renew(latest.spec)
+    spec = identity.renew_keys(latest.spec)
     if RETRY_CAUSE in spec.options:
         spec = replace(spec, options={name: one for name, one in spec.options.items() if name != RETRY_CAUSE})
     if latest.state not in DONE_STATES and (not latest.planned or left == 0):
@@ -231,14 +231,14 @@ def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpe
     if latest.state == "done":
         raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: each of its lines has ended well.")
     ended = [one.data["line"] for one in service.events(latest.id) if one.kind == run.LINE_ENDED]
-    spec = identity.renew(latest.spec)
+    spec = identity.renew_keys(latest.spec)
     return replace(spec, options={**spec.options, run.AFTER: max(ended)}) if ended else spec
 
 
 def verify(
     service: Service, transfer_id: str, *, actor: str, content: bool = False, idempotency_key: str | None = None
 ) -> Submission:
-    """Start a transfer that looks at all objects again that another one has brought; with ``content`` they are read.
+    """Start a transfer that checks all objects that another transfer brought; with ``content`` their bytes are read.
 
     Raises:
         NotFoundError: no transfer has this id.
@@ -247,14 +247,14 @@ def verify(
         UnsupportedError: this version does not know all of the transfer.
     """
     status = service.status(transfer_id)
-    spec = verification_of(status, content=content)
+    spec = verification_spec(status, content=content)
     if actors.is_http(actor):
         creator = service.find_first_actor(status.id)
         authority.check_start(service.settings, spec, created_by=creator, actor=actor)
-    return service.submission(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
+    return service.submit_or_resume(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
 
 
-def verification_of(status: Status, *, content: bool = False) -> TransferSpec:
+def verification_spec(status: Status, *, content: bool = False) -> TransferSpec:
     """The spec of the transfer that ``verify`` starts.
 
     Raises:
@@ -321,13 +321,13 @@ def _adjust(
         max_bandwidth=before.max_bandwidth if max_bandwidth == KEEP else max_bandwidth,
         tpslimit=before.tpslimit if isinstance(tpslimit, str) else tpslimit,
     )
-    check(after)
+    check_adjustment(after)
     if after != before:
         transfers.adjust(connection, row, after, time.time(), actor)
         service.queue.prioritize(connection, row.id, before.priority, after.priority)
 
 
-def describe(
+def set_description(
     service: Service,
     transfer_id: str,
     *,
@@ -335,7 +335,7 @@ def describe(
     name: str | None = None,
     labels: Mapping[str, str | None] | None = None,
 ) -> Status:
-    """Give a transfer, also one that has ended, another name or other labels; the record says who did it.
+    """Change the name or the labels of a transfer, ended or not; the record says who did it.
 
     Args:
         name: '' takes the name away, None keeps it.
@@ -367,7 +367,7 @@ def change(
     labels: Mapping[str, str | None] | None = None,
     **limits: Any,
 ) -> Status:
-    """``adjust`` with ``limits``, and ``describe``: both, or nothing where one of them is refused.
+    """``adjust`` with ``limits``, and ``set_description``: both, or nothing where one of them is refused.
 
     Raises:
         NotFoundError, ConflictError, UsageError: as these two.
@@ -382,11 +382,11 @@ def change(
     return service.status(row.id)
 
 
-def check(adjustment: Adjustment) -> None:
+def check_adjustment(adjustment: Adjustment) -> None:
     """Raise UsageError when an adjustment makes no sense."""
-    if not -MOST_PRIORITY <= adjustment.priority <= MOST_PRIORITY:
+    if not -MAX_PRIORITY <= adjustment.priority <= MAX_PRIORITY:
         raise UsageError(
-            f"--priority {adjustment.priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}."
+            f"--priority {adjustment.priority}: a priority is from -{MAX_PRIORITY} to {MAX_PRIORITY}."
         ).about("priority")
     most = adjustment.max_requests
     if most is not None and not 1 <= most <= MOST_REQUESTS:
@@ -394,8 +394,8 @@ def check(adjustment: Adjustment) -> None:
             "max_requests"
         )
     starts = adjustment.tpslimit
-    if starts is not None and not 1 <= starts <= MOST_STARTS:
-        raise UsageError(f"--tpslimit {starts}: from 1 to {MOST_STARTS} requests can start per second.").about(
+    if starts is not None and not 1 <= starts <= MAX_REQUEST_RATE:
+        raise UsageError(f"--tpslimit {starts}: from 1 to {MAX_REQUEST_RATE} requests can start per second.").about(
             "tpslimit"
         )
     if adjustment.max_bandwidth is not None:
@@ -409,8 +409,8 @@ def check(adjustment: Adjustment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """Outcome of an act on one transfer: its status after the act, or the error that prevented it.
+class ControlResult:
+    """Result of a verb on one transfer: its status afterwards, or the error that prevented it.
 
     Attributes:
         started: of a retry, the transfer that retries it.
@@ -422,8 +422,8 @@ class Result:
     started: str | None = None
 
 
-def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
-    """Ids of the transfers that the filter selects and the verb is for, the oldest first.
+def select_transfers(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
+    """Ids of the transfers that the filter selects and the verb applies to, oldest first.
 
     Raises:
         UsageError: there is no such state, or a condition is empty.
@@ -435,39 +435,39 @@ def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
         return transfers.find_in_states(connection, states, conditions, with_failures=verb == "retry")
 
 
-def read_results(service: Service, ids: list[str]) -> list[Result]:
-    """The transfers as they are."""
-    results: list[Result] = []
+def read_results(service: Service, ids: list[str]) -> list[ControlResult]:
+    """The present statuses of the transfers, as results."""
+    results: list[ControlResult] = []
     for one in ids:
         try:
             results.append(_result_of(service.status(one)))
         except SeqferryError as why:
-            results.append(Result(one, error=why))
+            results.append(ControlResult(one, error=why))
     return results
 
 
-def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: Any) -> list[Result]:
-    """Do the same to each of the transfers; what cannot be done to one does not keep it from the others."""
-    acts: dict[Verb, Callable[[str], Result]] = {
+def apply_to_each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: Any) -> list[ControlResult]:
+    """Apply a verb to each transfer; an error of one does not stop the others."""
+    acts: dict[Verb, Callable[[str], ControlResult]] = {
         "pause": lambda one: _result_of(pause(service, one, actor=actor)),
         "resume": lambda one: _result_of(resume(service, one, actor=actor)),
         "cancel": lambda one: _result_of(service.cancel(one, actor=actor, **change)),
         "set": lambda one: _result_of(adjust(service, one, actor=actor, **change)),
         "retry": lambda one: _retry_one(service, one, actor, **change),
     }
-    results: list[Result] = []
+    results: list[ControlResult] = []
     for one in ids:
         try:
             results.append(acts[verb](one))
         except SeqferryError as why:
-            results.append(Result(one, error=why))
+            results.append(ControlResult(one, error=why))
     return results
 
 
-def _result_of(status: Status) -> Result:
-    return Result(status.id, status)
+def _result_of(status: Status) -> ControlResult:
+    return ControlResult(status.id, status)
 
 
-def _retry_one(service: Service, transfer_id: str, actor: str, cause: str | None = None) -> Result:
+def _retry_one(service: Service, transfer_id: str, actor: str, cause: str | None = None) -> ControlResult:
     submission = retry(service, transfer_id, actor=actor, cause=cause)
-    return Result(service.status(transfer_id).id, service.status(submission.id), started=submission.id)
+    return ControlResult(service.status(transfer_id).id, service.status(submission.id), started=submission.id)

@@ -50,22 +50,22 @@ _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}")
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression in its time zone. Made by ``parsed``."""
+    """A cron expression in its time zone. Made by ``parse``."""
 
     expression: str
     timezone: str
 
-    def after(self, at: float) -> float:
-        """The first time after this one at which it fires; seconds since the epoch."""
+    def next_time(self, at: float) -> float:
+        """The first time after ``at`` at which it fires; seconds since the epoch."""
         return float(self._from(at).get_next(datetime).timestamp())
 
-    def last(self, at: float) -> float:
-        """The last time at which it fired until then, that time included."""
+    def previous_time(self, at: float) -> float:
+        """The last time at which it fired, up to and including ``at``; seconds since the epoch."""
         # A tick at this very time counts, and the library looks strictly before.
         return float(self._from(at + 1e-3).get_prev(datetime).timestamp())
 
     def fires_at(self, at: float) -> bool:
-        return self.after(at - 1.0) == at
+        return self.next_time(at - 1.0) == at
 
     @property
     def zone(self) -> tzinfo:
@@ -81,7 +81,7 @@ class Cron:
 
 @lru_cache(maxsize=4096)
 def shortest_interval(expression: str) -> float:
-    """Seconds between the two times of a valid expression that are closest to each other.
+    """Seconds between the two closest times of a valid expression.
 
     By the clock on the wall: where that goes back, an hour comes twice.
     """
@@ -125,7 +125,7 @@ def parse(expression: str, timezone: str, now: float) -> Cron:
     """The expression, once it is known to fire.
 
     Raises:
-        UsageError: the text is no cron expression or never fires, or the time zone is unknown.
+        UsageError: the text is not a cron expression, or never fires, or the time zone is unknown.
     """
     words = expression.split()
     found = Cron(" ".join(words), _check_zone(timezone))
@@ -135,11 +135,11 @@ def parse(expression: str, timezone: str, now: float) -> Cron:
     from croniter import CroniterBadDateError
 
     try:
-        found.after(now)
-        found.last(now)
+        found.next_time(now)
+        found.previous_time(now)
     except CroniterBadDateError:
         raise UsageError(
-            f"'{expression}' never fires: no date is like that. Check its day of the month and its month."
+            f"'{expression}' never fires: no date matches it. Check its day of the month and its month."
         ).about("cron") from None
     except (ValueError, TypeError, KeyError, ArithmeticError):
         raise _no_cron(expression) from None
@@ -148,8 +148,8 @@ def parse(expression: str, timezone: str, now: float) -> Cron:
 
 def _no_cron(expression: str) -> UsageError:
     return UsageError(
-        f"'{expression[:MAX_TEXT]}' is no cron expression. Write minute, hour, day of the month, month and day of the "
-        "week, as '0 2 * * *' for 02:00 each day; a field of seconds may come first."
+        f"'{expression[:MAX_TEXT]}' is not a cron expression. Write minute, hour, day of the month, month and day of "
+        "the week, as '0 2 * * *' for 02:00 each day; a field of seconds may come first."
     ).about("cron")
 
 

@@ -16,10 +16,10 @@ from typing import Any, Final, Literal
 
 from seqferry.db import actors, failed_objects, retry_chains, verifications
 from seqferry.db.paging import ObjectFilter, TransferFilter
-from seqferry.model import labels, plain_words, progress
+from seqferry.model import delivery_causes, labels, progress
+from seqferry.model.delivery_causes import Needs
 from seqferry.model.locations import S3Location
 from seqferry.model.models import FailureGroup, Status, Totals
-from seqferry.model.plain_words import Needs
 from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.service.share_links import ShareLink
@@ -30,8 +30,8 @@ MOST_DELIVERIES: Final = 50
 MOST_FILES: Final = 100
 """Missing files that are named; the others are counted."""
 
-_LOOKED_AT: Final = 200
-"""Transfers with a label that are looked at: some of them retry others."""
+_MAX_READ: Final = 200
+"""Transfers with a label that are read: some of them retry others."""
 
 _FAILURES_SECONDS: Final = 5.0
 """A list of failures is made anew no sooner: of a million it takes a second."""
@@ -54,7 +54,7 @@ _STATES: Final[dict[str, State]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class DeliveryWait:
     """Reason why a delivery waits.
 
     Attributes:
@@ -117,7 +117,7 @@ class Delivery:
     started_by: str
     started_at: float | None
     ended_at: float | None
-    waits_for: Wait | None
+    waits_for: DeliveryWait | None
     causes: list[MissingCause]
     files: list[MissingFile]
     files_more: int
@@ -138,7 +138,7 @@ class DeliveryPage:
     deliveries: list[Delivery]
     more: bool
     mail: bool
-    """A mail can be asked for (``delivery_mails``)."""
+    """A mail can be requested (``delivery_mails``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +172,15 @@ class Deliveries:
         mail = self._service.settings.notices.mail is not None
         return DeliveryPage(now, link.expires_at, title, link.label, found, more, mail)
 
-    def transfer_of(self, link: ShareLink, key: str) -> Status | None:
-        """The transfer of a receipt that the link shows; None for any other key."""
+    def find_transfer(self, link: ShareLink, key: str) -> Status | None:
+        """The transfer whose receipt the link shows under this key; None for any other key."""
         chains, _ = self._chains(link)
-        return next((one for chain in chains for one in chain if one.ended and key_of(link, one.id) == key), None)
+        return next((one for chain in chains for one in chain if one.ended and delivery_key(link, one.id) == key), None)
 
-    def latest_of(self, link: ShareLink, key: str) -> Status | None:
-        """The transfer that a delivery of the link has come to, the latest of its retries; None for any other key."""
+    def find_latest(self, link: ShareLink, key: str) -> Status | None:
+        """The latest retry of a delivery that the link shows; None for any other key."""
         chains, _ = self._chains(link)
-        return next((chain[-1] for chain in chains if key_of(link, chain[0].id) == key), None)
+        return next((chain[-1] for chain in chains if delivery_key(link, chain[0].id) == key), None)
 
     def find_ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
         """The delivery that a transfer within the scope of the link is part of; None when it is not on record."""
@@ -197,9 +197,11 @@ class Deliveries:
         else:
             assert link.label is not None
             wanted = TransferFilter(labels=labels.parse_filter([link.label]))
-            page = self._service.transfer_page(wanted, limit=_LOOKED_AT)
+            page = self._service.transfer_page(wanted, limit=_MAX_READ)
             there = {one.id for one in page.entries}
-            firsts = [one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.did is None]
+            firsts = [
+                one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.outcome_text is None
+            ]
             roots = [one.id for one in firsts[:MOST_DELIVERIES]]
             more = len(firsts) > MOST_DELIVERIES or page.next is not None
         return self._chains_from(roots), more
@@ -213,7 +215,7 @@ class Deliveries:
 
     def _delivery(self, link: ShareLink, chain: list[Status], in_scope: dict[str, Status], now: float) -> Delivery:
         first, latest = chain[0], chain[-1]
-        sums = progress.of_chain(chain)
+        sums = progress.chain_totals(chain)
         state = _STATES[latest.state]
         arrived = sums.done + sums.skipped
         unverified, left_out = self._exceptions(chain)
@@ -224,7 +226,7 @@ class Deliveries:
         failures = self._missing(latest)
         eta = progress.eta(latest, now)
         return Delivery(
-            key=key_of(link, first.id),
+            key=delivery_key(link, first.id),
             name=first.description.name,
             state=state,
             planned=first.planned,
@@ -241,7 +243,7 @@ class Deliveries:
             eta_seconds=None if eta is None else round(eta, 1),
             whole_by=None if eta is None else now + eta,
             created_at=first.created_at,
-            started_by=person(first.created_by),
+            started_by=display_name(first.created_by),
             started_at=first.started_at,
             ended_at=latest.ended_at,
             waits_for=self._wait(latest, in_scope),
@@ -250,9 +252,9 @@ class Deliveries:
             files_more=max(missing - len(failures.files), 0),
             retries=len(chain) - 1,
             retrying=len(chain) > 1 and not latest.ended,
-            error=plain_words.of_end(latest.error_code) if state == "failed" else None,
+            error=delivery_causes.explain_end(latest.error_code) if state == "failed" else None,
             receipts=[
-                Receipt(key_of(link, one.id), one.ended_at, one.totals.objects)
+                Receipt(delivery_key(link, one.id), one.ended_at, one.totals.objects)
                 for one in chain
                 if one.ended_at is not None and one.receipt_digest is not None
             ],
@@ -279,15 +281,15 @@ class Deliveries:
             unverified, left_out = unverified + kept[0], left_out + kept[1]
         return unverified, left_out
 
-    def _wait(self, status: Status, in_scope: dict[str, Status]) -> Wait | None:
+    def _wait(self, status: Status, in_scope: dict[str, Status]) -> DeliveryWait | None:
         if status.ended or status.state == "paused" or status.live.workers:
             return None
         if status.blocked_by is not None:
             other = in_scope.get(status.blocked_by)
-            return Wait("delivery", name=None if other is None else other.description.name)
+            return DeliveryWait("delivery", name=None if other is None else other.description.name)
         if status.waits_for is not None:
-            return Wait("worker")
-        return Wait("turn", ahead=status.ahead) if status.state == "queued" else None
+            return DeliveryWait("worker")
+        return DeliveryWait("turn", ahead=status.ahead) if status.state == "queued" else None
 
     def _missing(self, latest: Status) -> _Failures:
         """Causes and names of what has failed."""
@@ -316,22 +318,22 @@ class Deliveries:
             MissingFile(
                 one.source_key.removeprefix(start) or one.source_key,
                 one.size,
-                plain_words.of_failure(one.error_class, one.error_code, one.error_operation).words,
+                delivery_causes.explain_failure(one.error_class, one.error_code, one.error_operation).words,
             )
             for one in page.entries
         ]
         return _Failures(now, _causes(groups), files)
 
 
-def key_of(link: ShareLink, transfer_id: str) -> str:
-    """Name of a transfer within the answers of a link: tells nothing of its id, and means nothing to another link."""
+def delivery_key(link: ShareLink, transfer_id: str) -> str:
+    """Key of a transfer in the responses of a link: it reveals no id, and is not valid for another link."""
     return hashlib.sha256(f"{link.id}:{transfer_id}".encode()).hexdigest()[:16]
 
 
-def person(actor: str) -> str:
-    """Name of who started something, without machine or address; of a client over HTTP that of its token, or empty."""
+def display_name(actor: str) -> str:
+    """Name of an actor without machine or address; for a client over HTTP that of its token, or empty."""
     if actors.is_http(actor):
-        return authority.token_of(actor) or ""
+        return authority.token_name(actor) or ""
     return actor.partition("@")[0]
 
 
@@ -350,10 +352,10 @@ def _share(first: Status, sums: Totals, *, is_complete: bool) -> float | None:
 
 
 def _causes(groups: Sequence[FailureGroup]) -> list[MissingCause]:
-    """Causes in plain words, those that read alike together, the most frequent first."""
+    """Causes as text, equal texts merged, the most frequent first."""
     found: dict[tuple[Any, str], MissingCause] = {}
     for group in groups:
-        cause = plain_words.of_failure(group.error_class, group.error_code, group.operation)
+        cause = delivery_causes.explain_failure(group.error_class, group.error_code, group.operation)
         before = found.get((cause.needs, cause.words), MissingCause(cause.needs, cause.words, 0, 0))
         found[cause.needs, cause.words] = MissingCause(
             cause.needs, cause.words, before.count + group.count, before.bytes + group.bytes

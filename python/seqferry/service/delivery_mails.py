@@ -1,4 +1,4 @@
-"""Mails that tell the end of a delivery to people who hold its share link and asked for one.
+"""Mails that report the end of a delivery to holders of its share link who requested one.
 
 What must stay true: an address is in its row and in its mail alone, and goes with both; no log, list, receipt or answer
 shows it. A mail says no more than its link shows.
@@ -20,10 +20,10 @@ from seqferry.service.notices import Notice, printable
 from seqferry.service.service import Service
 from seqferry.service.share_links import ShareLink
 
-MOST_OF_LINK: Final = 20
+MAX_PER_LINK: Final = 20
 """Addresses that wait with one link: the people of a group. A link is no mailing list."""
 
-MOST_OF_TRANSFER: Final = 200
+MAX_PER_TRANSFER: Final = 200
 """The same with all links of a transfer."""
 
 LONGEST_ADDRESS: Final = 254
@@ -36,8 +36,8 @@ ADDRESS: Final = rf"^[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~.-]{{1,64}}@{_LABEL}(?:\.{_LA
 _ID_BYTES: Final = 8
 
 
-def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address: str) -> None:
-    """Have the end of a delivery told to an address, once; the same address again changes nothing.
+def request_mail(service: Service, pages: Deliveries, link: ShareLink, key: str, address: str) -> None:
+    """Record that an address gets a mail at the end of a delivery; the same address again changes nothing.
 
     Raises:
         NotFoundError: the link shows no such delivery, or was revoked.
@@ -46,7 +46,7 @@ def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address:
     channel = service.settings.notices.mail
     if channel is None:
         raise ConflictError("This server sends no mail.")
-    latest = pages.latest_of(link, key)
+    latest = pages.find_latest(link, key)
     if latest is None:
         raise NotFoundError("This link shows no such delivery.")
     now = time.time()
@@ -57,11 +57,11 @@ def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address:
         if of_link is None or of_link.revoked_at is not None or row is None:
             raise NotFoundError("This link shows no such delivery.")
         if row.state in ENDED_TRANSFER_STATES:
-            raise ConflictError("The delivery has ended already: see above how.")
-        # Before the look for the same address, so that the answer does not tell whether it is there.
+            raise ConflictError("The delivery has already ended: its result is shown above.")
+        # Before the search for the same address, so that the response does not reveal whether it is there.
         with_link, with_transfer = delivery_mail_rows.counts(connection, link.id, latest.id)
-        if with_link >= MOST_OF_LINK or with_transfer >= MOST_OF_TRANSFER:
-            raise ConflictError("As many people as may be have asked for a mail already.")
+        if with_link >= MAX_PER_LINK or with_transfer >= MAX_PER_TRANSFER:
+            raise ConflictError("The limit of mails for this delivery or link is reached.")
         delivery_mail_rows.insert(
             connection,
             mail_id=secrets.token_hex(_ID_BYTES),
@@ -73,7 +73,7 @@ def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address:
         )
 
 
-def notice_of(service: Service, mail_id: str, notice_id: str) -> Notice:
+def build_notice(service: Service, mail_id: str, notice_id: str) -> Notice:
     """The mail as it is sent now.
 
     Raises:
@@ -81,16 +81,16 @@ def notice_of(service: Service, mail_id: str, notice_id: str) -> Notice:
     """
     with service.database.read() as connection:
         row = delivery_mail_rows.by_id(connection, mail_id)
-    link = None if row is None else share_links.by_id(service, row.share_link_id)
+    link = None if row is None else share_links.find_link(service, row.share_link_id)
     if row is None or link is None or link.state != "active":
-        raise NotFoundError("The mail is not wanted any more.")
+        raise NotFoundError("The mail is not requested any more.")
     delivery = Deliveries(service).find_ended(link, row.transfer_id)
     if delivery is None:
         raise NotFoundError("The delivery is not on record any more.")
     name = printable([delivery.name or "your delivery"])
     word = "complete" if delivery.state == "complete" else "not complete"
     lines = [*_lines(delivery), "", "The link that you were sent shows more, and the receipt."]
-    lines += ["You asked for this mail on that page. There will be no other."]
+    lines += ["You requested this mail on that page. There will be no other."]
     return Notice(notice_id, delivery_mail_rows.KIND, f"{name}: {word}", printable(lines), {}, row.address)
 
 

@@ -38,7 +38,7 @@ _GONE: Final = 410
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice as it is sent. ``id`` is the same in each try."""
+    """A notice as it is sent. ``id`` is the same in each attempt."""
 
     id: str
     kind: str
@@ -50,14 +50,14 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """Outcome of one try to send a notice. ``final``: another try is of no use."""
+class SendResult:
+    """Result of one attempt to send a notice. ``final``: another attempt cannot succeed."""
 
     error: str | None = None
     final: bool = False
 
 
-def notice_of(service: Service, subject: Subject, kind: NoticeKind, notice_id: str) -> Notice:
+def build_notice(service: Service, subject: Subject, kind: NoticeKind, notice_id: str) -> Notice:
     """The notice about the state of its subject now.
 
     Raises:
@@ -267,15 +267,15 @@ def _time(seconds: float | None) -> str | None:
 # --- sending ----------------------------------------------------------------------------------------------------------
 
 
-def send(channel: Channel, notice: Notice) -> Delivery:
-    """One try."""
+def send(channel: Channel, notice: Notice) -> SendResult:
+    """Make one attempt to send a notice."""
     try:
         return _post(channel, notice) if channel.secret is not None else _notify(channel, notice)
     except Exception as why:  # noqa: BLE001 - whatever it is, the notice is tried again
-        return Delivery(f"{type(why).__name__}: {_scrub_answer(channel, notice, str(why))}")
+        return SendResult(f"{type(why).__name__}: {_scrub_answer(channel, notice, str(why))}")
 
 
-def _post(channel: Channel, notice: Notice) -> Delivery:
+def _post(channel: Channel, notice: Notice) -> SendResult:
     assert channel.secret is not None
     body = json.dumps(notice.payload, ensure_ascii=True, separators=(",", ":")).encode()
     parts = urlsplit(channel.url)
@@ -303,8 +303,8 @@ def _post(channel: Channel, notice: Notice) -> Delivery:
     finally:
         connection.close()
     if 200 <= answer.status < 300:
-        return Delivery()
-    return Delivery(f"the receiver answered {answer.status}", final=answer.status == _GONE)
+        return SendResult()
+    return SendResult(f"the receiver answered {answer.status}", final=answer.status == _GONE)
 
 
 def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
@@ -313,8 +313,8 @@ def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def unreadable(channel: Channel) -> str | None:
-    """Fault in the URL of this channel, so that no notice can be sent there; None when it has none. Sends nothing."""
+def find_url_fault(channel: Channel) -> str | None:
+    """A fault in the URL of this channel that prevents sending; None when it has none. Sends nothing."""
     return None if channel.is_webhook or _sender(channel) is not None else _not_read(channel)
 
 
@@ -333,17 +333,17 @@ def _sender(channel: Channel) -> Any:
     return sender if sender.add(channel.url) else None
 
 
-def _notify(channel: Channel, notice: Notice) -> Delivery:
+def _notify(channel: Channel, notice: Notice) -> SendResult:
     sender = _sender(channel)
     if sender is None:
-        return Delivery(_not_read(channel), final=True)
+        return SendResult(_not_read(channel), final=True)
     if notice.address is not None:
         _send_to(sender, notice.address)
     result: Any = sender.notify(title=notice.title, body=notice.body, body_format="text", timeout=TIMEOUT_SECONDS)
     if result:
-        return Delivery()
+        return SendResult()
     reasons = [_scrub_answer(channel, notice, str(getattr(one, "message", one))) for one in _reasons(result)]
-    return Delivery("; ".join(reasons[-2:]) or "the service has refused it")
+    return SendResult("; ".join(reasons[-2:]) or "the service has refused it")
 
 
 def _send_to(sender: Any, address: str) -> None:

@@ -44,7 +44,7 @@ class Presence:
         name = f"{host}-{pid}-{uuid.uuid4().hex[:8]}{processes.name_suffix()}"
         self._process = Process(name, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self._database: Database | None = None
-        self._is_told = False
+        self._is_logged = False
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seqferry-presence", daemon=True)
 
@@ -67,8 +67,8 @@ class Presence:
             act()
         except Exception as why:  # noqa: BLE001 - whatever the database has, serving goes on
             text = why.message if isinstance(why, SeqferryError) else f"{type(why).__name__}"
-            log.log(logging.DEBUG if self._is_told else logging.INFO, "not among the workers: %s", text)
-            self._is_told = True
+            log.log(logging.DEBUG if self._is_logged else logging.INFO, "not among the workers: %s", text)
+            self._is_logged = True
 
     def _beat(self) -> None:
         database = self._open()
@@ -78,7 +78,7 @@ class Presence:
         with database.write(durable=False) as connection:
             worker_rows.beat(connection, self._process, activity.facts)
             worker_rows.describe(connection, self._process.id, activity)
-        self._is_told = False
+        self._is_logged = False
 
     def _open(self) -> Database | None:
         if self._settings.uses_sqlite and not self._settings.sqlite_path.exists():

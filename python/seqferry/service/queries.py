@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seqferry.db.autoscale import Autoscale
     from seqferry.db.record.findings import Finding
 
-from seqferry.service.base import Base, is_start_of_id
+from seqferry.service.base import Base, is_id_prefix
 
 MAX_PAGE: Final = 10_000
 
@@ -41,38 +41,38 @@ MAX_PAGE: Final = 10_000
 class Queries(Base):
     """Reads the record. Changes nothing."""
 
-    def missing(self, status: Status) -> str | None:
-        """Requirement of the transfer that this process does not meet, as ``profile lab``; None when it meets all."""
+    def unmet_requirement(self, status: Status) -> str | None:
+        """The first requirement of a transfer not met by this process, as ``profile lab``; None: all are met."""
         if status.unsupported is not None:
             return f"a version of Seqferry that knows {status.unsupported}"
-        return self.lacks_folder(status) or identity.missing(identity.needs(status.spec))
+        return self.find_missing_folder(status) or identity.find_unmet_need(identity.needs(status.spec))
 
-    def lacks_folder(self, status: Status) -> str | None:
-        """Folder of the transfer that this process cannot use, in words.
+    def find_missing_folder(self, status: Status) -> str | None:
+        """A folder of the transfer that this process cannot use, as text; None: it can use all.
 
         A command may use those of its machine as its user may, and a server those that it serves.
         """
         needed = hosts.folders(status.spec)
-        named = self.named_folders if self.serves else hosts.paths_of(status.spec)
-        found = (hosts.lacking(one, self.settings, named) for one in needed)
+        named = self.named_folders if self.serves else hosts.folder_paths(status.spec)
+        found = (hosts.find_unserved(one, self.settings, named) for one in needed)
         return next((one for one in found if one is not None), None)
 
-    def lacks(self, needs: str | None) -> str | None:
-        """The first of the needs that this process has not as a worker, in words; None when it has all."""
-        for folder in identity.folders_of(needs):
-            if (found := hosts.lacking(folder, self.settings, self.named_folders)) is not None:
+    def find_unmet_need(self, needs: str | None) -> str | None:
+        """The first need that this process does not meet as a worker, as text; None: it meets all."""
+        for folder in identity.needed_folders(needs):
+            if (found := hosts.find_unserved(folder, self.settings, self.named_folders)) is not None:
                 return found
-        return identity.missing(needs)
+        return identity.find_unmet_need(needs)
 
-    def blocker_out_of_reach(self, status: Status) -> tuple[Status, str] | None:
-        """The transfer that this one waits for, and what this process lacks for it, in words; None: it lacks nothing.
+    def find_unreachable_blocker(self, status: Status) -> tuple[Status, str] | None:
+        """The transfer that this one waits for, and the requirement of it that this process does not meet.
 
         Only a worker that has it brings the other to its end, unless that is given up.
         """
         if status.blocked_by is None:
             return None
         other = self.status(status.blocked_by)
-        missing = None if other.ended else self.missing(other)
+        missing = None if other.ended else self.unmet_requirement(other)
         return None if missing is None else (other, missing)
 
     def status(self, transfer_id: str) -> Status:
@@ -84,15 +84,15 @@ class Queries(Base):
         with self.database.read() as connection:
             # Mostly the id is whole: then this is asked often, and need not be looked up first.
             found: list[Status] = []
-            if is_start_of_id(transfer_id):
+            if is_id_prefix(transfer_id):
                 found = transfer_status.statuses(connection, self.database, ids=[transfer_id.strip().lower()], limit=1)
             if not found:
                 full_id = self._resolve(connection, transfer_id)
                 found = transfer_status.statuses(connection, self.database, ids=[full_id], limit=1)
             return found[0]
 
-    def chain(self, transfer_id: str) -> list[Status]:
-        """The chain of retries that a transfer is in, from its first one on, the latest last.
+    def retry_chain(self, transfer_id: str) -> list[Status]:
+        """The chain of retries of a transfer, oldest first.
 
         Raises:
             NotFoundError: no transfer has this id.
@@ -105,7 +105,7 @@ class Queries(Base):
         return sorted(found, key=lambda one: ids.index(one.id))
 
     def find_first_actor(self, transfer_id: str) -> str:
-        """The actor that has asked for a transfer first: of one that retries another, that of the other."""
+        """The actor that first requested a transfer: of a retry, that of the retried transfer."""
         with self.database.read() as connection:
             return retry_chains.find_first_actor(connection, transfer_id)
 
@@ -176,8 +176,8 @@ class Queries(Base):
         with self.database.read() as connection:
             return file_rows.batches(connection, transfer_id)
 
-    def files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
-        """The objects of a batch, as ``file_rows.FileRow``."""
+    def batch_files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
+        """The objects of a batch, each as ``file_rows.FileRow``."""
         from seqferry.db import file_rows
 
         with self.database.read() as connection:
@@ -275,13 +275,13 @@ class Queries(Base):
             return gauges.read(connection, self.database)
 
     def autoscale(self) -> Autoscale:
-        """The number of workers that the open work asks for, and what it rests on."""
+        """The number of workers that the open work needs, and the figures it is computed from."""
         from seqferry.db import autoscale
 
         with self.database.read() as connection:
             return autoscale.read(connection)
 
-    def keep_autoscale_limits(self) -> None:
+    def record_autoscale_limits(self) -> None:
         """Record the limits of an autoscaler that the settings of this process give. The last process to start wins."""
         settings = self.settings
         given = (settings.autoscale_min, settings.autoscale_max, settings.autoscale_drain_minutes)
@@ -299,7 +299,7 @@ class Queries(Base):
 
         with self.database.read() as connection:
             found = worker_rows.read(connection)
-        # The lock of the one worker, and the machine of a process, say at once what its silence says later.
+        # The lock of the one worker, and the machine of a process, show immediately what its silence shows later.
         is_free = self.is_local and not worker_lock.is_held(self.settings.state_dir)
         found = [
             replace(one, alive=False)
@@ -310,8 +310,8 @@ class Queries(Base):
         found.sort(key=lambda one: (not one.alive, one.since, one.process.id))
         return [replace(one, gone=True) if any(map(one.is_replaced_by, found)) else one for one in found]
 
-    def fleet(self) -> list[ProcessStatus]:
-        """Workers that are there for the work of all, alive: not commands for one transfer, nor those that drain."""
+    def available_workers(self) -> list[ProcessStatus]:
+        """Workers that are alive and serve every transfer: no commands for one transfer, no draining workers."""
         return [
             one
             for one in self.workers()
@@ -322,13 +322,13 @@ class Queries(Base):
         ]
 
     def find_unserved(self, spec: TransferSpec) -> str | None:
-        """A local folder of a transfer that no living worker serves, in words; None: each is served, or named here."""
-        needed = [one for one in hosts.folders(spec) if hosts.lacking(one, self.settings, self.named_folders)]
-        fleet = self.fleet() if needed else []
-        return next((hosts.words(one) for one in needed if not hosts.is_served(one, fleet)), None)
+        """A local folder of a transfer that no living worker serves, as text; None: each is served, or named here."""
+        needed = [one for one in hosts.folders(spec) if hosts.find_unserved(one, self.settings, self.named_folders)]
+        fleet = self.available_workers() if needed else []
+        return next((hosts.describe_folder(one) for one in needed if not hosts.is_served(one, fleet)), None)
 
-    def able(self, transfer_id: str, fleet: Iterable[ProcessStatus]) -> list[ProcessStatus]:
-        """Workers of a fleet that take from the lane of this transfer, by what they report."""
+    def capable_workers(self, transfer_id: str, fleet: Iterable[ProcessStatus]) -> list[ProcessStatus]:
+        """Workers of ``fleet`` that report the lane of this transfer."""
         from seqferry.db import transfers
 
         with self.database.read() as connection:
@@ -346,8 +346,8 @@ class Queries(Base):
             raise NotFoundError(f"There is no worker '{worker_id}'. See all with: seqferry workers")
         return found[0]
 
-    def changes(self) -> changes.ChangeWatcher:
-        """A watcher of changes to what is on record."""
+    def watch_changes(self) -> changes.ChangeWatcher:
+        """A watcher of changes to the record."""
         from seqferry.db import changes
 
         return changes.open_watcher(self.database)
@@ -371,18 +371,18 @@ class Queries(Base):
         with self.database.read() as connection:
             return events.find_first_broken(connection, self._resolve(connection, transfer_id))
 
-    def keyed_head(self) -> Head | None:
+    def signed_head(self) -> Head | None:
         """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
         with self.database.read() as connection:
             return ledger.head(connection) if ledger.is_keyed(connection) else None
 
     def record_findings(self, transfer_id: str) -> list[Finding]:
-        """All that is not as it was written in the record of a transfer: looked at before its receipt is relied on."""
+        """Changes to the record of a transfer since it was written: read before its receipt is relied on."""
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
         from seqferry.proof import auditing  # few commands need it
 
-        return auditing.of_transfer(self.database, full_id)
+        return auditing.verify_transfer(self.database, full_id)
 
     def count_moved(self, transfer_id: str) -> int:
         """Number of objects that have arrived and were removed at the source, of a move."""
@@ -403,15 +403,15 @@ class Queries(Base):
 
 
 def check_count(found: int, expected: int | None, noun: str = "transfer") -> None:
-    """See that as many transfers, or others, are selected as the asker has seen.
+    """Check that as many transfers, or other records, are selected as the caller expects.
 
     Raises:
-        ConflictError: there are more or fewer by now.
+        ConflictError: there are more or fewer now.
     """
     if expected is not None and found != expected:
         raise ConflictError(
-            f"{found:,} {noun}s are selected by now, and {expected:,} were expected. Nothing was done; look at them "
-            "again, then ask with their number."
+            f"{found:,} {noun}s are selected now, and {expected:,} were expected. Nothing was done; list them "
+            "again, and give their number."
         ).about("expected")
 
 

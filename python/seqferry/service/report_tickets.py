@@ -1,6 +1,6 @@
 """Tickets: addresses that work once, for downloads that a browser streams to a file.
 
-A link of a page carries no header, so it carries a ticket, which was asked for with the token. They are in the
+A link of a page carries no header, so it carries a ticket, which was requested with the token. They are in the
 database, so that behind a proxy any server redeems what another one gave out. Of a ticket a digest is kept alone.
 """
 
@@ -17,13 +17,13 @@ from seqferry.model.errors import NotFoundError, OverloadError
 from seqferry.proof.report import Format
 from seqferry.service.service import Service
 
-SECONDS: Final = 60.0
-"""Life of a ticket: a click follows at once."""
+LIFETIME_SECONDS: Final = 60.0
+"""Life of a ticket: the click follows within a second."""
 
-MOST: Final = 1000
+MAX_TICKETS: Final = 1000
 """Tickets that wait to be used, of clients with tokens; as many again of holders of share links."""
 
-MOST_OF_LINK: Final = 20
+MAX_PER_LINK: Final = 20
 """Of one share link: its holder takes no room from the others."""
 
 _BYTES: Final = 24
@@ -40,8 +40,8 @@ class ReportTicket:
     page: int
 
 
-def add(service: Service, wanted: ReportTicket, *, link: str | None = None) -> tuple[str, float]:
-    """A new ticket, and when it ends, in seconds since the epoch.
+def issue(service: Service, wanted: ReportTicket, *, link: str | None = None) -> tuple[str, float]:
+    """Issue a ticket; returns it, and its expiry in seconds since the epoch.
 
     Args:
         link: id of the share link whose holder asks; None for a client with a token.
@@ -54,14 +54,14 @@ def add(service: Service, wanted: ReportTicket, *, link: str | None = None) -> t
         now = service.database.now(connection)
         report_ticket_rows.lock_tickets(connection, now)
         alike, own = report_ticket_rows.count(connection, link)
-        if alike >= MOST or (link is not None and own >= MOST_OF_LINK):
+        if alike >= MAX_TICKETS or (link is not None and own >= MAX_PER_LINK):
             raise OverloadError("Too many downloads wait to begin; try again in a minute.")
-        report_ticket_rows.add(connection, _digest(text), now + SECONDS, link, asdict(wanted))
-    return text, now + SECONDS
+        report_ticket_rows.add(connection, _digest(text), now + LIFETIME_SECONDS, link, asdict(wanted))
+    return text, now + LIFETIME_SECONDS
 
 
 def redeem(service: Service, text: str) -> ReportTicket:
-    """Report that a ticket is for; the ticket is used then.
+    """Use up a ticket; returns the report that it is for.
 
     Raises:
         NotFoundError: there is no such ticket, it was used, or its time is over.
@@ -69,7 +69,7 @@ def redeem(service: Service, text: str) -> ReportTicket:
     row = None
     if _FORM.fullmatch(text) is not None:
         digest = _digest(text)
-        # Looked at first: one who guesses, without a token, keeps no writer waiting.
+        # Read first: a client that guesses, without a token, keeps no writer waiting.
         with service.database.read() as connection:
             is_there = report_ticket_rows.exists(connection, digest, service.database.now(connection))
         if is_there:

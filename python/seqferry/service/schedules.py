@@ -37,12 +37,12 @@ from seqferry.service.service import Service
 from seqferry.spec import identity, stored
 
 State = Literal["active", "paused"]
-Outcome = Literal["submitted", "waiting", "joined", "superseded", "skipped", "failed"]
+RunOutcome = Literal["submitted", "waiting", "joined", "superseded", "skipped", "failed"]
 
 NAME: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """Pattern of the names of schedules: fit for a path of the API, and without a space for the record of actors."""
 
-MOST_SCHEDULES: Final = 1000
+MAX_SCHEDULES: Final = 1000
 """Each is a thread in each worker."""
 
 LATE_SECONDS: Final = 30.0
@@ -57,8 +57,8 @@ _LONGER: Final = "Give it times that are further apart; the operator can allow o
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One tick of a schedule, and its outcome.
+class ScheduleRun:
+    """One run of a schedule, and its outcome.
 
     Attributes:
         due_at: when it was to begin.
@@ -66,13 +66,13 @@ class Run:
         outcome: ``submitted`` a transfer; one that is ``waiting`` for another that writes to the same keys; ``joined``
             the unfinished one of an earlier run; ``superseded`` by a later run; ``skipped`` since the schedule was
             paused or edited; ``failed`` to submit.
-        message: why, in words.
+        message: why, as text.
     """
 
     id: str
     due_at: float
     at: float
-    outcome: Outcome
+    outcome: RunOutcome
     transfer_id: str | None
     message: str | None
 
@@ -95,7 +95,7 @@ class Schedule:
     created_at: float
     created_by: str
     next_at: float | None
-    runs: tuple[Run, ...]
+    runs: tuple[ScheduleRun, ...]
     labels: Mapping[str, str]
     """Of its transfers, which have its name as well."""
 
@@ -126,7 +126,7 @@ def add(
     now = time.time()
     fires = cron.parse(expression, timezone, now)
     _check_interval(service, fires.expression, actor)
-    spec = service.submittable(spec, priority=priority)
+    spec = service.resolve_submission(spec, priority=priority)
     description = describe(None, labels or {})
     description.check()
     schedule_id = str(uuid.uuid4())
@@ -145,8 +145,8 @@ def add(
                 f"There is a schedule '{name}' already. Give another --name, or remove that one: "
                 f"seqferry schedule rm {name}"
             ).about("name")
-        if len(names) >= MOST_SCHEDULES:
-            raise ConflictError(f"There are {MOST_SCHEDULES} schedules, and no more can be. Remove one first.")
+        if len(names) >= MAX_SCHEDULES:
+            raise ConflictError(f"There are {MAX_SCHEDULES} schedules, and no more can be. Remove one first.")
         if actors.is_http(actor):
             client = actors.client_of(actor)
             service.settings.policy.check_schedules(sum(actors.client_of(row.created_by) == client for row in rows))
@@ -224,7 +224,7 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
 
 
 def _check_interval(service: Service, expression: str, *of: str) -> None:
-    """See that a schedule of these actors may fire as often as it does.
+    """Check that a schedule of these actors may fire as often as it does.
 
     Raises:
         PolicyError: one is a client over HTTP, and the policy does not allow the interval.
@@ -238,7 +238,7 @@ def _interval_fault(service: Service, expression: str) -> str | None:
 
 
 def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
-    """See that a schedule may begin work on behalf of those who have added it, and who ask now.
+    """Check that a schedule may start work on behalf of the actor who added it and of the present one.
 
     Raises:
         PolicyError: its token is gone, or today's policy does not allow its transfer.
@@ -270,8 +270,8 @@ def remove(service: Service, name: str, *, actor: str) -> None:
         schedule_rows.delete(connection, row.id)
 
 
-def run_now(service: Service, name: str, *, actor: str) -> Run:
-    """Submit the transfer of a schedule at once, paused or not.
+def run_now(service: Service, name: str, *, actor: str) -> ScheduleRun:
+    """Submit the transfer of a schedule now, paused or not.
 
     Raises:
         NotFoundError: no schedule has this name.
@@ -283,7 +283,7 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
         row = _row(connection, name)
     _check_authority(service, row, actor)
     run_id = f"sched-{row.id}-now-{uuid.uuid4()}"
-    run = Run(run_id, now, now, "submitted", None, f"asked for by {actor}")
+    run = ScheduleRun(run_id, now, now, "submitted", None, f"requested by {actor}")
     done = _submit(service, row, run)
     with service.database.write() as connection:
         if (still := schedule_rows.by_id(connection, row.id, lock=True)) is not None:
@@ -336,10 +336,11 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
         state=cast("State", row.state),
         created_at=row.created_at,
         created_by=row.created_by,
-        next_at=fires.after(time.time()) if row.state == schedule_rows.ACTIVE else None,
+        next_at=fires.next_time(time.time()) if row.state == schedule_rows.ACTIVE else None,
         labels=stored_labels(row.name, row.labels).labels,
         runs=tuple(
-            Run(one.id, one.due_at, one.at, cast("Outcome", one.outcome), one.transfer_id, one.message) for one in runs
+            ScheduleRun(one.id, one.due_at, one.at, cast("RunOutcome", one.outcome), one.transfer_id, one.message)
+            for one in runs
         ),
     )
 
@@ -347,8 +348,8 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
 # --- what workers do --------------------------------------------------------------------------------------------------
 
 
-def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revision: int) -> Run | None:
-    """Do what a tick asks for, once: submit, or leave a word why not. None: there is no such schedule any more.
+def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revision: int) -> ScheduleRun | None:
+    """Run a tick once: submit the transfer, or record why not. None: there is no such schedule any more.
 
     Repeating it after a kill at any point adds nothing.
     """
@@ -361,17 +362,17 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
         reason = _reason_to_leave(row, due_at, now, revision)
         if reason is not None:
             outcome, message = reason
-            run = Run(run_id, due_at, now, outcome, None, message)
+            run = ScheduleRun(run_id, due_at, now, outcome, None, message)
             _add_run(connection, row, run)
             return run
-    return _submit(service, row, Run(run_id, due_at, now, "submitted", None, None))
+    return _submit(service, row, ScheduleRun(run_id, due_at, now, "submitted", None, None))
 
 
 def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[str, str]:
     """Pause active schedules of clients that may not have them by now; returns why, by their names.
 
     Their token was removed, has expired or may only read; or they fire more often than the policy allows. With
-    ``schedule_id`` only that one is looked at.
+    ``schedule_id`` only that one is checked.
 
     The record of the schedule and its runs say why. Repeating it adds nothing.
     """
@@ -381,11 +382,14 @@ def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[s
             for row in schedule_rows.read_all(connection)
             if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
         ]
-    creators = {authority.token_of(row.created_by): row.created_by for row in rows}
+    creators = {authority.token_name(row.created_by): row.created_by for row in rows}
     faults = {name: authority.token_fault(service, actor) for name, actor in creators.items()}
     paused: dict[str, str] = {}
     for row in rows:
-        fault, step = faults[authority.token_of(row.created_by)], "Add it anew with a token of today, or as a command."
+        fault, step = (
+            faults[authority.token_name(row.created_by)],
+            "Add it anew with a token of today, or as a command.",
+        )
         if fault is None and actors.is_http(row.created_by):
             fault, step = _interval_fault(service, row.cron), f"{_LONGER} Then resume it."
         if fault is not None and _pause_for(service, row.id, fault, step):
@@ -403,22 +407,24 @@ def _pause_for(service: Service, schedule_id: str, fault: str, step: str) -> boo
         changed = {"state": schedule_rows.PAUSED, "active_since": now, "revision": row.revision + 1}
         schedule_rows.update(connection, row.id, **changed)
         schedule_rows.record(connection, row.id, row.name, now, "paused", _SERVER, {"why": fault})
-        _add_run(connection, row, Run(f"sched-{row.id}-paused-{uuid.uuid4()}", now, now, "skipped", None, message))
+        _add_run(
+            connection, row, ScheduleRun(f"sched-{row.id}-paused-{uuid.uuid4()}", now, now, "skipped", None, message)
+        )
     return True
 
 
-def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int) -> tuple[Outcome, str] | None:
+def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int) -> tuple[RunOutcome, str] | None:
     fires = Cron(row.cron, row.timezone)
     if row.state != schedule_rows.ACTIVE:
         return "skipped", "The schedule is paused."
     if revision != row.revision and (due_at < row.active_since or not fires.fires_at(due_at)):
         return "skipped", "The schedule was changed meanwhile."
-    if now - due_at > LATE_SECONDS and fires.after(due_at) <= now:
+    if now - due_at > LATE_SECONDS and fires.next_time(due_at) <= now:
         return "superseded", "A later run was due already when this one could begin."
     return None
 
 
-def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
+def _submit(service: Service, row: sa.Row[Any], run: ScheduleRun) -> ScheduleRun:
     done = run
 
     def also(connection: sa.Connection, submission: Submission) -> None:
@@ -437,7 +443,7 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
     actor = f"{row.created_by} by schedule {row.name}"
     try:
         _check_authority(service, row, row.created_by)
-        service.submission(
+        service.submit_or_resume(
             _spec_now(row.spec),
             actor=actor,
             idempotency_key=run.id,
@@ -451,7 +457,7 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
     return done
 
 
-def _record_failure(service: Service, row: sa.Row[Any], run: Run, why: SeqferryError) -> Run:
+def _record_failure(service: Service, row: sa.Row[Any], run: ScheduleRun, why: SeqferryError) -> ScheduleRun:
     failed = replace(run, outcome="failed", message=why.message)
     with service.database.write() as connection:
         if not schedule_rows.has_run(connection, run.id):
@@ -465,17 +471,17 @@ def _spec_now(text: str) -> TransferSpec:
     Raises:
         UnsupportedError: this version does not know what it asks for.
     """
-    spec = identity.renew(stored.read(text))
+    spec = identity.renew_keys(stored.read(text))
     return replace(spec, as_of=None if spec.as_of is None else time.time())
 
 
-def temporary_keys(spec: TransferSpec) -> bool:
-    """True when the schedule rests on credentials that end."""
+def uses_temporary_keys(spec: TransferSpec) -> bool:
+    """True when a schedule uses temporary credentials."""
     places = (place.access for place in (spec.source, spec.target) if isinstance(place, S3Location))
     return any(place is not None and place.identity.source == "session" for place in places)
 
 
-def _add_run(connection: sa.Connection, row: sa.Row[Any], run: Run) -> None:
+def _add_run(connection: sa.Connection, row: sa.Row[Any], run: ScheduleRun) -> None:
     schedule_rows.add_run(
         connection,
         id=run.id,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seqferry.service.record import Record
+from seqferry.service.audit_trail import AuditTrail
 from seqferry.service.storage import Storage
 from seqferry.service.transfers import Transfers
 
 
-class Service(Transfers, Storage, Record):
+class Service(Transfers, Storage, AuditTrail):
     """One per process, safe to use from many threads."""

@@ -26,15 +26,15 @@ from seqferry.model.workers import SERVING_KINDS, URL
 from seqferry.service.service import Service
 
 DAY: Final = 86400.0
-USUAL_SECONDS: Final = 14 * DAY
-MOST_SECONDS: Final = 365 * DAY
+DEFAULT_LIFETIME_SECONDS: Final = 14 * DAY
+MAX_LIFETIME_SECONDS: Final = 365 * DAY
 """A longer life is no expiry: the holder of a link of last year is forgotten."""
 
-MOST_OF_ONE: Final = 100
+MAX_PER_SUBJECT: Final = 100
 """Links of one transfer, or of one label, that are valid or were made within a day: revoked and expired ones of today
 count, so that a client that makes links in a loop, and revokes them, is stopped."""
 
-MOST_IN_ALL: Final = 10_000
+MAX_LINKS: Final = 10_000
 """The same of all transfers and labels."""
 
 LIFETIME: Final = "^[1-9][0-9]{0,4}[mhdw]$"
@@ -71,8 +71,8 @@ class ShareLink:
     revoked_by: str | None
 
 
-def seconds_of(lifetime: str) -> float:
-    """Seconds of ``14d``, ``12h``, ``30m`` or ``2w``.
+def parse_lifetime(lifetime: str) -> float:
+    """Seconds of a lifetime as ``14d``, ``12h``, ``30m`` or ``2w``.
 
     Raises:
         UsageError: the text has another form.
@@ -88,7 +88,7 @@ def create(
     actor: str,
     transfer_id: str | None = None,
     label: str | None = None,
-    lifetime: float = USUAL_SECONDS,
+    lifetime: float = DEFAULT_LIFETIME_SECONDS,
 ) -> tuple[ShareLink, str]:
     """Make a link for a transfer with its retries, or for a label; returns it with its token, which is shown once.
 
@@ -100,12 +100,12 @@ def create(
     """
     if (transfer_id is None) == (label is None):
         raise UsageError("Say what the link shows: a transfer, or a label.").about("label")
-    if not 0 < lifetime <= MOST_SECONDS:
-        raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.").about(
-            "expires"
-        )
+    if not 0 < lifetime <= MAX_LIFETIME_SECONDS:
+        raise UsageError(
+            f"A link is valid for at most {MAX_LIFETIME_SECONDS / DAY:.0f} days; give a shorter time."
+        ).about("expires")
     shown = None if label is None else _check_label(label)
-    root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
+    root = None if transfer_id is None else find_chain_root(service, service.status(transfer_id).id)
     now = time.time()
     link_id = secrets.token_hex(_ID_BYTES)
     token = link_id + secrets.token_urlsafe(32)
@@ -122,8 +122,8 @@ def create(
             actor=actor,
         )
         if root is not None:
-            told = {"link": link_id, "expires_at": now + lifetime}
-            events.append(connection, root, now, "shared", actor, told)
+            data = {"link": link_id, "expires_at": now + lifetime}
+            events.append(connection, root, now, "shared", actor, data)
         row = share_link_rows.by_id(connection, link_id)
     assert row is not None
     return _of(row, now), token
@@ -132,11 +132,11 @@ def create(
 def _check_room(connection: sa.Connection, now: float, transfer_id: str | None, label: str | None) -> None:
     """Raise ConflictError where there are as many links as may be."""
     later = "Revoke those that are not used (seqferry share --list), and try again a day after they were made."
-    if share_link_rows.count(connection, now, transfer_id, label) >= MOST_OF_ONE:
+    if share_link_rows.count(connection, now, transfer_id, label) >= MAX_PER_SUBJECT:
         of = f"transfer {transfer_id}" if label is None else f"the label {label}"
-        raise ConflictError(f"{MOST_OF_ONE} share links of {of} are valid or were made within a day. {later}")
-    if share_link_rows.count(connection, now) >= MOST_IN_ALL:
-        raise ConflictError(f"{MOST_IN_ALL:,} share links are valid or were made within a day. {later}")
+        raise ConflictError(f"{MAX_PER_SUBJECT} share links of {of} are valid or were made within a day. {later}")
+    if share_link_rows.count(connection, now) >= MAX_LINKS:
+        raise ConflictError(f"{MAX_LINKS:,} share links are valid or were made within a day. {later}")
 
 
 def _check_label(label: str) -> str:
@@ -149,7 +149,7 @@ def _check_label(label: str) -> str:
     return label
 
 
-def root_of(service: Service, transfer_id: str) -> str:
+def find_chain_root(service: Service, transfer_id: str) -> str:
     """The first transfer of the chain of retries that this one is in."""
     with service.database.read() as connection:
         return retry_chains.find_root(connection, transfer_id)
@@ -161,13 +161,13 @@ def list_links(service: Service, *, transfer_id: str | None = None, limit: int =
     Raises:
         NotFoundError: no transfer has this id.
     """
-    root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
+    root = None if transfer_id is None else find_chain_root(service, service.status(transfer_id).id)
     now = time.time()
     with service.database.read() as connection:
         return [_of(row, now) for row in share_link_rows.newest(connection, root, limit)]
 
 
-def by_id(service: Service, link_id: str) -> ShareLink:
+def find_link(service: Service, link_id: str) -> ShareLink:
     """One link.
 
     Raises:
@@ -181,7 +181,7 @@ def by_id(service: Service, link_id: str) -> ShareLink:
 
 
 def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
-    """End a link at once, with downloads that its holder has not begun; one that was revoked before stays as it is.
+    """End a link immediately, with downloads that have not begun; a link that was revoked before stays as it is.
 
     Raises:
         NotFoundError: there is none.
@@ -223,11 +223,11 @@ def url(service: Service, token: str) -> str:
     Raises:
         UsageError: nothing says where the page is.
     """
-    return f"{base(service)}/#/d/{token}"
+    return f"{base_url(service)}/#/d/{token}"
 
 
-def base(service: Service) -> str:
-    """The address of the page: as the configuration says, else where a server listens.
+def base_url(service: Service) -> str:
+    """Base URL of the page: from the configuration, else where a server listens.
 
     Raises:
         UsageError: neither is known.
@@ -244,8 +244,8 @@ def base(service: Service) -> str:
     )
 
 
-def is_of_this_machine(address: str) -> bool:
-    """True for an address that other machines cannot open."""
+def is_loopback(address: str) -> bool:
+    """True for a loopback address, which other machines cannot open."""
     return urlsplit(address).hostname in _OWN
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 from seqferry.service.queries import Queries
 
 _EARLIER: Final = 200
-"""Transfers whose rates an estimate looks at."""
+"""Transfers whose rates an estimate reads."""
 
 
 class Storage(Queries):
-    """Verbs that ask the storage, or change it without a transfer."""
+    """Verbs that query the storage, or change it without a transfer."""
 
     def remove_bucket(self, place: S3Location) -> None:
         """Remove an empty bucket.
@@ -53,7 +53,7 @@ class Storage(Queries):
                 raise why
 
     def check(self, spec: TransferSpec) -> listing.KnownObjects:
-        """See that both buckets can be used and that a source of one object is there.
+        """Check that both buckets can be used, and that a single source object exists.
 
         Raises:
             UsageError: the spec is not valid, or the object is not there.
@@ -70,10 +70,10 @@ class Storage(Queries):
 
         Args:
             findings: gets why the target refuses to be written; without it, no object is tried.
-            for_client: as a transfer that was asked for over HTTP.
+            for_client: as a transfer requested over HTTP.
 
         Raises:
-            UsageError, StorageError: as ``check``, when the first object is asked for.
+            UsageError, StorageError: as ``check``, when the first object is requested.
         """
         from seqferry.preflight import dry_run
 
@@ -98,8 +98,8 @@ class Storage(Queries):
         """
         return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now(), price)
 
-    def nearest(self, spec: ResolvedSpec) -> list[str]:
-        """Keys of the source that are most like those which were asked for and are not there."""
+    def nearest_keys(self, spec: ResolvedSpec) -> list[str]:
+        """Keys of the source most similar to requested ones that do not exist."""
         from seqferry.preflight import suggestions
 
         return suggestions.nearest_keys(self.engine, spec)
@@ -114,8 +114,8 @@ class Storage(Queries):
 
         return inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
-    def preview_removal(self, spec: ResolvedSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
-        """Keys that a transfer would remove at the target after all has arrived, or the reason why it would not.
+    def preview_target_removals(self, spec: ResolvedSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
+        """Keys that ``sync --delete`` would remove at the target after all has arrived, or the reason why it would not.
 
         ``forecast`` has all objects of ``preview``. Memory is bounded.
         """
@@ -138,7 +138,7 @@ class Storage(Queries):
 
         return cleanup.check_count(cleanup.find_stale(self.engine, spec, in_use), spec)
 
-    def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
+    def preview_removal(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
         from seqferry.planning import removals
         from seqferry.preflight import start
@@ -151,15 +151,15 @@ class Storage(Queries):
         """Bytes that may still be written at the target; None where that is unknown, as of S3."""
         return paths.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
 
-    def level(self, location: S3Location, *, limit: int, continuation: str | None = None) -> LevelPage:
-        """One page of what lies directly at a place: objects, and "folders" as their prefixes.
+    def list_directory(self, location: S3Location, *, limit: int, continuation: str | None = None) -> LevelPage:
+        """One page of a listing with delimiter "/": objects and common prefixes directly below a location.
 
         Raises:
             StorageError: the place cannot be listed.
         """
         return self.engine.level_page(location, limit=limit, continuation=continuation)
 
-    def buckets(self, account: S3Location) -> Sequence[str]:
+    def list_buckets(self, account: S3Location) -> Sequence[str]:
         """Names of the buckets that the identity of this process may list.
 
         Raises:
@@ -169,7 +169,7 @@ class Storage(Queries):
 
         return [name for name, _ in buckets.list_buckets(self.engine, account)]
 
-    def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
+    def list_objects(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
 
         Raises:

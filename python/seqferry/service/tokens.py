@@ -68,8 +68,8 @@ def list_tokens(service: Base) -> list[NamedToken]:
         return token_rows.read_all(connection)
 
 
-def standing(service: Base, name: str) -> list[NamedToken] | Literal["removed", "unknown"]:
-    """The tokens of this name today, expired or not; ``unknown``: there never was one, as far as is kept.
+def find_tokens(service: Base, name: str) -> list[NamedToken] | Literal["removed", "unknown"]:
+    """The tokens with this name, expired or not; ``unknown``: none is on record.
 
     Raises:
         ConfigError: the database cannot be used.
@@ -80,7 +80,7 @@ def standing(service: Base, name: str) -> list[NamedToken] | Literal["removed", 
 
 
 class TokenStore:
-    """The tokens as a running server sees them. Looks at file and database at most once a second.
+    """The tokens as a running server sees them. Reads file and database at most once a second.
 
     For one event loop: it reads the database in a thread, and requests with a token that is not the owner's wait.
     """

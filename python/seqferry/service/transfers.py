@@ -18,7 +18,7 @@ from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import LocalFolder, S3Location
-from seqferry.model.models import MOST_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
+from seqferry.model.models import MAX_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
 from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries
@@ -27,7 +27,7 @@ from seqferry.spec import hosts, identity, stored
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
-_ABANDONED_AT_ONCE: Final = 20
+_ABANDONED_BATCHES: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
 
@@ -35,10 +35,10 @@ class Transfers(Queries):
     """Verbs that change transfers."""
 
     def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
-        """``submission``, of which only the id is wanted."""
-        return self.submission(spec, actor=actor, idempotency_key=idempotency_key, queued=queued).id
+        """``submit_or_resume``; returns the id only."""
+        return self.submit_or_resume(spec, actor=actor, idempotency_key=idempotency_key, queued=queued).id
 
-    def submission(
+    def submit_or_resume(
         self,
         spec: TransferSpec,
         *,
@@ -57,9 +57,10 @@ class Transfers(Queries):
         over HTTP has keys of its own. With ``new``, another
         transfer is recorded though the same is unfinished; so it is where that was submitted by another client over
         HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
-        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
-        worker queues what is left. A ``description`` is no part of the equality: an unfinished transfer that goes on
-        gets what is given of it. ``also`` is done in the same transaction, and not where the key was used before.
+        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that starts it immediately;
+        the next worker queues what is left. A ``description`` is no part of the equality: an unfinished transfer that
+        goes on gets what is given of it. ``also`` is done in the same transaction, and not where the key was used
+        before.
 
         Raises:
             UsageError: the spec or the description is not valid, or the idempotency key is empty or longer than
@@ -67,7 +68,7 @@ class Transfers(Queries):
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
         """
-        spec = self.submittable(spec, priority=priority)
+        spec = self.resolve_submission(spec, priority=priority)
         description.check()
         unserved = self.find_unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
@@ -82,7 +83,7 @@ class Transfers(Queries):
                 submissions.record_join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
-                described = description.over(labels.read_stored(unfinished.name, unfinished.labels))
+                described = description.merged_over(labels.read_stored(unfinished.name, unfinished.labels))
                 submissions.describe(connection, unfinished, described, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
@@ -111,21 +112,20 @@ class Transfers(Queries):
         crash_points.reach("after-submission-recorded")
         return submission
 
-    def submittable(self, spec: TransferSpec, *, priority: int = 0) -> ResolvedSpec:
-        """The spec as it would be recorded: with what the environment of this process says of both places.
+    def resolve_submission(self, spec: TransferSpec, *, priority: int = 0) -> ResolvedSpec:
+        """The spec as ``submit_or_resume`` would record it: resolved by the environment of this process.
 
         Raises:
             UsageError: the spec is not valid, or needs standard input or output where another process may work.
             UnsupportedError: there is no such operation.
         """
-        operations.require(spec.operation)
-        if spec.kind.of_share:
+        operations.require_known(spec.operation)
+        if spec.kind.recorded_by_gateway:
             raise UsageError(
-                "What a gateway uploads is put on record by the gateway, which tries failed files again itself: "
-                "seqferry gateway status."
+                "The gateway records what it uploads, and retries failed files itself: seqferry gateway status."
             )
-        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
-            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.").about(
+        if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+            raise UsageError(f"--priority {priority}: a priority is from -{MAX_PRIORITY} to {MAX_PRIORITY}.").about(
                 "priority"
             )
         found = identity.resolve(spec)
@@ -134,20 +134,20 @@ class Transfers(Queries):
             found = found.derive(speed=replace(found.speed, tpslimit=self.settings.tpslimit))
         return hosts.add_hosts(found, self.settings)
 
-    def name_folders(self, spec: TransferSpec) -> None:
-        """Let this process do the transfer with the folders of this machine in it: its user has named them."""
+    def allow_local_folders(self, spec: TransferSpec) -> None:
+        """Allow this process to use the folders of this machine that the spec names: its user has named them."""
         if self.is_local:
             return
         placed = hosts.add_hosts(identity.resolve(spec), self.settings)
-        self.named_folders |= hosts.paths_of(placed)
+        self.named_folders |= hosts.folder_paths(placed)
 
-    def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
+    def renew_keys(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
         """Let the unfinished transfer of a submission go on with the key that its submission has now; ``_renew``.
 
         Returns:
             False while a worker with another key may still be at it; to be asked again.
         """
-        spec = self.submittable(spec)
+        spec = self.resolve_submission(spec)
         with self.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
             if row is None or row.ended_at is not None or identity.needs(spec) == row.needs:
@@ -181,8 +181,8 @@ class Transfers(Queries):
     def _attendant(self, connection: sa.Connection, transfer_id: str) -> ReportingWorker | None:
         """The worker that may write for the transfer for longest.
 
-        Of one that has ended, the lock of the state folder knows at once on SQLite, and on PostgreSQL the machine that
-        it was on.
+        The end of a worker is known immediately: on SQLite by the lock of the state folder, on PostgreSQL on the
+        worker's machine.
         """
         found = worker_reports.find_reporting_workers(connection, self.database, transfer_id)
         if self.database.is_sqlite:
@@ -191,13 +191,13 @@ class Transfers(Queries):
             return found[0] if found and worker_lock.is_held(self.settings.state_dir) else None
         return next((one for one in found if not processes.has_ended(one.executor_id)), None)
 
-    def attendant(self, transfer_id: str) -> ReportingWorker | None:
+    def active_worker(self, transfer_id: str) -> ReportingWorker | None:
         """The worker that may still write for the transfer; None when none may."""
         with self.database.read() as connection:
             return self._attendant(connection, transfer_id)
 
-    def release(self) -> None:
-        """Begin transfers that waited for others which have ended."""
+    def start_waiting(self) -> None:
+        """Start transfers that waited for others which have ended."""
         with self.database.read() as connection:
             ready = blocking.find_ready(connection)
         for transfer_id in ready:
@@ -226,7 +226,7 @@ class Transfers(Queries):
             earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
         if earlier is None:
             return None
-        return _same_submission(*earlier, _add_hosts(identity.with_resolved_places(spec), self.settings))
+        return _same_submission(*earlier, _add_hosts(identity.resolve_places(spec), self.settings))
 
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
@@ -237,7 +237,7 @@ class Transfers(Queries):
     def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:
         """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
 
-        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it is ended at once, and
+        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it ends immediately, and
         its open uploads stay: for a transfer with an identity that no worker will have again.
 
         Raises:
@@ -255,7 +255,7 @@ class Transfers(Queries):
         if abandon and not status.ended:
             if supervised:
                 raise ConflictError(
-                    f"Transfer {full_id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first; "
+                    f"Transfer {full_id} cannot be abandoned: a worker runs it, and ends it. Stop that worker first; "
                     "after one that was killed on another machine, wait 15 seconds."
                 )
             self._abandon(status, actor)
@@ -269,12 +269,12 @@ class Transfers(Queries):
         more = True
         while more:
             with self.database.write() as connection:
-                more = batches.cancel_open(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                more = batches.cancel_open(connection, status.id, time.time(), _ABANDONED_BATCHES)
                 if not more:
                     transfers.finish(connection, status.id, time.time(), actor)
 
     def check_folders(self, status: Status) -> None:
-        """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
+        """Check that the folders of a started transfer exist; without them, continuing would end it.
 
         Raises:
             StorageError: a folder is not there, or cannot be used.
@@ -290,7 +290,7 @@ class Transfers(Queries):
                 paths.check_exists(place.path, is_target=is_target)
 
     def check_access(self, status: Status) -> None:
-        """See that this process may go on with a transfer that no worker is at.
+        """Check that this process may continue a transfer that no worker runs.
 
         Raises:
             AccessError: the transfer was submitted with credentials that this process lacks.
@@ -302,7 +302,7 @@ class Transfers(Queries):
             raise UnsupportedError.of(status.unsupported)
         if status.live.workers:
             return
-        if (missing := self.missing(status)) is not None:
+        if (missing := self.unmet_requirement(status)) is not None:
             places = " and ".join(
                 dict.fromkeys(
                     place.endpoint_url or "AWS"
@@ -310,7 +310,7 @@ class Transfers(Queries):
                     if isinstance(place, S3Location)
                 )
             )
-            if self.lacks_folder(status) is not None:
+            if self.find_missing_folder(status) is not None:
                 raise AccessError(
                     f"Transfer {status.id} needs a worker with {missing}, and this process has other folders. Resume "
                     "it on that host, or start a worker there that serves the folder (SEQFERRY_FOLDERS)."
@@ -360,7 +360,7 @@ def _add_hosts(spec: TransferSpec, settings: Settings) -> TransferSpec:
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
-    if identity.submission(stored.read(earlier)) != identity.submission(now):
+    if identity.submission_digest(stored.read(earlier)) != identity.submission_digest(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

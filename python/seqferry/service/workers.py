@@ -14,7 +14,7 @@ _SHORTEST: Final = 4
 
 
 def drain(service: Service, name: str) -> ProcessStatus:
-    """Have a worker end when the batches that it is at have ended. Asking again changes nothing.
+    """Let a worker exit after its current batches. A second call changes nothing.
 
     Args:
         name: as ``seqferry workers`` shows it, its whole id, its host, or a start of it. Of several the one that is
@@ -39,8 +39,8 @@ def drain(service: Service, name: str) -> ProcessStatus:
     return found
 
 
-def is_there(service: Service, worker_id: str) -> bool:
-    """True until a worker has ended: in order, or by a kill."""
+def is_running(service: Service, worker_id: str) -> bool:
+    """True until a worker has exited or was killed."""
     return any(one.process.id == worker_id and one.alive for one in service.workers())
 
 

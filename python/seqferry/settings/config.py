@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.model.errors import ConfigError, UsageError
-from seqferry.model.models import MOST_ATTEMPTS
-from seqferry.model.option_groups import MOST_STARTS
+from seqferry.model.models import MAX_ATTEMPTS
+from seqferry.model.option_groups import MAX_REQUEST_RATE
 from seqferry.places import home, paths, private_files
 from seqferry.settings import audit_key
 from seqferry.settings.channels import Notices
@@ -478,10 +478,12 @@ def _check(settings: Settings) -> None:
         raise UsageError(
             f"--max-requests, or SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight."
         )
-    if settings.tpslimit is not None and not 1 <= settings.tpslimit <= MOST_STARTS:
-        raise UsageError(f"--tpslimit, or SEQFERRY_TPSLIMIT: from 1 to {MOST_STARTS} requests can start per second.")
-    if settings.attempts is not None and not 1 <= settings.attempts <= MOST_ATTEMPTS:
-        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: choose 1 to {MOST_ATTEMPTS} attempts of each request.")
+    if settings.tpslimit is not None and not 1 <= settings.tpslimit <= MAX_REQUEST_RATE:
+        raise UsageError(
+            f"--tpslimit, or SEQFERRY_TPSLIMIT: from 1 to {MAX_REQUEST_RATE} requests can start per second."
+        )
+    if settings.attempts is not None and not 1 <= settings.attempts <= MAX_ATTEMPTS:
+        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: choose 1 to {MAX_ATTEMPTS} attempts of each request.")
     if settings.memory < 16 * _MIB:
         raise UsageError(
             f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."

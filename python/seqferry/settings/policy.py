@@ -125,7 +125,7 @@ class Policy:
                 _check_folder(act, allowed, path)
 
     def _check_folders(self, spec: TransferSpec) -> None:
-        read = [("read", self.read, "source", spec.source)] if not spec.kind.of_record else []
+        read = [("read", self.read, "source", spec.source)] if not spec.kind.verifies_record else []
         removed = [("write", self.write, "source", spec.source)] if spec.kind.removes_sources else []
         for act, allowed, side, place in (*read, ("write", self.write, "target", spec.target), *removed):
             if isinstance(place, LocalFolder):
@@ -172,7 +172,7 @@ class Policy:
         Raises:
             PolicyError: the policy does not allow the spec.
         """
-        if spec.kind.of_record:
+        if spec.kind.verifies_record:
             # What clients may write, they may look at again where it was written.
             with errors_about("target"):
                 _check_below("write", self.write, spec.target, [spec.target.key])

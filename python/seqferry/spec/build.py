@@ -18,14 +18,14 @@ from seqferry.model.option_groups import (
     Selection,
     Speed,
     Storage,
-    part,
+    narrow_group,
 )
 from seqferry.places import customer_keys, paths
 from seqferry.spec import source_ranges
 from seqferry.spec.addresses import FORM, escape, parse_uri
 from seqferry.spec.option_groups import AccessOptions
-from seqferry.spec.options import NOTHING_LISTED, Listed, Options
-from seqferry.spec.selection import has_wildcard, literal_start
+from seqferry.spec.options import NOTHING_LISTED, ListedObjects, Options
+from seqferry.spec.selection import has_wildcard, literal_prefix
 from seqferry.spec.validation import check_endpoint, validate_spec
 
 
@@ -61,7 +61,7 @@ def draft_spec(
     """
     if keys is not None and not (versions or targets):
         keys = list(dict.fromkeys(keys))
-    listed = Listed(
+    listed = ListedObjects(
         None if keys is None else tuple(keys),
         tuple(versions) if any(versions) else (),
         tuple(targets) if any(targets) else (),
@@ -86,9 +86,9 @@ def draft_spec(
             "--version-id is for one object; name several with their versions in --files-from FILE.csv."
         ).about("version_id")
     if keys is not None or below:
-        raise UsageError(
-            "Several sources are for cp alone: give one source for sync, and beside a list of keys."
-        ).about("source")
+        raise UsageError("Only cp takes several sources: give one source for sync, or with a list of keys.").about(
+            "source"
+        )
     return _of_several(source, target if target.endswith("/") else f"{target}/", build)
 
 
@@ -99,7 +99,7 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
             raise UsageError(f"'{escape(one)}' is a whole bucket, which holds the other sources; give it alone.").about(
                 "source"
             )
-    spec = source_ranges.combine(specs, sources)
+    spec = source_ranges.combine_sources(specs, sources)
     if isinstance(spec.target, LocalFolder):
         place = replace(spec.target, path=paths.parse_target(below, None)[0], key="")
     else:
@@ -111,7 +111,7 @@ def build_one(
     source: str,
     target: str,
     options: Options,
-    listed: Listed = NOTHING_LISTED,
+    listed: ListedObjects = NOTHING_LISTED,
     *,
     below: bool = False,
     allow_local: bool = False,
@@ -125,7 +125,7 @@ def build_one(
     of both. With ``below``, a source without its trailing slash means everything below as well. ``no_sign_request``
     leaves requests to the source unsigned (public data); those to the target are signed.
 
-    With ``allow_local`` one side may be a path of this machine, which is looked at: a folder means everything below it,
+    With ``allow_local`` one side may be a path of this machine, which is checked: a folder means everything below it,
     with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for
     callers that may read and write what this process may.
 
@@ -182,13 +182,13 @@ def build_one(
         targets=listed.targets,
         inventory=listed.inventory,
         pattern=read.pattern,
-        selection=part(Selection, options.selection),
+        selection=narrow_group(Selection, options.selection),
         filters=options.filters,
-        names=part(Names, options.names),
+        names=narrow_group(Names, options.names),
         removal=options.removal,
-        speed=part(Speed, options.speed),
-        parts=part(Parts, options.parts),
-        storage=part(Storage, options.storage),
+        speed=narrow_group(Speed, options.speed),
+        parts=narrow_group(Parts, options.parts),
+        storage=narrow_group(Storage, options.storage),
         protection=options.protection,
         attributes=options.attributes,
         as_of=time.time() if _counts_ages(options) else None,
@@ -198,14 +198,14 @@ def build_one(
     return with_attempts(spec, options.speed.attempts)
 
 
-def of_operation(draft: TransferSpec, operation: str) -> TransferSpec:
+def with_operation(draft: TransferSpec, operation: str) -> TransferSpec:
     """The draft of a copy as that of another operation.
 
     Raises:
         UsageError: it asks for all versions, which only copies have.
     """
     made = replace(draft, operation=operation)
-    if draft.kind.of_versions:
+    if draft.kind.copies_versions:
         raise UsageError(f"--all-versions is for cp; {made.kind.command} takes current versions. Leave it out.").about(
             "all_versions"
         )
@@ -295,7 +295,7 @@ def _read_bucket(source: str, place: S3Location, *, selects: bool, below: bool) 
         bucket, key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
     if not selects:
         return _Source(replace(place, bucket=bucket, key=key), None, strip=key)
-    start = literal_start(key)
+    start = literal_prefix(key)
     return _Source(replace(place, bucket=bucket, key=start), key, strip=start[: start.rfind("/") + 1])
 
 
@@ -357,5 +357,5 @@ def build_mirror_spec(
 
 def _split_pattern(path: str) -> tuple[str, str]:
     """The folder above the first wildcard of a path, and the wildcard below it."""
-    start = path[: literal_start(path).rfind("/") + 1]
+    start = path[: literal_prefix(path).rfind("/") + 1]
     return start or ".", path[len(start) :]

@@ -24,13 +24,13 @@ OPTIONS: Final = frozenset({SHARE, JOURNAL, EPOCH})
 _NAMESPACE: Final = uuid.UUID("5b0f8a52-7f0e-5d6c-9a53-6e1f3c0f2a41")
 
 
-def epoch_spec(place: S3Location, prefix: str, *, share: str, journal: str, epoch: int) -> ResolvedSpec:
+def upload_batch_spec(place: S3Location, prefix: str, *, share: str, journal: str, epoch: int) -> ResolvedSpec:
     """The spec of what a share has uploaded below a prefix of the bucket of ``place``."""
     below = replace(place, key=prefix)
     options = {SHARE: share, JOURNAL: journal, EPOCH: epoch}
     return identity.resolve(TransferSpec(source=below, target=below, operation=OPERATION_GATEWAY, options=options))
 
 
-def epoch_id(share: str, journal: str, epoch: int) -> str:
+def upload_batch_id(share: str, journal: str, epoch: int) -> str:
     """The id of the transfer of an epoch."""
     return str(uuid.uuid5(_NAMESPACE, f"{journal}\n{share}\n{epoch}"))

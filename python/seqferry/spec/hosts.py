@@ -34,7 +34,7 @@ def add_hosts(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
     """
     if settings.uses_sqlite:
         return spec
-    if spec.kind.of_lines:
+    if spec.kind.runs_list:
         return _add_hosts_to_lines(spec, settings)
     return spec.derive(source=_add_host(spec.source, settings), target=_add_host(spec.target, settings))
 
@@ -45,19 +45,19 @@ def folders(spec: TransferSpec) -> list[HostFolder]:
     return sorted(set(found))
 
 
-def paths_of(spec: TransferSpec) -> set[str]:
-    """Folders of a transfer, and those above them that a worker has to serve."""
+def folder_paths(spec: TransferSpec) -> set[str]:
+    """Paths of a transfer's folders, and of the folders above them that a worker has to serve."""
     return {path for one in _local(spec) for path in (one.path, one.root) if path is not None}
 
 
-def lacking_at_work(spec: TransferSpec, settings: Settings, named: Collection[str]) -> str | None:
-    """Words for a folder that this process does not serve, of all: before, only the roots were looked at."""
+def find_unserved_folder(spec: TransferSpec, settings: Settings, named: Collection[str]) -> str | None:
+    """Text for the first folder of the transfer that this process does not serve: ``needs`` names their roots only."""
     if settings.uses_sqlite:
         return None
     for one in _local(spec):
         if one.host is None:
             return f"local files, of which no host is on record ({one.path})"
-        if (found := lacking((one.host, one.path), settings, named)) is not None:
+        if (found := find_unserved((one.host, one.path), settings, named)) is not None:
             return found
     return None
 
@@ -67,8 +67,8 @@ def is_elsewhere(place: Location, settings: Settings) -> bool:
     return isinstance(place, LocalFolder) and place.host not in (None, SHARED, settings.host_name)
 
 
-def lacking(folder: HostFolder, settings: Settings, named: Collection[str] = ()) -> str | None:
-    """Words for a folder that this process does not serve; None: it does.
+def find_unserved(folder: HostFolder, settings: Settings, named: Collection[str] = ()) -> str | None:
+    """Text for a folder that this process does not serve; None: it serves the folder.
 
     Args:
         named: folders that the user of this process has named, which it may use as they may.
@@ -77,10 +77,10 @@ def lacking(folder: HostFolder, settings: Settings, named: Collection[str] = ())
     own = settings.shared_folders if host == SHARED else settings.folders if host == settings.host_name else ()
     if paths.is_below(path, own) or (path in named and host in (SHARED, settings.host_name)):
         return None
-    return words(folder)
+    return describe_folder(folder)
 
 
-def words(folder: HostFolder) -> str:
+def describe_folder(folder: HostFolder) -> str:
     host, path = folder
     return f"the shared folder {path}" if host == SHARED else f"the folder {path} of the host {host}"
 

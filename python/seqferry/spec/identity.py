@@ -55,14 +55,14 @@ Proofs of profiles whose keys rotate do not change.
 def resolve(spec: TransferSpec) -> ResolvedSpec:
     """The spec with what the environment and the files of this process say of both places, checked.
 
-    One that is resolved comes back as it is; of one that is checked only the places are looked at again.
+    One that is resolved comes back as it is; of a checked one, only the places are checked again.
 
     Raises:
         UsageError: the spec makes no sense, or not with these places.
     """
     if isinstance(spec, ResolvedSpec):
         return spec
-    found = with_resolved_places(spec)
+    found = resolve_places(spec)
     if isinstance(spec, CheckedSpec):
         validation.check_places(found)
     else:
@@ -70,7 +70,7 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
     return ResolvedSpec.of(found)
 
 
-def with_resolved_places(spec: TransferSpec) -> TransferSpec:
+def resolve_places(spec: TransferSpec) -> TransferSpec:
     """The same without a check: for a spec that is only compared with another."""
     with errors_about("sse_c_copy_source_key", "sse_c_key"):
         source = resolve_place(spec.source)
@@ -113,8 +113,8 @@ def resolve_place(place: Location) -> Location:
     )
 
 
-def here(place: S3Location) -> S3Location:
-    """The place as this process reaches it: with the profile of its own that is the recorded identity.
+def with_own_profile(place: S3Location) -> S3Location:
+    """The place with the profile of this process that has the recorded identity.
 
     Raises:
         AccessError: this process cannot be that identity.
@@ -126,15 +126,13 @@ def here(place: S3Location) -> S3Location:
         return replace(place, profile=None)
     if identity.profile is not None and _of_profile(identity.profile).proof == identity.proof:
         return place
-    raise AccessError(
-        f"{place.uri} is to be reached with {describe(identity)}, and this process has other credentials."
-    )
+    raise AccessError(f"{place.uri} needs {describe(identity)}, and this process has other credentials.")
 
 
 def unresolve(spec: TransferSpec) -> TransferSpec:
     """The spec without what this process itself would fill in: ``resolve`` the other way round.
 
-    So a recorded spec can be held against the policy as a request can: what is left names another endpoint or profile
+    So a recorded spec can be compared with the policy as a request can: what is left names another endpoint or profile
     than those of this process.
     """
     return replace(spec, source=_unresolve_place(spec.source), target=_unresolve_place(spec.target))
@@ -144,7 +142,7 @@ def _unresolve_place(place: Location) -> Location:
     if isinstance(place, LocalFolder) or place.access is None:
         return place
     try:
-        profile = here(place).profile
+        profile = with_own_profile(place).profile
     except AccessError:
         profile = place.profile
     url = endpoints.url(S3Location("", profile=profile)) or None
@@ -163,7 +161,7 @@ def require(spec: TransferSpec) -> None:
 
 
 def needs(spec: TransferSpec) -> str | None:
-    """All that a worker must have for this transfer, as JSON; None when any worker will do.
+    """Requirements of a transfer on its worker, as JSON; None when any worker can run it.
 
     Each entry is a recorded access, or names features of the spec.
     """
@@ -196,36 +194,36 @@ def lane(needs: str | None) -> str | None:
     return _digest(sorted(found))
 
 
-def own_needs() -> str | None:
-    """Needs of transfers that are submitted in this process, when no option says otherwise."""
+def process_needs() -> str | None:
+    """Needs of transfers that are submitted in this process without other options."""
     place = resolve_place(S3Location(""))
     return needs(TransferSpec(source=place, target=place))
 
 
-def folders_of(needs: str | None) -> list[hosts.HostFolder]:
+def needed_folders(needs: str | None) -> list[hosts.HostFolder]:
     """Folders among the needs."""
     found = json.loads(needs) if needs is not None else ()
     return [(one["folder"][0], one["folder"][1]) for one in found if "folder" in one]
 
 
-def missing(needs: str | None) -> str | None:
-    """The first of the needs that this process has not, in words; None when it has all. Folders are not looked at."""
+def find_unmet_need(needs: str | None) -> str | None:
+    """The first need that this process does not meet, as text; None: it meets all. Folders are not checked."""
     for one in json.loads(needs) if needs is not None else ():
         if "features" in one:
-            found = stored.lacking(one["features"])
+            found = stored.find_unknown_feature(one["features"])
         elif "sse_c" in one:
             found = customer_keys.find_missing(*one["sse_c"])
         elif "folder" in one:
             found = None
         else:
-            found = _missing(access_of(one))
+            found = _missing(parse_access(one))
         if found is not None:
             return found
     return None
 
 
-def access_of(data: Mapping[str, Any]) -> Access:
-    """Returns the access that a JSON form describes. Fields of a later version are left out."""
+def parse_access(data: Mapping[str, Any]) -> Access:
+    """The access that a JSON form describes, without fields of later versions."""
 
     def known_fields(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
         return {field.name: found[field.name] for field in fields(of) if field.name in found}
@@ -256,7 +254,7 @@ def describe_here(identity: Identity) -> str:
     return describe(replace(identity, proof=printable(key)) if known else identity)
 
 
-def renew(spec: TransferSpec) -> TransferSpec:
+def renew_keys(spec: TransferSpec) -> TransferSpec:
     """The spec with the temporary keys that this process has now, where those of its account were recorded."""
     return replace(spec, source=_renew_place(spec.source), target=_renew_place(spec.target))
 
@@ -269,11 +267,11 @@ def _renew_place(place: Location) -> Location:
     return replace(place, access=replace(place.access, identity=now)) if same else place
 
 
-def submission(spec: TransferSpec) -> str:
-    """Equal for two specs that ask for the same, as the same.
+def submission_digest(spec: TransferSpec) -> str:
+    """Digest of a spec: equal for two specs that request the same with the same identities.
 
-    Temporary keys of one account count as the same, since one may be the newer key of the other: ``proofs`` tells them
-    apart. Of a key whose account is not known, only the key itself is the same.
+    Temporary keys of one account count as the same, since one may be the newer key of the other: ``identity_proofs``
+    tells them apart. Of a key whose account is not known, only the key itself is the same.
     """
     form = _form(spec)
     for side in ("source", "target"):
@@ -288,7 +286,7 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
 
     So what asks for the same has the same form in all versions.
     """
-    form = stored.values(spec)
+    form = stored.stored_values(spec)
     form |= {side: asdict(form[side]) for side in ("source", "target")}
     form["ranges"] = [asdict(one) for one in spec.ranges]
     if form["operation"] == OPERATION_TRANSFER:
@@ -337,8 +335,8 @@ _OF_PLACE: Final = {
 }
 
 
-def proofs(spec: TransferSpec) -> list[str]:
-    """Proofs of the identities at both places: equal for equal ones."""
+def identity_proofs(spec: TransferSpec) -> list[str]:
+    """Proofs of the identities at both places: equal for equal identities."""
     return [access.identity.proof for access in _of(spec)]
 
 
@@ -354,7 +352,7 @@ def _missing(access: Access) -> str | None:
         # Not known to be what this process has.
         return describe(access.identity)
     try:
-        here(S3Location("", profile=access.identity.profile, access=access))
+        with_own_profile(S3Location("", profile=access.identity.profile, access=access))
     except AccessError:
         return describe(access.identity)
     return None

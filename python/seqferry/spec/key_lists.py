@@ -41,7 +41,7 @@ class NamedKey(NamedTuple):
     target_key: str = ""
 
 
-def format_of(name: str, asked: ListFormat = "auto") -> Literal["lines", "csv", "inventory"]:
+def detect_format(name: str, asked: ListFormat = "auto") -> Literal["lines", "csv", "inventory"]:
     """The format of a list by its name, unless it was given."""
     if asked != "auto":
         return asked
@@ -73,7 +73,7 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
                 f"'{row.key}' is named on line {before[0]} already, with another target; leave one out",
             )
         if len(found) > MAX_KEYS:
-            raise _fault(name, line, _COLUMNS, "key", f"at most {MAX_KEYS:,} keys can be named at once")
+            raise _fault(name, line, _COLUMNS, "key", f"at most {MAX_KEYS:,} keys can be named")
     if not found:
         raise UsageError(f"{name} names no object.")
     return [row for _, row in found.values()]
@@ -143,7 +143,7 @@ def _header(row: list[str], name: str, line: int) -> tuple[str, ...] | None:
     """The columns of a first row that is a header; None: it names an object.
 
     Raises:
-        UsageError: it is a header, with a column that is none of ours, twice there, or without the key.
+        UsageError: a header has an unknown column, a column twice, or no column of keys.
     """
     cells = _without_empty_end(row, 0)
     known = [_column_of(cell) for cell in cells]

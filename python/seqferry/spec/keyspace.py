@@ -18,25 +18,25 @@ _NOWHERE: Final = "nowhere"
 """The place of what writes nothing, waits for no writer and keeps none waiting."""
 
 
-def place(spec: TransferSpec) -> str:
+def target_store(spec: TransferSpec) -> str:
     """The bucket of the target at its endpoint, or the disks of a host. Keys of different places never meet."""
-    if spec.kind.of_record:
+    if spec.kind.verifies_record:
         return _NOWHERE
     if isinstance(spec.target, LocalFolder):
         return _DISK if spec.target.host is None else f"{_DISK}@{spec.target.host}"
     return f"{endpoints.resolve(spec.target) or 'aws'} {spec.target.bucket}"
 
 
-def prefix(spec: TransferSpec) -> str:
+def target_prefix(spec: TransferSpec) -> str:
     """The start of all keys, or paths, that the transfer writes to, in a form that any database can store."""
     named = _target_keys(spec)
     start = _start(spec) if named is None else _common(named)
     return start.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def overlap(one: TransferSpec, other: TransferSpec) -> bool:
-    """True when both may write to the same key."""
-    if place(one) != place(other) or place(one) == _NOWHERE:
+def may_overlap(one: TransferSpec, other: TransferSpec) -> bool:
+    """True when both transfers may write to the same key."""
+    if target_store(one) != target_store(other) or target_store(one) == _NOWHERE:
         return False
     named, others = _target_keys(one), _target_keys(other)
     if named is not None and others is not None:

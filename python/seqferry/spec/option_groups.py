@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 from seqferry.model.locations import Symlinks
-from seqferry.model.models import MOST_ATTEMPTS
+from seqferry.model.models import MAX_ATTEMPTS
 from seqferry.model.option_fields import Http, Option
 from seqferry.model.option_groups import (
     HEADER,
@@ -92,7 +92,7 @@ class Versions:
             "ID",
             http=Http(
                 text="Copy this version of the object `source`. For several objects use `objects`.",
-                characters=1024,
+                max_length=1024,
             ),
         ),
     ] = None
@@ -153,8 +153,8 @@ class SpeedOptions(Speed):
         Option(
             "Maximum concurrent requests of this process.",
             "N",
-            least=1,
-            most=MOST_REQUESTS,
+            minimum=1,
+            maximum=MOST_REQUESTS,
             http=None,
             of_interface=True,
         ),
@@ -176,8 +176,8 @@ class SpeedOptions(Speed):
         Option(
             "Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS, else 11.",
             "N",
-            least=1,
-            most=MOST_ATTEMPTS,
+            minimum=1,
+            maximum=MAX_ATTEMPTS,
             http=Http(
                 text="Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS of the worker, "
                 "else 11."
@@ -290,7 +290,7 @@ class AccessOptions:
             http=Http(
                 text="Customer-provided key (SSE-C) of the target: a variable of the server whose name starts with"
                 " SEQFERRY_SSE_C_. The key is never recorded.",
-                characters=HEADER,
+                max_length=HEADER,
                 example="env:SEQFERRY_SSE_C_LAB",
             ),
         ),
@@ -300,7 +300,7 @@ class AccessOptions:
         Option(
             "Customer-provided key (SSE-C) of the source of an S3 to S3 copy.",
             "FILE",
-            http=Http(text="Customer-provided key (SSE-C) of the source, as for `sse_c_key`.", characters=HEADER),
+            http=Http(text="Customer-provided key (SSE-C) of the source, as for `sse_c_key`.", max_length=HEADER),
         ),
     ] = None
     request_payer: Annotated[Literal["requester"] | None, Option("Pay for requests to Requester Pays buckets.")] = None

@@ -1,4 +1,4 @@
-"""Options of a request by their groups, made of values by name as doors have them: words of a command, JSON of a body.
+"""Options of a request by their groups, made of values by name: words of a command line, JSON of a body.
 
 What must stay true: a name that no group has is an error of the program, and never passed over.
 """
@@ -59,8 +59,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Objects that a list names below the source, or an inventory.
+class ListedObjects:
+    """Objects below the source that a list or an inventory names.
 
     Attributes:
         versions, targets: more of each of ``keys``; empty: nothing more.
@@ -73,7 +73,7 @@ class Listed:
     inventory: str | None = None
 
 
-NOTHING_LISTED: Final = Listed()
+NOTHING_LISTED: Final = ListedObjects()
 
 
 @cache
@@ -95,12 +95,12 @@ def _group(kind: type[_Group], given: Mapping[str, Any]) -> _Group:
 
 
 def _value(of: OptionField, given: Any) -> Any:
-    """A value of a door as the field of a group holds it."""
+    """A value of a request as the field of a group holds it."""
     if given is None:
         return of.kept_default
     with errors_about(of.name):
         if of.option.notation == "pairs":
-            return properties.pairs(f"--{of.name}", given)
+            return properties.parse_pairs(f"--{of.name}", given)
         if of.option.notation == "moment":
             return properties.format_until(given)
     return tuple(given) if is_of_texts(of.kept) else given

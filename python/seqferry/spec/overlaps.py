@@ -20,7 +20,7 @@ from seqferry.model.locations import LocalFolder, Location
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import endpoints
-from seqferry.spec.selection import conditions_of, literal_start, matcher
+from seqferry.spec.selection import build_conditions, build_matcher, literal_prefix
 from seqferry.spec.target_keys import target_key
 
 Act = Literal["reads", "writes", "removes"]
@@ -96,8 +96,8 @@ def _last_line(one: Overlap) -> int:
     return max(one.first, one.second)
 
 
-def first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
-    """The first overlap among commands, each with the number of its line; None when they do not meet."""
+def find_first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
+    """The first overlap among numbered commands; None where none overlap."""
     in_buckets: dict[str, list[_Region]] = defaultdict(list)
     on_disk: list[_Region] = []
     for line, spec in commands:
@@ -119,7 +119,7 @@ def first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
 def may_write_one_key(specs: Iterable[TransferSpec]) -> bool:
     """True when two commands may write one key: what one writes lies below the prefix or folder of the other."""
     targets = sorted(
-        (address(region.place, region.start), region.is_exact, number)
+        (canonical_address(region.place, region.start), region.is_exact, number)
         for number, spec in enumerate(specs)
         if not spec.kind.removes
         for region in _of_target(number, spec)
@@ -135,8 +135,8 @@ def may_write_one_key(specs: Iterable[TransferSpec]) -> bool:
     return False
 
 
-def address(place: Location, key: str) -> str:
-    """A name that is the same for one key, however its place is spelled."""
+def canonical_address(place: Location, key: str) -> str:
+    """An address that is the same for one key, however its location is written."""
     if isinstance(place, LocalFolder):
         path = place.at(key)
         return os.path.realpath(path) + ("/" if path.endswith("/") else "")
@@ -187,24 +187,24 @@ def _of_target(line: int, spec: TransferSpec) -> Iterator[_Region]:
             source = spec.strip + key.removeprefix(start)
             return source.startswith(spec.source.key) and (names is None or names(source))
 
-        kept = literal_start(spec.pattern)[len(spec.strip) :] if spec.pattern is not None else ""
+        kept = literal_prefix(spec.pattern)[len(spec.strip) :] if spec.pattern is not None else ""
         yield _Region(line, "writes", place, start + kept, is_exact=False, end=_end(spec.pattern), selects=selects)
 
 
 def _wide(
     line: int, act: Act, place: Location, key: str, pattern: str | None, selects: Callable[[str], bool] | None = None
 ) -> _Region:
-    start = key if pattern is None else literal_start(pattern)
+    start = key if pattern is None else literal_prefix(pattern)
     return _Region(line, act, place, max(key, start, key=len), is_exact=False, end=_end(pattern), selects=selects)
 
 
 def _end(pattern: str | None) -> str:
-    return "" if pattern is None else literal_start(pattern[::-1])[::-1]
+    return "" if pattern is None else literal_prefix(pattern[::-1])[::-1]
 
 
 def _names(spec: TransferSpec) -> Callable[[str], bool] | None:
     """The test of a source key by wildcard and rules; sizes and ages are not known here."""
-    test = matcher(conditions_of(spec)._replace(filters=Filters()))
+    test = build_matcher(build_conditions(spec)._replace(filters=Filters()))
     return None if test is None else lambda key: test(key, 0, 0.0)
 
 

@@ -17,7 +17,7 @@ from seqferry.model.locations import LocalFolder
 from seqferry.model.models import OPERATION_PACK, CheckedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.spec.addresses import parse_uri
-from seqferry.spec.build import draft_spec, of_operation
+from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.validation import validate_spec
 
 SPLIT: Final = "split"
@@ -53,7 +53,7 @@ def build_pack_spec(
         raise UsageError(f"--split {split} makes no sense; choose a size between 1MiB and 50TB for each shard.").about(
             "split", "options"
         )
-    # Files of this machine are looked at only for callers that may read them.
+    # Files of this machine are checked only for callers that may read them.
     looks = bool(given.get("allow_local"))
     if looks and paths.is_local(source) and os.path.isfile(source):
         raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.").about(
@@ -67,7 +67,7 @@ def build_pack_spec(
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
-    draft = of_operation(spec, OPERATION_PACK)
+    draft = with_operation(spec, OPERATION_PACK)
     return validate_spec(replace(draft, target=replace(spec.target, key=key), options=options))
 
 

@@ -18,7 +18,7 @@ def is_on_aws(place: Location) -> bool:
 
 
 def has_prices(spec: TransferSpec, region: str | None = None) -> bool:
-    """True when all requests of the transfer have a price: all places are on AWS, or a region was asked for."""
+    """True when all requests of the transfer have a price: all places are on AWS, or a region was requested."""
     return region is not None or all(is_on_aws(place) for place in (spec.source, spec.target))
 
 
@@ -57,7 +57,7 @@ def cost(
     )
 
 
-def count(spec: TransferSpec, requests: int, moved: int, region: str | None = None) -> TransferCost | None:
+def max_cost(spec: TransferSpec, requests: int, moved: int, region: str | None = None) -> TransferCost | None:
     """The cost of a transfer that has ended, at most: only downloads make no requests at the price of writes.
 
     Args:

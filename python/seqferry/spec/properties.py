@@ -49,7 +49,7 @@ ATTRIBUTES: Final = (
 
 
 def collect_requested(spec: TransferSpec) -> dict[str, Any]:
-    """The properties that are asked for, by the names of their options: only objects at a target in S3 have them."""
+    """The requested properties, by the names of their options: only objects at a target in S3 have them."""
     found = {
         one.name: getattr(group, one.name) for group in (spec.attributes, spec.protection) for one in fields(group)
     }
@@ -57,7 +57,7 @@ def collect_requested(spec: TransferSpec) -> dict[str, Any]:
 
 
 def check(spec: TransferSpec) -> None:
-    """Raise UsageError when what is asked for cannot be carried."""
+    """Raise UsageError when a requested property cannot be carried."""
     if isinstance(spec.target, LocalFolder):
         for name in collect_requested(spec):
             option = "--" + name.replace("_", "-")
@@ -83,7 +83,7 @@ def _check_encryption(spec: TransferSpec) -> None:
     _check_value("sse_kms_key_id", spec.protection.sse_kms_key_id)
     has_key = isinstance(spec.target, S3Location) and spec.target.sse_c is not None
     if has_key and spec.protection.sse not in (None, "none"):
-        raise UsageError("--sse and a customer's key (--sse-c-key) cannot be had together; choose one.").about(
+        raise UsageError("--sse and a customer's key (--sse-c-key) cannot be combined; choose one.").about(
             "sse", "sse_c_key"
         )
 
@@ -94,7 +94,7 @@ def _check_access(spec: TransferSpec) -> None:
             "acl"
         )
     if spec.protection.acl is not None and spec.protection.grants:
-        raise UsageError("--acl and --grants cannot be had together; choose one.").about("acl")
+        raise UsageError("--acl and --grants cannot be combined; choose one.").about("acl")
     grants(spec)
 
 
@@ -161,7 +161,7 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
         kind, _, name = grantee.partition("=")
         if permission not in _PERMISSIONS or kind.lower() not in _GRANTEES or not name:
             raise UsageError(
-                f"--grants '{grant}' is none; write PERMISSION=KIND=GRANTEE, as read=id=79a5... or "
+                f"--grants '{grant}' is not a grant; write PERMISSION=KIND=GRANTEE, as read=id=79a5... or "
                 "full=emailaddress=lab@example.org (permissions: read, readacl, writeacl, full; kinds: id, uri, "
                 "emailaddress)."
             ).about("grants")
@@ -170,7 +170,7 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
     return [(permission, ", ".join(all_of_it)) for permission, all_of_it in found.items()]
 
 
-def for_engine(spec: TransferSpec) -> dict[str, Any]:
+def engine_properties(spec: TransferSpec) -> dict[str, Any]:
     """Arguments of the engine's ``Properties`` for a spec."""
     carries_metadata = spec.attributes.metadata_directive != "REPLACE" and spec.attributes.copy_props != "none"
     if spec.attributes.metadata and spec.attributes.metadata_directive is None and isinstance(spec.source, S3Location):
@@ -197,8 +197,8 @@ def for_engine(spec: TransferSpec) -> dict[str, Any]:
     }
 
 
-def pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple[str, ...]:
-    """Names and values as ``name=value``; what was written as ``a=1,b=2`` or as JSON is taken apart."""
+def parse_pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple[str, ...]:
+    """Names and values as ``name=value``, from a list, ``a=1,b=2`` or JSON."""
     if given is None:
         return ()
     if isinstance(given, Mapping):
@@ -206,7 +206,7 @@ def pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple
     found: list[str] = []
     for text in given:
         if text.startswith("{"):
-            found += pairs(option, _json(option, text))
+            found += parse_pairs(option, _json(option, text))
             continue
         # A comma begins another pair where a name and = follow it; else it belongs to the value.
         for part in re.split(r",(?=[^,=]+=)", text):
@@ -234,8 +234,8 @@ def _split(pairs: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (pair.partition("=") for pair in pairs)]
 
 
-def until(text: str) -> datetime:
-    """A time as ``--object-lock-until`` takes it; of an age the time from now.
+def parse_until(text: str) -> datetime:
+    """The time of ``--object-lock-until``; of an age, that time from now.
 
     Raises:
         UsageError: the text is neither an age nor a time.
@@ -247,11 +247,11 @@ def until(text: str) -> datetime:
             at = datetime.fromisoformat(text)
         except ValueError:
             raise UsageError(
-                f"--object-lock-until '{text}' is no time; write for example 30d, 5y or 2031-01-01T00:00:00Z."
+                f"--object-lock-until '{text}' is not a time; write for example 30d, 5y or 2031-01-01T00:00:00Z."
             ).about("object_lock_until") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def format_until(text: str) -> str:
-    """The time in RFC 3339, of a time as ``until`` takes it."""
-    return until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """The time that ``parse_until`` reads, in RFC 3339."""
+    return parse_until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.option_groups import MOST_RENAME_RULES
+from seqferry.model.option_groups import MAX_RENAME_RULES
 from seqferry.spec.patterns import RenameRule, RenameRules
 
 _MAX_RULE: Final = 1000
@@ -43,10 +43,10 @@ def rename(rules: tuple[str, ...], name: str) -> str:
 
 @lru_cache(maxsize=4)  # a list of rules may take some megabytes
 def _compile(rules: tuple[str, ...]) -> RenameRules:
-    if len(rules) > MOST_RENAME_RULES:
-        raise UsageError(
-            f"--rename: at most {MOST_RENAME_RULES} rules can be given, and these are {len(rules)}."
-        ).about("rename")
+    if len(rules) > MAX_RENAME_RULES:
+        raise UsageError(f"--rename: at most {MAX_RENAME_RULES} rules can be given, and these are {len(rules)}.").about(
+            "rename"
+        )
     return RenameRules([_parse(rule) for rule in rules])
 
 

@@ -37,8 +37,8 @@ MAX_LINES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A line of a list, and what it asks for."""
+class ListedCommand:
+    """One line of a list of commands, with its spec."""
 
     line: int
     spec: TransferSpec
@@ -53,8 +53,8 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Compiled):
-    """Lines that are done together.
+class RunPart(Compiled):
+    """Lines of a run that are done as one transfer.
 
     Attributes:
         lines: the number of the line, or one for each key of ``spec``.
@@ -70,7 +70,7 @@ class Part(Compiled):
         return self.compile_with(_lines_by_key)[key]
 
 
-def _lines_by_key(part: Part) -> dict[str, int]:
+def _lines_by_key(part: RunPart) -> dict[str, int]:
     return dict(zip(part.spec.keys or (), part.lines, strict=True))
 
 
@@ -83,7 +83,7 @@ class _Group:
     targets: list[str] = field(default_factory=list[str])
 
 
-def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = False) -> ResolvedSpec:
+def build_run_spec(commands: Sequence[ListedCommand], name: str, *, in_order: bool = False) -> ResolvedSpec:
     """The spec of ``run``. ``name`` is that of the list, for messages.
 
     Args:
@@ -99,7 +99,7 @@ def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = F
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
     resolved = [_Line(command.line, identity.resolve(command.spec)) for command in commands]
     if in_order:
-        parts = [Part(command.spec, (command.line,)) for command in resolved]
+        parts = [RunPart(command.spec, (command.line,)) for command in resolved]
     else:
         _check_overlaps(resolved, name)
         parts = list(_parts(resolved))
@@ -111,7 +111,7 @@ def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = F
 
 
 def _check_overlaps(commands: Sequence[_Line], name: str) -> None:
-    found = overlaps.first((command.line, command.spec) for command in commands)
+    found = overlaps.find_first((command.line, command.spec) for command in commands)
     if found is None:
         return
     if found.first_act == found.second_act:
@@ -124,18 +124,18 @@ def _check_overlaps(commands: Sequence[_Line], name: str) -> None:
     raise UsageError(f"{name}: {text}, or have the lines done one after the other with --in-order.")
 
 
-def _parts(commands: Iterable[_Line]) -> Iterable[Part]:
+def _parts(commands: Iterable[_Line]) -> Iterable[RunPart]:
     groups: dict[ResolvedSpec, list[_Group]] = {}
-    whole: list[Part] = []
+    whole: list[RunPart] = []
     for command in commands:
         spec = command.spec
         if not spec.single or spec.options:
-            whole.append(Part(spec, (command.line,)))
+            whole.append(RunPart(spec, (command.line,)))
             continue
         _add(groups.setdefault(_alike(spec), []), spec, command.line)
     for alike in groups.values():
         for group in alike:
-            yield Part(_of_group(group), tuple(group.lines.values()))
+            yield RunPart(_of_group(group), tuple(group.lines.values()))
     yield from whole
 
 
@@ -159,7 +159,7 @@ def _of_group(group: _Group) -> ResolvedSpec:
     return group.spec.derive(keys=tuple(group.lines), targets=targets)
 
 
-def _place(parts: Sequence[Part]) -> Location:
+def _place(parts: Sequence[RunPart]) -> Location:
     """The place that stands for all places of a run: the first one in S3, a target before its source, without a key."""
     places = [place for part in parts for place in (part.spec.target, part.spec.source)]
     found = next((place for place in places if isinstance(place, S3Location)), None)
@@ -167,19 +167,19 @@ def _place(parts: Sequence[Part]) -> Location:
     return replace(found, key="")
 
 
-def parts_of(spec: TransferSpec) -> list[Part]:
+def read_parts(spec: TransferSpec) -> list[RunPart]:
     """The parts of a run.
 
     Raises:
         UnsupportedError: this version does not know one of them.
     """
     rows: Sequence[Mapping[str, Any]] = spec.options[PARTS]
-    return [Part(stored.read(one["spec"]), tuple(one["lines"])) for one in rows]
+    return [RunPart(stored.read(one["spec"]), tuple(one["lines"])) for one in rows]
 
 
 def line_specs(spec: TransferSpec) -> Iterator[ResolvedSpec]:
     """The specs of the lines of a run, each as it was written."""
-    for part in parts_of(spec):
+    for part in read_parts(spec):
         if part.spec.keys is None or len(part.lines) != len(part.spec.keys):
             yield part.spec
             continue
@@ -194,22 +194,22 @@ def name_key(line: int, place: Location, key: str) -> str:
     return f"{line} {place.at(key)}"
 
 
-def line_of(row_key: str) -> int:
+def line_of_row(row_key: str) -> int:
     return int(row_key.partition(" ")[0])
 
 
-def key_of(row_key: str, place: Location) -> str:
-    """The key that a row names."""
+def key_of_row(row_key: str, place: Location) -> str:
+    """The key of the object that a row names."""
     return row_key.partition(" ")[2].removeprefix(place.at(""))
 
 
-class Lines:
+class RunLines:
     """The parts of a run by the numbers of their lines."""
 
     def __init__(self, spec: TransferSpec) -> None:
-        self.parts: Final = parts_of(spec)
+        self.parts: Final = read_parts(spec)
         self._by_line = {line: number for number, part in enumerate(self.parts) for line in part.lines}
 
     def number_of(self, row_key: str) -> int:
         """The number of the part that a row belongs to."""
-        return self._by_line[line_of(row_key)]
+        return self._by_line[line_of_row(row_key)]

@@ -1,7 +1,7 @@
 """Selection of a source's objects: a wildcard in its address, ordered include and exclude rules, sizes, ages.
 
-Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is held
-against the key below the source; ``*`` crosses slashes.
+Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is
+matched with the key below the source; ``*`` crosses slashes.
 
 What must stay true: no request and no clock; ages count from ``Conditions.as_of``, so a transfer that goes on days
 later selects the same objects.
@@ -36,7 +36,7 @@ class Conditions(NamedTuple):
         names: those that select keys, as rules in the order in which they were given; none that renames.
         filters: sizes are inclusive; an age or a time is as a person wrote it.
         as_of: the time that ages count from, in seconds since the epoch.
-        strip: the start of a key that is not held against ``names``.
+        strip: the start of a key that is not matched with ``names``.
         is_path: the wildcard is one of a shell: only ``**`` crosses slashes.
     """
 
@@ -48,7 +48,7 @@ class Conditions(NamedTuple):
     is_path: bool = False
 
 
-def conditions_of(spec: TransferSpec) -> Conditions:
+def build_conditions(spec: TransferSpec) -> Conditions:
     """The conditions that select the objects of its source."""
     return Conditions(
         pattern=spec.pattern,
@@ -65,24 +65,24 @@ def has_wildcard(text: str) -> bool:
     return _WILDCARDS.search(text) is not None
 
 
-def literal_start(pattern: str) -> str:
+def literal_prefix(pattern: str) -> str:
     """The text before the first wildcard."""
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
 
 
-def age(written: str) -> float | None:
-    """Seconds of an age (``90s``, ``7d``); None: the text is no age."""
+def parse_age(written: str) -> float | None:
+    """Seconds of an age (``90s``, ``7d``); None for any other text."""
     found = _AGE.fullmatch(written.strip().lower())
     return None if found is None else float(found[1]) * _SECONDS[found[2]]
 
 
-def moment(written: str, as_of: float) -> float:
+def parse_time(written: str, as_of: float) -> float:
     """Seconds since the epoch of an age (``7d``) or a time (``2026-11-01``, in UTC where it names no zone).
 
     Raises:
         ValueError: the text is neither an age nor a time.
     """
-    if (seconds := age(written)) is not None:
+    if (seconds := parse_age(written)) is not None:
         return as_of - seconds
     try:
         found = datetime.fromisoformat(written.strip())
@@ -91,7 +91,7 @@ def moment(written: str, as_of: float) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-def check(conditions: Conditions) -> None:
+def check_conditions(conditions: Conditions) -> None:
     """Raise UsageError when the conditions make no sense."""
     for rule in conditions.names.rules:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
@@ -114,12 +114,12 @@ def check(conditions: Conditions) -> None:
     ):
         if written is not None:
             try:
-                moment(written, conditions.as_of or 0.0)
+                parse_time(written, conditions.as_of or 0.0)
             except ValueError as why:
                 raise UsageError(f"--{name.replace('_', '-')}: {why}.").about(name) from None
 
 
-def selects(conditions: Conditions) -> bool:
+def has_conditions(conditions: Conditions) -> bool:
     """True when a condition could leave an object out; compiles nothing, so that it fails for no pattern on record."""
     return bool(conditions._replace(as_of=None, strip="", is_path=False) != Conditions())
 
@@ -131,7 +131,7 @@ def only_includes(rules: Iterable[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def matcher(conditions: Conditions) -> Callable[[str, int, float], bool] | None:
+def build_matcher(conditions: Conditions) -> Callable[[str, int, float], bool] | None:
     """The test of an object by key, size (bytes) and time (seconds since the epoch); None when all are selected."""
     tests: list[Callable[[str, int, float], bool]] = []
     whole, rules = _wildcards(conditions)
@@ -150,10 +150,10 @@ def matcher(conditions: Conditions) -> Callable[[str, int, float], bool] | None:
         tests.append(lambda _key, size, _time: size <= high)
     as_of = conditions.as_of or 0.0
     if conditions.filters.newer_than is not None:
-        since = moment(conditions.filters.newer_than, as_of)
+        since = parse_time(conditions.filters.newer_than, as_of)
         tests.append(lambda _key, _size, time: time > since)
     if conditions.filters.older_than is not None:
-        until = moment(conditions.filters.older_than, as_of)
+        until = parse_time(conditions.filters.older_than, as_of)
         tests.append(lambda _key, _size, time: time < until)
     if not tests:
         return None

@@ -22,11 +22,11 @@ MAX_SOURCES: Final = 10_000
 Spec = TypeVar("Spec", bound=TransferSpec)
 
 
-def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
+def combine_sources(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
     """One spec of several that differ in their sources only.
 
     A local folder without a last slash keeps its name below the target, as in cp -r and rsync; with one, what it holds
-    goes there. The target of the specs is not looked at: the caller sets it.
+    goes there. The target of the specs is not read: the caller sets it.
 
     Args: ``written`` are the sources as they were given.
 
@@ -34,9 +34,9 @@ def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSp
         UsageError: the sources are not in one bucket of one endpoint, or some are local and some are not.
     """
     if len(specs) > MAX_SOURCES:
-        raise UsageError(
-            f"At most {MAX_SOURCES:,} sources can be given at once; copy the folder above with --include."
-        ).about("source")
+        raise UsageError(f"At most {MAX_SOURCES:,} sources can be given; copy the folder above with --include.").about(
+            "source"
+        )
     first = specs[0].source
     is_local = isinstance(first, LocalFolder)
     for spec, text in zip(specs, written, strict=True):
@@ -92,7 +92,7 @@ def _into(spec: TransferSpec, written: str) -> str:
     return ""
 
 
-def parts(spec: Spec) -> list[Spec]:
+def split_sources(spec: Spec) -> list[Spec]:
     """A spec for each of the sources; the spec itself when it has one. Of a resolved one they are resolved."""
     if not spec.ranges:
         return [spec]

@@ -167,11 +167,11 @@ def features(spec: TransferSpec) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def lacking(features: Iterable[str]) -> str | None:
-    """The first of the features (see ``features``) that this version has not, in words."""
+def find_unknown_feature(features: Iterable[str]) -> str | None:
+    """The first of the ``features`` that this version does not know, as text."""
     for feature in features:
         kind, _, name = feature.partition(" ")
-        if not (name in OPERATIONS if kind == "operation" else knows(kind, name)):
+        if not (name in OPERATIONS if kind == "operation" else is_known(kind, name)):
             return f"a version of Seqferry that knows the {feature}"
     return None
 
@@ -198,7 +198,7 @@ def _features_of_parts(parts: Any) -> Iterator[str]:
             yield f"part with {why.what}"
 
 
-def knows(kind: str, name: str) -> bool:
+def is_known(kind: str, name: str) -> bool:
     """True when this version knows a feature other than an operation: a version, place, field, option or value."""
     named, _, value = name.partition("=")
     where, _, field = named.rpartition(".")
@@ -221,8 +221,8 @@ def knows(kind: str, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownPlace:
-    """A place of a kind that this version does not know: shown, and never read from or written to."""
+class UnknownLocation:
+    """A location of a kind that this version does not know: it is shown, never read or written."""
 
     kind: str
     key: str = ""
@@ -252,12 +252,12 @@ def _legible(text: str) -> TransferSpec:
 
 def _legible_place(data: Any) -> Location:
     if not isinstance(data, dict):
-        return cast("Location", UnknownPlace("unknown"))
+        return cast("Location", UnknownLocation("unknown"))
     found = cast("dict[str, Any]", data)
     kind = _PLACES.get(str(found.get("type")))
     if kind is None:
         key = found.get("key")
-        return cast("Location", UnknownPlace(str(found.get("type"))[:40], key if isinstance(key, str) else ""))
+        return cast("Location", UnknownLocation(str(found.get("type"))[:40], key if isinstance(key, str) else ""))
     known = _keep_known(kind, found)
     # The identity that may read it is not shown.
     known.pop("access", None)
@@ -364,7 +364,7 @@ def _non_defaults(
 ) -> dict[str, Any]:
     """The fields that do not hold their default."""
     is_spec = isinstance(record, TransferSpec)
-    found = values(record) if is_spec else _own(record)
+    found = stored_values(record) if is_spec else _own(record)
     defaults = _defaults(TransferSpec if is_spec else type(record))
     return {name: _plain(found[name]) for name in defaults if name not in without and found[name] != defaults[name]}
 
@@ -385,8 +385,8 @@ def _defaults(kind: type[Any]) -> dict[str, Any]:
     return {name: found[name] for name in (*_FIRST_ORDER, *later)}
 
 
-def values(spec: TransferSpec) -> dict[str, Any]:
-    """All that a spec holds, by the names that its stored form has for it; options are fields of the spec."""
+def stored_values(spec: TransferSpec) -> dict[str, Any]:
+    """The values of a spec by their stored names; options are fields of the spec."""
     own = {one.name: getattr(spec, one.name) for one in fields(spec) if one.name not in MEMBERS}
     return own | {name: getattr(getattr(spec, member), name) for name, member in MEMBER_OF.items()}
 

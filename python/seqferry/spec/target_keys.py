@@ -85,11 +85,11 @@ def check(spec: TransferSpec) -> None:
         target = target_key(spec, spec.source.key + key, version)
         shown = f"'{key}'" + (f" (version {version})" if version else "")
         if (other := taken.setdefault(target, shown)) != shown:
-            raise collision(spec, target, other, shown)
+            raise collision_error(spec, target, other, shown)
 
 
-def collision(spec: TransferSpec, target_key: str, one: str, other: str) -> UsageError:
-    """The error for two objects of the source, in words, that would go to one key."""
+def collision_error(spec: TransferSpec, target_key: str, one: str, other: str) -> UsageError:
+    """The error for two objects of the source, given as text, with the same target key."""
     text = (
         f"{one} and {other} would both become {spec.target.at(target_key)}. Nothing was copied; "
         "give them different names with --rename, or leave one out."

@@ -8,19 +8,19 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder, S3Location, Symlinks
-from seqferry.model.models import MOST_ATTEMPTS, CheckedSpec, DataPath, TransferSpec
+from seqferry.model.models import MAX_ATTEMPTS, CheckedSpec, DataPath, TransferSpec
 from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import (
+    MAX_REQUEST_RATE,
+    MAX_RESTORE_DAYS,
     MEMBERS,
-    MOST_RESTORE_DAYS,
-    MOST_STARTS,
     Filters,
 )
 from seqferry.places import endpoints
 from seqferry.spec import properties, source_ranges, target_keys
 from seqferry.spec.addresses import check_key, check_utf8_key, escape, parse_uri
-from seqferry.spec.selection import Conditions, age, conditions_of
-from seqferry.spec.selection import check as check_selection
+from seqferry.spec.selection import Conditions, build_conditions, parse_age
+from seqferry.spec.selection import check_conditions as check_selection
 
 MIB: Final = 1024 * 1024
 
@@ -52,12 +52,12 @@ def validate_spec(spec: TransferSpec) -> CheckedSpec:
     _check_text(spec)
     _check_options(spec)
     _check_keys(spec)
-    for one in source_ranges.parts(spec):
+    for one in source_ranges.split_sources(spec):
         if spec.ranges:
             validate_spec(one)
         else:
             _check_attempts(one)
-            if one.kind.of_versions:
+            if one.kind.copies_versions:
                 _check_history(one)
             _check_one_store(one)
     return CheckedSpec.of(spec)
@@ -72,7 +72,7 @@ def check_places(spec: TransferSpec) -> None:
     for side, place in (("source", spec.source), ("target", spec.target)):
         if isinstance(place, S3Location):
             check_place(place, side)
-    for one in source_ranges.parts(spec):
+    for one in source_ranges.split_sources(spec):
         _check_one_store(one)
 
 
@@ -87,9 +87,9 @@ def _check_options(spec: TransferSpec) -> None:
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.").about(
             "storage_class"
         )
-    if spec.speed.tpslimit is not None and not 1 <= spec.speed.tpslimit <= MOST_STARTS:
+    if spec.speed.tpslimit is not None and not 1 <= spec.speed.tpslimit <= MAX_REQUEST_RATE:
         raise UsageError(
-            f"--tpslimit {spec.speed.tpslimit}: from 1 to {MOST_STARTS} requests can start per second."
+            f"--tpslimit {spec.speed.tpslimit}: from 1 to {MAX_REQUEST_RATE} requests can start per second."
         ).about("tpslimit")
     if spec.storage.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
@@ -106,7 +106,7 @@ def _check_options(spec: TransferSpec) -> None:
             f"--copy-threshold {spec.parts.copy_threshold} is outside what S3 allows; choose between 0 and "
             f"5GiB ({MAX_COPY_THRESHOLD})."
         ).about("copy_threshold")
-    check_selection(conditions_of(spec))
+    check_selection(build_conditions(spec))
     _check_settle(spec.selection.settle)
     _check_restore(spec)
     if spec.inventory is not None:
@@ -128,7 +128,7 @@ def _check_keys(spec: TransferSpec) -> None:
         )
     if spec.keys is not None and len(spec.keys) > MAX_KEYS:
         raise UsageError(
-            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
+            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         ).about("keys")
     target_keys.check(spec)
@@ -199,8 +199,8 @@ def _check_history(spec: TransferSpec) -> None:
 def _check_attempts(spec: TransferSpec) -> None:
     for place in (spec.source, spec.target):
         attempts = place.attempts if isinstance(place, S3Location) else None
-        if attempts is not None and not 1 <= attempts <= MOST_ATTEMPTS:
-            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.").about(
+        if attempts is not None and not 1 <= attempts <= MAX_ATTEMPTS:
+            raise UsageError(f"--attempts {attempts}: a request makes from 1 to {MAX_ATTEMPTS} attempts.").about(
                 "attempts"
             )
 
@@ -235,11 +235,11 @@ def is_local(spec: TransferSpec) -> bool:
 
 def data_path(spec: TransferSpec) -> DataPath:
     """Path of the bytes, as far as it is known before: where the storage refuses to copy, they are streamed."""
-    return "copy" if why_streamed(spec) is None else "stream"
+    return "copy" if streaming_reason(spec) is None else "stream"
 
 
-def why_streamed(spec: TransferSpec) -> str | None:
-    """Reason why no storage can copy these bytes itself; None when one can be asked to."""
+def streaming_reason(spec: TransferSpec) -> str | None:
+    """Reason why no storage can copy these bytes itself (server-side copy); None when one may."""
     for side, place in (("source", spec.source), ("target", spec.target)):
         if isinstance(place, LocalFolder):
             return f"the {side} is a local path"
@@ -250,15 +250,15 @@ def _on_one_endpoint(spec: TransferSpec) -> bool:
     return len({endpoints.resolve(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
 
 
-def takes_all(spec: TransferSpec) -> bool:
-    """True when all of the source is wanted: no condition selects, and no list names."""
-    conditions = conditions_of(spec)._replace(as_of=None, strip="", is_path=False)
+def selects_everything(spec: TransferSpec) -> bool:
+    """True when the whole source is selected: no condition and no list limits it."""
+    conditions = build_conditions(spec)._replace(as_of=None, strip="", is_path=False)
     return spec.keys is None and spec.options.get("members") is None and conditions == Conditions()
 
 
 def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
     """True when a transfer of so many objects is that of an archive that holds none: it is done, and nothing missed."""
-    return objects == 0 and spec.kind.unpacks and takes_all(spec)
+    return objects == 0 and spec.kind.unpacks and selects_everything(spec)
 
 
 def _check_listed_key(key: str) -> None:
@@ -281,13 +281,13 @@ def _check_text(spec: TransferSpec) -> None:
             ("region", "region", place.region),
             ("profile", "profile", place.profile),
         ):
-            _check_utf8(f"The {side} {what}", text, *of_side(side, name))
+            _check_utf8(f"The {side} {what}", text, *options_of_side(side, name))
         check_place(place, side)
     _check_utf8("--storage-class", spec.storage.storage_class, "storage_class")
 
 
-def of_side(side: str, option: str) -> tuple[str, str]:
-    """The options that can have set ``option`` of the source or the target: its own, and that of both places."""
+def options_of_side(side: str, option: str) -> tuple[str, str]:
+    """Names of the options that can set ``option`` of a side: its own, and that of both sides."""
     return f"{side}_{option}", option
 
 
@@ -313,24 +313,24 @@ def _check_restore(spec: TransferSpec) -> None:
         raise UsageError(
             "--restore is for archived objects in S3, and the source is a local path; leave it out."
         ).about("restore")
-    if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MOST_RESTORE_DAYS:
+    if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MAX_RESTORE_DAYS:
         raise UsageError(
-            f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MOST_RESTORE_DAYS} days."
+            f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days."
         ).about("restore_days")
 
 
 def settle_seconds(spec: TransferSpec) -> float:
-    """Settling time of files: one that was younger when it was opened is looked at again after its copy.
+    """Settling time of files: one that was younger when it was opened is checked again after its copy.
 
     Returns:
         0.0 with ``--settle 0s``: the files are at rest.
     """
-    return 0.0 if spec.selection.settle is not None and not age(spec.selection.settle) else SETTLE_SECONDS
+    return 0.0 if spec.selection.settle is not None and not parse_age(spec.selection.settle) else SETTLE_SECONDS
 
 
 def _check_settle(written: str | None) -> None:
-    if written is not None and age(written) is None:
-        raise UsageError(f"--settle '{escape(written)}' is no age; write for example 60s or 5m.").about("settle")
+    if written is not None and parse_age(written) is None:
+        raise UsageError(f"--settle '{escape(written)}' is not an age; write for example 60s or 5m.").about("settle")
 
 
 def _check_choices(kind: type[Any], group: Any) -> None:
@@ -361,10 +361,10 @@ def check_place(place: S3Location, side: str = "source") -> None:
     if place.sse_c is not None and endpoints.is_open(place):
         raise UsageError(
             f"A key of SSE-C would go to {place.endpoint_url} in the clear, as storages refuse themselves; use https."
-        ).about(*of_side(side, "endpoint_url"))
+        ).about(*options_of_side(side, "endpoint_url"))
     if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
         raise UsageError(f"'{escape(place.region).strip()}' is not a region; write for example eu-central-1.").about(
-            *of_side(side, "region")
+            *options_of_side(side, "region")
         )
 
 
@@ -372,7 +372,7 @@ def check_endpoint(url: str | None, side: str) -> None:
     """Raise UsageError when the endpoint of the ``source`` or the ``target`` cannot be one."""
     if url is None:
         return
-    options = of_side(side, "endpoint_url")
+    options = options_of_side(side, "endpoint_url")
     fault = endpoints.find_fault(url)
     if fault == "credentials":
         raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.").about(

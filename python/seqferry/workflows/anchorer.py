@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from seqferry.proof import anchors
-from seqferry.proof.anchors import NotWrittenError
+from seqferry.proof.anchors import AnchorWriteError
 from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.audit")
@@ -52,10 +52,10 @@ class Anchorer:
     def _write(self, seconds: float) -> None:
         service = self._service
         try:
-            written = anchors.write(
+            written = anchors.write_anchor(
                 service.database, service.engine, service.settings, stopping=lambda: self._ending, seconds=seconds
             )
-        except NotWrittenError as why:
+        except AnchorWriteError as why:
             if self._ending:
                 return
             self._next = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES) - 1)]

@@ -24,7 +24,7 @@ class Lanes:
     def __init__(self, service: Service) -> None:
         self._service: Final = service
         self._lock = threading.Lock()
-        self._open: set[str | None] = {identity.lane(identity.own_needs())}
+        self._open: set[str | None] = {identity.lane(identity.process_needs())}
         self._left: set[Lane] = set()
 
     @property
@@ -41,14 +41,14 @@ class Lanes:
 
     def refresh(self) -> None:
         """Open new lanes, mark transfers that this worker cannot run, and begin those whose predecessors ended."""
-        self._service.release()
+        self._service.start_waiting()
         with self._service.database.read() as connection:
             found = lanes.find_lanes(connection)
         if None in found:
             self._add(None)
         for lane in found - {None}:
             assert lane is not None
-            missing = self._service.lacks(lane.needs)
+            missing = self._service.find_unmet_need(lane.needs)
             if missing is None:
                 self._add(lane.name)
             else:

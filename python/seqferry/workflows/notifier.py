@@ -13,7 +13,7 @@ from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.models import Status
 from seqferry.service import delivery_mails
-from seqferry.service.notices import Delivery, Notice, notice_of, send
+from seqferry.service.notices import Notice, SendResult, build_notice, send
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, NoticeKind, Notices
 from seqferry.workflows import share_watch
@@ -109,7 +109,7 @@ class Notifier:
             try:
                 delivery = send(channel, self._notice(row, subject))
             except NotFoundError:
-                delivery = Delivery(f"the {subject.kind} is not on record any more", final=True)
+                delivery = SendResult(f"the {subject.kind} is not on record any more", final=True)
             attempts = row.attempts + 1
             with database.write(durable=False) as connection:
                 self._settle(connection, row, delivery, attempts)
@@ -118,10 +118,10 @@ class Notifier:
 
     def _notice(self, row: sa.Row[Any], subject: Subject) -> Notice:
         if subject.kind == "mail":
-            return delivery_mails.notice_of(self._service, subject.id, _id_of(row))
-        return notice_of(self._service, subject, row.kind, _id_of(row))
+            return delivery_mails.build_notice(self._service, subject.id, _id_of(row))
+        return build_notice(self._service, subject, row.kind, _id_of(row))
 
-    def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
+    def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: SendResult, attempts: int) -> None:
         now = time.time()
         if delivery.error is None:
             notice_rows.record_attempt(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
@@ -138,7 +138,7 @@ class Notifier:
         if row.subject_kind == "mail":
             delivery_mail_rows.delete(connection, row.subject_id)
 
-    def _log_failure(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
+    def _log_failure(self, channel: Channel, subject: Subject, delivery: SendResult, attempts: int) -> None:
         again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "the next attempt follows"
         log.warning(
             "a notice of %s %s could not be sent to %s (%s): %s; %s",

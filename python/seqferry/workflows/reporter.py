@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import samples, worker_reports, worker_rows
-from seqferry.model.workers import Activity, Limits, Process, Window
+from seqferry.model.workers import Activity, LimiterWindow, Limits, Process
 from seqferry.settings import memory_limits
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.runtime import Runtime
@@ -134,9 +134,9 @@ def _gauges(stats: EngineStats) -> Gauges:
     return found
 
 
-def _windows(gauges: Gauges) -> tuple[Window, ...]:
+def _windows(gauges: Gauges) -> tuple[LimiterWindow, ...]:
     found = [
-        Window(
+        LimiterWindow(
             *labels,
             requests=round(requests),
             rate=gauges[_RATE].get(labels),

@@ -59,7 +59,7 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
                 after,
                 _PAGE,
                 also_cancelled=other.state not in DONE_STATES,
-                is_expected=spec.kind.of_record,
+                is_expected=spec.kind.verifies_record,
                 cause=spec.options.get(RETRY_CAUSE),
             )
         carried = [one for one in page if one.carried]
@@ -100,13 +100,13 @@ def _by_part(
     spec: ResolvedSpec, refused: Sequence[PlannedObject]
 ) -> list[tuple[ResolvedSpec, list[tuple[str, PlannedObject]]]]:
     """Objects with their keys, by the spec that they belong to: a run has one for each of its parts."""
-    if not spec.kind.of_lines:
+    if not spec.kind.runs_list:
         return [(spec, [(one.source_key, one) for one in refused])]
-    lines = run.Lines(spec)
+    lines = run.RunLines(spec)
     found: dict[int, list[tuple[str, PlannedObject]]] = {}
     for one in refused:
         number = lines.number_of(one.source_key)
-        key = run.key_of(one.source_key, lines.parts[number].spec.source)
+        key = run.key_of_row(one.source_key, lines.parts[number].spec.source)
         found.setdefault(number, []).append((key, one))
     return [(lines.parts[number].spec, ones) for number, ones in found.items()]
 

@@ -129,7 +129,7 @@ class Runtime:
         if row is not None and actors.is_http(row.created_by):
             try:
                 is_whole = self.service.serves and actors.is_http(creator)
-                authority.check(self.service.settings, stored.read(row.spec), places_only=not is_whole)
+                authority.check_policy(self.service.settings, stored.read(row.spec), places_only=not is_whole)
             except PolicyError as why:
                 with self.database.write() as connection:
                     transfers.request_stop(connection, transfer_id, time.time(), self.actor, why.code, why.message)
@@ -142,7 +142,7 @@ class Runtime:
 
     def _require_folders(self, transfer_id: str, spec: ResolvedSpec) -> None:
         assert self.service is not None
-        lacks = hosts.lacking_at_work(spec, self.service.settings, self.service.named_folders)
+        lacks = hosts.find_unserved_folder(spec, self.service.settings, self.service.named_folders)
         if lacks is not None:
             raise AccessError(f"Transfer {transfer_id} waits for a worker with {lacks}.")
 

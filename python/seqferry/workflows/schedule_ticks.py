@@ -122,7 +122,7 @@ class ScheduleReconciler:
         fired = self._service.queue.schedules() if active else {}
         for row in active:
             fires = Cron(row.cron, row.timezone)
-            due_at = fires.last(now)
+            due_at = fires.previous_time(now)
             known = fired.get(row.id)
             if known is None or due_at > now - late or self._caught_up.get(row.id) == due_at:
                 continue

@@ -33,7 +33,7 @@ from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Submission, TransferSpec
-from seqferry.model.shortages import shortage
+from seqferry.model.shortages import find_shortage
 from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, URL, Process, ProcessKind
 from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
@@ -225,7 +225,7 @@ class Worker:
         priority: int = 0,
         description: Description = NOTHING,
     ) -> Submission:
-        """Record a transfer as ``Service.submission`` does; run it inline as long as it is small.
+        """Record a transfer as ``Service.submit_or_resume`` does; run it inline as long as it is small.
 
         ``known`` are the findings of ``Service.check`` just before: they are not requested again.
 
@@ -233,9 +233,9 @@ class Worker:
             UsageError: the spec is not valid.
         """
         if not self._database.is_sqlite:
-            return self.service.submission(spec, actor=actor, new=new, priority=priority, description=description)
+            return self.service.submit_or_resume(spec, actor=actor, new=new, priority=priority, description=description)
         with self._lock:  # else *control* could take it for another worker's before it is known to be ours
-            submission = self.service.submission(
+            submission = self.service.submit_or_resume(
                 spec, actor=actor, queued=False, new=new, priority=priority, description=description
             )
             if not (submission.goes_on or submission.blocked):
@@ -391,7 +391,7 @@ class Worker:
         except StepSuspension:
             pass  # the next worker continues
         except Exception as why:  # noqa: BLE001 - the queue repeats it, and records what fails
-            log.warning("transfer %s is repeated by the queue: %s", transfer_id, shortage(why) or why)
+            log.warning("transfer %s is repeated by the queue: %s", transfer_id, find_shortage(why) or why)
             ended = False
         with self._lock:
             del self._inline[transfer_id]
@@ -471,7 +471,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
         if stop_requested.is_set():
             return
         worker = Worker.start(settings)
-        worker.service.keep_autoscale_limits()
+        worker.service.record_autoscale_limits()
         log.info("worker %s is ready", worker.executor_id)
         if started is not None:
             try:

@@ -50,7 +50,7 @@ def test_mistakes_are_one_line_with_the_remedy(cli: Cli, places: Places) -> None
     cli.run(*add, "0 2 * * *", "sync", *places.uris, "--name", "nightly")
 
     told = {
-        "no cron expression": cli.run(*add, "61 2 * * *", "sync", *places.uris),
+        "not a cron expression": cli.run(*add, "61 2 * * *", "sync", *places.uris),
         "never fires": cli.run(*add, "0 2 31 2 *", "sync", *places.uris),
         "no time zone": cli.run(*add, "0 2 * * *", "sync", *places.uris, "--timezone", "Mars/Olympus"),
         "seqferry schedule rm nightly": cli.run(*add, "0 2 * * *", "cp", *places.uris, "--name", "nightly"),

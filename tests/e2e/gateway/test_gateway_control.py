@@ -291,7 +291,7 @@ def test_a_gateway_whose_address_of_metrics_is_taken_is_refused_before_it_claims
         refused = run(command, environment=environment, expect=1)
 
     assert (
-        f"Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen." in refused.stderr
+        f"Cannot serve metrics on {place}: Address already in use. Choose another --metrics-listen." in refused.stderr
     )
     assert "Contents" not in seaweedfs.client().list_objects_v2(Bucket=bucket)
     assert not (tmp_path / "cache").exists(), "it never was a gateway"

@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
     expect(beside(page, "ACL")).to_contain_text("2048")
     page.get_by_label("ACL", exact=True).fill("")
     for option, value, said in (
-        ("Minimum age", "long", "'long' is no age"),
+        ("Minimum age", "long", "'long' is not an age"),
         ("Source endpoint URL", "nonsense", "'nonsense' is not an endpoint URL"),
         ("Target region", "nowhere!", "'nowhere!' is not a region"),
         ("SSE-C key", "/etc/shadow", "A client may name keys of SSE-C only"),
@@ -180,7 +180,7 @@ def test_a_transfer_is_repeated_on_a_schedule_that_is_paused_and_removed(
     page.get_by_label("Times").fill("99 2 * * *")
     page.get_by_label("Name of the schedule").fill("nightly")
     page.get_by_role("button", name="Add schedule").click()
-    expect(beside(page, "Times")).to_contain_text("'99 2 * * *' is no cron expression")
+    expect(beside(page, "Times")).to_contain_text("'99 2 * * *' is not a cron expression")
     expect(page.get_by_label("Times")).to_have_attribute("aria-describedby", "cron-wrong")
     page.get_by_label("Times").fill("0 2 * * *")
     page.get_by_role("button", name="Add schedule").click()

@@ -44,7 +44,7 @@ class Shared:
         object.__setattr__(service, "settings", replace(service.settings, notices=Notices(channels)))
         self.service = service
         name = Description("Run 42", {"project": "X"})
-        self.id = service.submission(spec_number(number), actor="ada", queued=False, description=name).id
+        self.id = service.submit_or_resume(spec_number(number), actor="ada", queued=False, description=name).id
         with service.database.write() as connection:
             assert transfers.begin_plan(connection, self.id, AT, "worker", "worker-1") is not None
         self.link, self.token = share_links.create(service, actor="ada", transfer_id=self.id)
@@ -194,9 +194,9 @@ def test_addresses_are_bounded_and_the_answer_does_not_tell_which_are_there(
     service: Service, mails: tuple[Mails, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Shared(service, mails[1])
-    monkeypatch.setattr(delivery_mails, "MOST_OF_TRANSFER", 25)
+    monkeypatch.setattr(delivery_mails, "MAX_PER_TRANSFER", 25)
     with http_of(service) as client:
-        for number in range(delivery_mails.MOST_OF_LINK):
+        for number in range(delivery_mails.MAX_PER_LINK):
             assert one.ask(client, f"b{number}@example.net").status_code == 204
         there, new = (one.ask(client, address) for address in ("b3@example.net", BOB))
         assert (there.status_code, there.json()) == (409, new.json())

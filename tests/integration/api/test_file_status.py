@@ -20,13 +20,13 @@ from seqferry.service.service import Service
 def read(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of batches whose objects were read."""
     numbers: list[int] = []
-    files = service.files
+    files = service.batch_files
 
     def counted(transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
         numbers.append(number)
         return files(transfer_id, number)
 
-    monkeypatch.setattr(service, "files", counted)
+    monkeypatch.setattr(service, "batch_files", counted)
     return numbers
 
 

@@ -153,6 +153,6 @@ def test_a_worker_whose_address_of_metrics_is_taken_is_refused_before_it_works(t
         command = [seqferry(), "worker", "--metrics-listen", place]
         refused = run(command, environment={"SEQFERRY_STATE_DIR": str(tmp_path)}, expect=1, is_preloaded=True)
 
-    line = f"seqferry: Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen.\n"
+    line = f"seqferry: Cannot serve metrics on {place}: Address already in use. Choose another --metrics-listen.\n"
     assert refused.stderr == line
     assert list(tmp_path.iterdir()) == [], "it never was a worker"

@@ -19,7 +19,7 @@ from seqferry.db import transfers
 from seqferry.db.tables import report_ticket
 from seqferry.model.errors import NotFoundError, OverloadError
 from seqferry.service import report_tickets, share_links
-from seqferry.service.report_tickets import MOST, MOST_OF_LINK, SECONDS, ReportTicket
+from seqferry.service.report_tickets import LIFETIME_SECONDS, MAX_PER_LINK, MAX_TICKETS, ReportTicket
 from seqferry.service.service import Service
 
 AT_ONCE = 8
@@ -33,7 +33,7 @@ def other(service: Service) -> Generator[Service]:
 
 
 def ended(service: Service) -> str:
-    found = service.submission(spec_number(1), actor="ada@lab7", queued=False).id
+    found = service.submit_or_resume(spec_number(1), actor="ada@lab7", queued=False).id
     with service.database.write() as connection:
         assert transfers.begin_plan(connection, found, AT, "worker", "worker-1") is not None
     add_ended_batch(service, found, ["a", "b"])
@@ -112,7 +112,7 @@ def test_a_report_can_load_run_and_reach_nothing_however_it_is_asked_for(service
 
 
 def test_all_that_a_ticket_is_for_is_kept_and_of_the_ticket_a_digest(service: Service, other: Service) -> None:
-    text, ends = report_tickets.add(service, wanted(), link="0123456789ab")
+    text, ends = report_tickets.issue(service, wanted(), link="0123456789ab")
 
     [row] = rows(service)
     assert row.digest == hashlib.sha256(text.encode()).hexdigest()
@@ -124,7 +124,7 @@ def test_all_that_a_ticket_is_for_is_kept_and_of_the_ticket_a_digest(service: Se
 @pytest.mark.every_database
 def test_of_requests_at_the_same_time_one_redeems_a_ticket(service: Service, other: Service) -> None:
     for _ in range(5):
-        text, _ends = report_tickets.add(service, wanted())
+        text, _ends = report_tickets.issue(service, wanted())
 
         def redeem(one: Service, text: str = text) -> None:
             report_tickets.redeem(one, text)
@@ -137,46 +137,46 @@ def test_the_bound_of_a_link_holds_for_servers_that_are_asked_at_the_same_time(
     service: Service, other: Service
 ) -> None:
     def add(one: Service) -> None:
-        report_tickets.add(one, wanted(), link="0123456789ab")
+        report_tickets.issue(one, wanted(), link="0123456789ab")
 
-    asked = [service, other] * MOST_OF_LINK
+    asked = [service, other] * MAX_PER_LINK
 
-    assert at_once(add, *asked) == {"done": MOST_OF_LINK, "OverloadError": MOST_OF_LINK}
+    assert at_once(add, *asked) == {"done": MAX_PER_LINK, "OverloadError": MAX_PER_LINK}
 
 
 def test_clients_and_holders_of_links_take_no_room_from_each_other(service: Service) -> None:
     with service.database.write() as connection:
         columns = {"ends_at": 2.0**40, "transfer_id": "1", "format": "csv", "page": 1}
-        links = [{"share_link_id": f"link-{number // MOST_OF_LINK}", **columns} for number in range(MOST)]
+        links = [{"share_link_id": f"link-{number // MAX_PER_LINK}", **columns} for number in range(MAX_TICKETS)]
         filled = [{"digest": f"digest-{number}", **one} for number, one in enumerate(links)]
         connection.execute(report_ticket.insert(), filled)
 
     with pytest.raises(OverloadError):
-        report_tickets.add(service, wanted(), link="another")
-    text, _ = report_tickets.add(service, wanted())
+        report_tickets.issue(service, wanted(), link="another")
+    text, _ = report_tickets.issue(service, wanted())
     with service.database.write() as connection:
         connection.execute(report_ticket.update().values(share_link_id=None))
     with pytest.raises(OverloadError):
-        report_tickets.add(service, wanted())
-    report_tickets.add(service, wanted(), link="another")
+        report_tickets.issue(service, wanted())
+    report_tickets.issue(service, wanted(), link="another")
     assert report_tickets.redeem(service, text) == wanted()
 
 
 def test_a_ticket_is_good_for_a_minute_and_removed_by_the_next_one(service: Service) -> None:
-    old, _ = report_tickets.add(service, wanted())
-    age(service, SECONDS)
+    old, _ = report_tickets.issue(service, wanted())
+    age(service, LIFETIME_SECONDS)
     with pytest.raises(NotFoundError):
         report_tickets.redeem(service, old)
-    young, ends = report_tickets.add(service, wanted())
+    young, ends = report_tickets.issue(service, wanted())
 
     assert [row.ends_at for row in rows(service)] == [ends]
-    age(service, SECONDS / 2)
+    age(service, LIFETIME_SECONDS / 2)
     assert report_tickets.redeem(service, young) == wanted()
 
 
 @pytest.mark.parametrize("text", ["", "x" * 31, "x" * 32, "x" * 33, "ß" * 32, "a b" * 10 + "ab", "%00" * 10 + "ab"])
 def test_a_made_up_ticket_is_not_found(service: Service, text: str) -> None:
-    report_tickets.add(service, wanted())
+    report_tickets.issue(service, wanted())
 
     with pytest.raises(NotFoundError):
         report_tickets.redeem(service, text)
@@ -186,7 +186,7 @@ def test_a_made_up_ticket_is_not_found(service: Service, text: str) -> None:
 def test_downloads_of_a_link_end_when_it_is_revoked(service: Service) -> None:
     of = ended(service)
     mine, theirs = (share_links.create(service, actor="ada", transfer_id=of)[0].id for _ in range(2))
-    tickets = [report_tickets.add(service, wanted(of), link=link)[0] for link in (mine, theirs, None)]
+    tickets = [report_tickets.issue(service, wanted(of), link=link)[0] for link in (mine, theirs, None)]
 
     share_links.revoke(service, mine, actor="ada")
 

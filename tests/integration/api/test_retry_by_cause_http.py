@@ -81,18 +81,18 @@ def test_of_two_retries_at_the_same_moment_one_is_refused(
     service: Service, failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     causes = {one.error_code: one.id for one in service.failures(failed)}
-    record, made = service.submission, list[str]()
+    record, made = service.submit_or_resume, list[str]()
 
     def after_another(spec: Any, **options: Any) -> Any:
-        monkeypatch.setattr(service, "submission", record)
+        monkeypatch.setattr(service, "submit_or_resume", record)
         made.append(control.retry(service, failed, actor="bea", cause=causes["AccessDenied"]).id)
         return record(spec, **options)
 
-    monkeypatch.setattr(service, "submission", after_another)
+    monkeypatch.setattr(service, "submit_or_resume", after_another)
     with pytest.raises(ConflictError, match=r"retries .* already"):
         control.retry(service, failed, actor="ada", cause=causes["InvalidObjectState"])
 
-    assert [one.id for one in service.chain(failed)] == [failed, *made]
+    assert [one.id for one in service.retry_chain(failed)] == [failed, *made]
     assert len(service.transfers()) == 2
 
 
@@ -118,11 +118,11 @@ def test_a_chain_of_retries_is_one_thing(service: Service, failed: str) -> None:
 
 @pytest.mark.every_database
 def test_a_transfer_that_waits_tells_its_place_and_why(service: Service) -> None:
-    ids = [service.submission(spec_number(number), actor="ada", priority=priority).id
+    ids = [service.submit_or_resume(spec_number(number), actor="ada", priority=priority).id
            for number, priority in ((1, 0), (2, 5), (3, 0))]  # fmt: skip
-    overlapping = service.submission(spec_number(2), actor="bea", new=True).id
+    overlapping = service.submit_or_resume(spec_number(2), actor="bea", new=True).id
     control.pause(service, ids[2], actor="ada")
-    last = service.submission(spec_number(4), actor="ada").id
+    last = service.submit_or_resume(spec_number(4), actor="ada").id
     with http_of(service) as client:
         listed = client.get("/api/v1/transfers").json()["transfers"]
     found = {one["id"]: one["queue"] for one in listed}

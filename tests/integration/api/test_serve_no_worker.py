@@ -74,14 +74,14 @@ def test_what_is_submitted_waits_for_a_worker(
         assert (shown["kind"], shown["alive"], shown["lanes"], shown["transfers"]) == ("http", True, [], 0)
         assert (waiting["state"], waiting["waits_for"]) == ("queued", NO_WORKER)
         assert waiting["queue"] == {"reason": "worker", "ahead": None, "blocked_by": None}
-        assert (service.fleet(), service.gauges().workers) == ([], 0)
+        assert (service.available_workers(), service.gauges().workers) == ([], 0)
 
         start_worker(service)
         assert until_ended(service, of).totals.done == 3
         assert has_arrived()
         assert client.get(f"/api/v1/transfers/{of}").json()["waits_for"] is None
         assert sorted(kinds(service)) == ["http", "worker"]
-        assert (len(service.fleet()), service.gauges().workers) == (1, 1)
+        assert (len(service.available_workers()), service.gauges().workers) == (1, 1)
 
         process.signal(signal.SIGTERM)
         assert process.wait(20) == 0, process

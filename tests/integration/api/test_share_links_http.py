@@ -20,7 +20,7 @@ from seqferry.db import transfers
 from seqferry.db.tables import share_link, share_link_event
 from seqferry.model.labels import Description
 from seqferry.service import control, deliveries, share_links, tokens
-from seqferry.service.report_tickets import MOST_OF_LINK
+from seqferry.service.report_tickets import MAX_PER_LINK
 from seqferry.service.service import Service
 from support.run import ROOT
 
@@ -44,7 +44,7 @@ def holder(client: httpx.Client, token: str | None) -> Generator[httpx.Client]:
 def named(service: Service, number: int, name: str, actor: str = "ada@lab7", **labels: str) -> str:
     """A transfer that a worker has taken up."""
     description = Description(name, labels)
-    found = service.submission(spec_number(number), actor=actor, queued=False, description=description).id
+    found = service.submit_or_resume(spec_number(number), actor=actor, queued=False, description=description).id
     with service.database.write() as connection:
         assert transfers.begin_plan(connection, found, AT, "worker", "worker-1") is not None
     return found
@@ -138,11 +138,11 @@ def test_a_label_shows_its_transfers_and_no_other(service: Service) -> None:
     named(service, 2, "Run 2", project="X")
     secret = with_failures(service, 3, "Secret 3", project="Y")
     named(service, 4, "Secret 4")
-    blocked = service.submission(
+    blocked = service.submit_or_resume(
         spec_number(3), actor="ada", new=True, description=Description("Run 3b", {"project": "X"})
     ).id
     other = named(service, 5, "Secret 5")
-    waits = service.submission(
+    waits = service.submit_or_resume(
         spec_number(5), actor="eve", new=True, description=Description("Run 5b", {"project": "X"})
     ).id
     with http_of(service) as client:
@@ -263,7 +263,7 @@ def test_the_holder_of_a_link_takes_no_downloads_from_others(service: Service) -
                 path = "/api/v1/delivery/report-ticket"
                 return [guest.post(path, params={"key": key}).status_code for _ in range(times)]
 
-        assert tickets(mine, MOST_OF_LINK + 1) == [201] * MOST_OF_LINK + [503]
+        assert tickets(mine, MAX_PER_LINK + 1) == [201] * MAX_PER_LINK + [503]
         assert tickets(theirs, 1) == [201]
         assert client.post(f"/api/v1/transfers/{of}/report-ticket").status_code == 201
 
@@ -409,8 +409,8 @@ def test_links_of_one_transfer_and_in_all_are_bounded_revoked_ones_too(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = named(service, 1, "Run 1"), named(service, 2, "Run 2")
-    monkeypatch.setattr(share_links, "MOST_OF_ONE", 2)
-    monkeypatch.setattr(share_links, "MOST_IN_ALL", 4)
+    monkeypatch.setattr(share_links, "MAX_PER_SUBJECT", 2)
+    monkeypatch.setattr(share_links, "MAX_LINKS", 4)
     with http_of(service) as client:
 
         def make(**body: str) -> tuple[int, str]:

@@ -328,7 +328,7 @@ def test_settings_set_the_limits_until_others_do(service: Service) -> None:
     def keep(**given: int) -> Autoscale:
         limited = replace(service.settings, **given)
         with Service.open(limited) as other:
-            other.keep_autoscale_limits()
+            other.record_autoscale_limits()
         return service.autoscale()
 
     first = keep(autoscale_min=2, autoscale_max=7, autoscale_drain_minutes=30)

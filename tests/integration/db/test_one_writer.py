@@ -53,18 +53,18 @@ def _kinds(service: Service, transfer_id: str) -> list[str]:
 def test_the_same_submission_goes_on_until_the_transfer_has_ended(ferry: Ferry) -> None:
     ferry.fill({"run/a": SMALL})
     service, spec = ferry.service, ferry.spec()
-    first = service.submission(spec, actor="ada")
+    first = service.submit_or_resume(spec, actor="ada")
 
-    assert service.submission(spec, actor="bob") == replace(first, goes_on=True)
-    assert not service.submission(spec.with_options(if_exists="skip"), actor="ada").goes_on
+    assert service.submit_or_resume(spec, actor="bob") == replace(first, goes_on=True)
+    assert not service.submit_or_resume(spec.with_options(if_exists="skip"), actor="ada").goes_on
     assert len(service.transfers()) == 2
-    assert service.submission(spec, actor="bob").id == first.id
+    assert service.submit_or_resume(spec, actor="bob").id == first.id
     assert _kinds(service, first.id) == ["submitted", "joined"]
     assert service.events(first.id)[1].actor == "bob"
 
     ferry.work()
     ferry.until_ended(first.id)
-    again = service.submission(spec, actor="ada")
+    again = service.submit_or_resume(spec, actor="ada")
     assert not again.goes_on
     assert ferry.until_ended(again.id).totals.skipped == 1
 
@@ -74,10 +74,10 @@ def test_a_transfer_that_is_being_given_up_does_not_go_on(ferry: Ferry, proxy: P
     service, spec = ferry.service, ferry.spec()
     with held(proxy, "CopyObject"):
         ferry.work()
-        first = service.submission(spec, actor="ada")
+        first = service.submit_or_resume(spec, actor="ada")
         proxy.wait_held()
         service.cancel(first.id, actor="ada")
-        second = service.submission(spec, actor="ada")
+        second = service.submit_or_resume(spec, actor="ada")
 
     assert (second.goes_on, second.id == first.id, second.blocked) == (False, False, True)
     assert ferry.until_ended(first.id).state == "cancelled"
@@ -131,7 +131,7 @@ def _end(service: Service, transfer_id: str) -> float:
 def test_one_that_waits_can_be_cancelled_and_lets_others_pass(ferry: Ferry) -> None:
     ferry.fill({"run/a": SMALL})
     service, spec = ferry.service, ferry.spec()
-    first, second, third = (service.submission(spec, actor="ada", new=True).id for _ in range(3))
+    first, second, third = (service.submit_or_resume(spec, actor="ada", new=True).id for _ in range(3))
     assert service.status(third).blocked_by == first
 
     assert service.cancel(second, actor="ada").state == "cancelled"
@@ -145,7 +145,7 @@ def test_one_that_waits_can_be_cancelled_and_lets_others_pass(ferry: Ferry) -> N
 def test_what_waits_is_begun_by_whichever_worker_is_there(ferry: Ferry) -> None:
     ferry.fill({"run/a": SMALL})
     service, spec = ferry.service, ferry.spec()
-    first, second = (service.submission(spec, actor="ada", new=True).id for _ in range(2))
+    first, second = (service.submit_or_resume(spec, actor="ada", new=True).id for _ in range(2))
     worker = ferry.start_worker(service)
     assert until_ended(service, first).state == "done"
     worker.stop()
@@ -188,7 +188,7 @@ def test_http_answers_with_the_unfinished_transfer(ferry: Ferry, monkeypatch: py
 
 def test_one_that_waits_says_for_what_the_other_waits(service: Service) -> None:
     spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
-    first, second = (service.submission(spec, actor="ada", new=True).id for _ in range(2))
+    first, second = (service.submit_or_resume(spec, actor="ada", new=True).id for _ in range(2))
     with service.database.write() as connection:
         lanes.record_skipped(connection, [first], "a worker with profile lab")
 
@@ -199,14 +199,14 @@ def test_one_that_waits_says_for_what_the_other_waits(service: Service) -> None:
 def test_one_that_cannot_be_read_holds_up_no_other(service: Service) -> None:
     targets = "s3://to/in/", "s3://to/else/"
     specs = [build_spec("s3://from/run/", target, endpoint_url="http://127.0.0.1:9") for target in targets]
-    begun = [service.submission(spec, actor="ada").id for spec in specs]
-    waiting = [service.submission(spec, actor="ada", new=True).id for spec in specs]
+    begun = [service.submit_or_resume(spec, actor="ada").id for spec in specs]
+    waiting = [service.submit_or_resume(spec, actor="ada", new=True).id for spec in specs]
     for each in begun:
         service.cancel(each, actor="ada")
     with service.database.write() as connection:
         connection.execute(transfer.update().where(transfer.c.id == waiting[0]).values(spec="{}"))
 
-    service.release()
+    service.start_waiting()
 
     assert service.status(waiting[1]).blocked_by is None
 
@@ -225,10 +225,10 @@ def test_s3mirror_answers_at_once_for_one_that_waits(ferry: Ferry, monkeypatch: 
 
 def test_a_client_over_http_goes_on_only_with_what_it_has_submitted(service: Service) -> None:
     spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
-    first = service.submission(spec, actor="http lab from 10.0.0.1")
+    first = service.submit_or_resume(spec, actor="http lab from 10.0.0.1")
 
-    assert service.submission(spec, actor="http lab from 10.0.0.2") == replace(first, goes_on=True)
-    other = service.submission(spec, actor="http night from 10.0.0.1")
+    assert service.submit_or_resume(spec, actor="http lab from 10.0.0.2") == replace(first, goes_on=True)
+    other = service.submit_or_resume(spec, actor="http night from 10.0.0.1")
     assert (other.goes_on, other.blocked) == (False, True)
     assert service.status(other.id).blocked_by == first.id
     assert _kinds(service, first.id) == ["submitted"]
@@ -237,7 +237,7 @@ def test_a_client_over_http_goes_on_only_with_what_it_has_submitted(service: Ser
 def test_an_idempotency_key_of_a_submission_that_goes_on_is_kept(service: Service) -> None:
     spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
     first = service.submit(spec, actor="ada")
-    assert service.submission(spec, actor="ada", idempotency_key="K").goes_on
+    assert service.submit_or_resume(spec, actor="ada", idempotency_key="K").goes_on
     service.cancel(first, actor="ada")
 
     assert service.submit(spec, actor="ada", idempotency_key="K") == first

@@ -20,7 +20,7 @@ from seqferry.model.models import TransferSpec
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
-from seqferry.spec.run import PARTS, Command, build_run_spec
+from seqferry.spec.run import PARTS, ListedCommand, build_run_spec
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
@@ -113,7 +113,7 @@ def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: F
     ferry.fill({"run/a": 10, "run/b": 10})
     service = ferry.service
     lines = [ferry.spec(f"run/{key}", f"in/{key}", if_exists=how) for key, how in (("a", "same"), ("b", "skip"))]
-    spec = build_run_spec([Command(number, line) for number, line in enumerate(lines, 1)], "list")
+    spec = build_run_spec([ListedCommand(number, line) for number, line in enumerate(lines, 1)], "list")
     transfer_id = service.submit(spec, actor="ada")
     parts = [dict(part) for part in spec.options[PARTS]]
     parts[1]["spec"] = json.dumps({**json.loads(parts[1]["spec"]), "operation": "rewind"})
@@ -130,7 +130,7 @@ def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: F
     status = service.status(transfer_id)
     assert (status.state, status.totals.objects) == ("planning", 0)
     # What a newer version submits says so itself, and is left to a worker that knows it.
-    assert identity.missing(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert identity.find_unmet_need(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
     assert identity.lane(identity.needs(newer)) != identity.lane(identity.needs(spec))
 
 

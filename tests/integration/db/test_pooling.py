@@ -86,7 +86,7 @@ def test_a_busy_worker_keeps_to_its_connections(
     settings = settings_for(tmp_path, migrated_url)
     with _most_connections(postgres, _name(migrated_url)) as most:
         with Service.open(settings) as service, Worker.start(settings, service):
-            watchers = [service.changes() for _ in range(4)]  # as streams of the API
+            watchers = [service.watch_changes() for _ in range(4)]  # as streams of the API
             for number in range(8):
                 spec = spec_on(versitygw, f"s3://{source}/run{number}/", f"s3://{target}/{number}/")
                 service.submit(spec, actor="ada")

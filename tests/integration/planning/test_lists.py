@@ -140,7 +140,7 @@ def test_a_line_of_a_run_that_cannot_be_read_fails_alone_and_is_retried(ferry: F
     def line(key: str) -> TransferSpec:
         return resolve(spec_on(ferry.reached, f"s3://{ferry.source}/run/{key}", f"s3://{ferry.target}/in/{key}"))
 
-    commands = [run.Command(number, line(key)) for number, key in enumerate(["a", "denied", "absent", "z"], 1)]
+    commands = [run.ListedCommand(number, line(key)) for number, key in enumerate(["a", "denied", "absent", "z"], 1)]
     failed, transfer_id = _carry(ferry, run.build_run_spec(commands, "list"))
 
     source = f"s3://{ferry.source}/run"

@@ -70,7 +70,7 @@ def test_the_dry_run_of_a_removal_names_keys_or_the_reason(
     for planned in ferry.service.preview(spec):
         forecast.add(planned)
 
-    shown = list(ferry.service.preview_removal(spec, forecast))
+    shown = list(ferry.service.preview_target_removals(spec, forecast))
 
     if kept is None:
         assert shown == ["in/x", "in/y", "in/z"]

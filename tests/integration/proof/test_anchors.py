@@ -21,7 +21,7 @@ from http_client import http_of
 from seqferry.db.tables import anchor, batch, event, object_, seal, tally, transfer
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.proof import anchors, auditing
-from seqferry.proof.anchors import NotWrittenError, StoredAnchors
+from seqferry.proof.anchors import AnchorWriteError, StoredAnchors
 from seqferry.proof.auditing import AuditCounts, Finding
 from seqferry.service.service import Service
 from seqferry.workflows.anchorer import Anchorer
@@ -69,11 +69,11 @@ def _to(service: Service, server: S3Server, place: str, **more: Any) -> Service:
 
 
 def _write(service: Service) -> anchors.WrittenAnchor | None:
-    return anchors.write(service.database, service.engine, service.settings)
+    return anchors.write_anchor(service.database, service.engine, service.settings)
 
 
 def _read(service: Service) -> StoredAnchors:
-    found = anchors.read(service.database, service.engine, service.settings)
+    found = anchors.read_anchors(service.database, service.engine, service.settings)
     assert found is not None
     return found
 
@@ -248,7 +248,7 @@ def test_a_worker_anchors_by_itself_and_not_for_each_entry(anchored: Service) ->
             ended(anchored, number=number)
         eventually(lambda: _read(anchored).last == 8, what="an anchor of all entries", deadline=60.0)
         assert len(_read(anchored).known) <= 3
-    assert anchors.pending(anchored.database, anchored.settings) is None
+    assert anchors.pending_entries(anchored.database, anchored.settings) is None
 
 
 @pytest.mark.every_database  # commands are asked on SQLite
@@ -258,13 +258,13 @@ def test_a_place_that_refuses_is_tried_again_and_shown_and_fails_no_transfer(
     _to(service, proxy.server, f"s3://{locked_bucket}/heads")
     rule = proxy.rule("PutObject", access_denied())
     transfer_id = ended(service)
-    with pytest.raises(NotWrittenError, match="PutObject"):
+    with pytest.raises(AnchorWriteError, match="PutObject"):
         _write(service)
     anchorer = Anchorer(service)
     anchorer.write_due()
     anchorer.write_due()
 
-    left = anchors.pending(service.database, service.settings)
+    left = anchors.pending_entries(service.database, service.settings)
     assert left is not None
     assert left.entries == 2
     assert service.status(transfer_id).state == "done"
@@ -281,14 +281,14 @@ def test_a_place_that_refuses_is_tried_again_and_shown_and_fails_no_transfer(
     proxy.remove_rule(rule)
     anchorer._next = 0.0
     anchorer.write_due()
-    assert anchors.pending(service.database, service.settings) is None
+    assert anchors.pending_entries(service.database, service.settings) is None
     assert _audit(service) == []
 
 
 def test_a_place_that_is_away_is_a_finding_of_the_audit(service: Service, s3server: S3Server) -> None:
     _to(service, s3server, "s3://no-such-bucket-of-ours/x")
     ended(service)
-    with pytest.raises(NotWrittenError):
+    with pytest.raises(AnchorWriteError):
         _write(service)
 
     assert [one.kind for one in _audit(service)] == ["anchor_unreadable"]
@@ -368,14 +368,14 @@ def test_a_writer_killed_before_or_after_its_write_took_effect_loses_nothing(
         writer.kill()
     proxy.clear_rules()
     proxy.release()
-    assert anchors.pending(service.database, service.settings) is not None
+    assert anchors.pending_entries(service.database, service.settings) is not None
     left = [*(service.settings.state_dir / "scratch").iterdir()]
     assert len(left) == 1
 
     assert _write(service) is not None
 
     assert [*(service.settings.state_dir / "scratch").iterdir()] == []
-    assert anchors.pending(service.database, service.settings) is None
+    assert anchors.pending_entries(service.database, service.settings) is None
     versions = _owner(s3server).list_object_versions(Bucket=locked_bucket)["Versions"]
     assert len(versions) == 1
     assert _audit(service) == []

@@ -396,14 +396,14 @@ def test_a_process_with_another_key_does_not_go_on_with_the_record(
 
 
 def test_a_head_is_kept_only_where_a_key_signs_it(service: Service, forger: Database, three: list[str]) -> None:
-    kept = service.keyed_head()
+    kept = service.signed_head()
 
     assert kept == auditing.head(service.database)
     assert kept is not None
     assert kept.count == 2 * len(three)
     with forger.write() as connection:
         connection.execute(ledger_table.update().where(ledger_table.c.number == kept.count).values(key_id=None))
-    assert service.keyed_head() is None
+    assert service.signed_head() is None
 
 
 def test_keys_are_changed_and_both_verify(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_older_records_are_named_and_adopted_once(service: Service, older: str) 
 
 @pytest.mark.parametrize("expected", [0, 2])
 def test_another_number_than_was_seen_adopts_nothing(service: Service, older: str, expected: int) -> None:
-    with pytest.raises(ConflictError, match=f"1 records are selected by now, and {expected} were expected"):
+    with pytest.raises(ConflictError, match=f"1 records are selected now, and {expected} were expected"):
         service.adopt(actor="ada", expected=expected)
 
     assert _kinds(_audit(service), older) == {"not_adopted"}

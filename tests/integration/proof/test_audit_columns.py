@@ -48,7 +48,7 @@ def _recorded(service: Service) -> str:
     add_ended_batch(service, found, ["a", "b"])
     add_ended_batch(service, found, ["c"], state="failed", error_class="object", error_code="AccessDenied")
     finish(service, found)
-    control.describe(service, found, actor="ada", name="Run 42", labels={"run": "42"})
+    control.set_description(service, found, actor="ada", name="Run 42", labels={"run": "42"})
     schedules.add(service, "0 2 * * *", SPEC, actor="ada", name="nightly", labels={"run": "42"})
     schedules.edit(service, "nightly", expression="0 3 * * *", actor="ada")
     schedules.pause(service, "nightly", actor="ada")

@@ -31,7 +31,7 @@ def _words(page: str) -> str:
 
 def test_it_begins_with_a_sentence_and_has_no_id_in_its_title(service: Service) -> None:
     transfer_id = ended(service, batches=1, each=3)
-    control.describe(service, transfer_id, actor="bob", name="Run 42", labels={"project": "X"})
+    control.set_description(service, transfer_id, actor="bob", name="Run 42", labels={"project": "X"})
 
     page = _page(service, transfer_id)
     words = _words(page)
@@ -57,7 +57,7 @@ def test_saved_as_a_file_it_loads_and_runs_nothing(service: Service) -> None:
 
 def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     transfer_id = ended(service, batches=1, each=1)
-    control.describe(service, transfer_id, actor="bob", name="Run 43")
+    control.set_description(service, transfer_id, actor="bob", name="Run 43")
 
     acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
 
@@ -109,7 +109,7 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
 def test_who_asked_stands_in_words(service: Service, actor: str, words: str) -> None:
     transfer_id = service.submit(spec_number(0), actor=actor)
 
-    assert f"asked for by {words}, has not ended" in _words(_page(service, transfer_id))
+    assert f"requested by {words}, has not ended" in _words(_page(service, transfer_id))
 
 
 def test_local_time_stands_before_utc(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

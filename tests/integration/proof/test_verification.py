@@ -18,7 +18,7 @@ from mirror import MULTIPART, SMALL
 
 from seqferry.model.errors import ConflictError
 from seqferry.planning.unpacking import build_operation_spec
-from seqferry.proof import auditing, pruning, target
+from seqferry.proof import auditing, pruning, target_verification
 from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -40,7 +40,7 @@ def ferry(
 
 def _verified(
     service: Service, transfer_id: str, *, content: bool = False
-) -> tuple[target.VerificationCounts, dict[str, str]]:
+) -> tuple[target_verification.VerificationCounts, dict[str, str]]:
     """The result of a verification by the worker that is there."""
     begun = control.verify(service, transfer_id, actor="ada", content=content)
     ended = until_ended(service, begun.id)
@@ -243,7 +243,7 @@ def test_a_verification_is_retried_for_what_has_failed(service: Service, ferry: 
     assert control.verify(service, transfer_id, actor="ada").id != begun.id
     with pytest.raises(ConflictError, match="verified what another one brought"):
         control.verify(service, begun.id, actor="ada")
-    with pytest.raises(ConflictError, match="is no verification"):
+    with pytest.raises(ConflictError, match="is not a verification"):
         service.verification(service.status(transfer_id))
 
 
@@ -262,7 +262,7 @@ def test_a_verification_waits_for_no_transfer_and_keeps_none_waiting(service: Se
     assert (same.id, same.goes_on) == (looked.id, True)
     assert read.id != looked.id
     service.cancel(first, actor="ada")
-    assert service.submission(ferry.spec("run/", "in/"), actor="ada").blocked is False
+    assert service.submit_or_resume(ferry.spec("run/", "in/"), actor="ada").blocked is False
 
 
 def test_an_object_that_is_refused_keeps_no_other_from_the_look(

@@ -21,7 +21,7 @@ from seqferry.service.service import Service
 from seqferry.settings.policy import Policy
 from seqferry.settings.tokens import ENVIRONMENT, OWNER, owner_token
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, build_run_spec
+from seqferry.spec.run import ListedCommand, build_run_spec
 from seqferry.workflows import schedule_ticks
 from seqferry.workflows.schedule_ticks import ScheduleReconciler
 from seqferry.workflows.worker import Worker
@@ -112,7 +112,7 @@ def test_a_queued_transfer_of_a_token_is_stopped_before_its_first_object(
     service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]
 ) -> None:
     whole = replace(spec, source=replace(spec.source, key="run/"), strip="run/", single=False)
-    of_token, of_command = service.submit(whole, actor=LAB), service.submission(whole, actor="ada", new=True).id
+    of_token, of_command = service.submit(whole, actor=LAB), service.submit_or_resume(whole, actor="ada", new=True).id
     _narrow(service, "s3://elsewhere/")
     start_worker(service)
 
@@ -123,14 +123,14 @@ def test_a_queued_transfer_of_a_token_is_stopped_before_its_first_object(
 
 
 def test_each_line_of_a_list_is_held_against_the_policy(service: Service, spec: TransferSpec) -> None:
-    lines = [Command(number, replace(spec, target=replace(spec.target, key=f"in/{number}"))) for number in (1, 2)]
-    lines.append(Command(3, build_spec("s3://vendor/a", "s3://secret/a")))
-    run = service.submittable(build_run_spec(lines, "list"))
+    lines = [ListedCommand(number, replace(spec, target=replace(spec.target, key=f"in/{number}"))) for number in (1, 2)]
+    lines.append(ListedCommand(3, build_spec("s3://vendor/a", "s3://secret/a")))
+    run = service.resolve_submission(build_run_spec(lines, "list"))
     _narrow(service, spec.target.uri.removesuffix("missing"))
-    authority.check(service.settings, service.submittable(build_run_spec(lines[:2], "list")))
+    authority.check_policy(service.settings, service.resolve_submission(build_run_spec(lines[:2], "list")))
 
     with pytest.raises(PolicyError, match="s3://secret/a"):
-        authority.check(service.settings, run)
+        authority.check_policy(service.settings, run)
     with pytest.raises(PolicyError, match="s3://secret/a"):
         authority.check_start(service.settings, run, created_by="ada", actor=LAB)
     authority.check_start(service.settings, run, created_by="ada", actor="ada")
@@ -167,7 +167,7 @@ def test_clients_verify_their_own_transfers_where_they_may_write_today(
     headers = _as_lab(service)
     others = bearer(tokens.add(service, "other", "submit"))
     write_only = replace(service.settings, policy=Policy(read=("s3://vendor/",), write=(spec.target.uri,)))
-    of_command = service.submission(replace(spec, target=replace(spec.target, key="own/")), actor="ada").id
+    of_command = service.submit_or_resume(replace(spec, target=replace(spec.target, key="own/")), actor="ada").id
     service.cancel(of_command, actor="ada")
     with http_of(service) as client:
 
@@ -371,7 +371,7 @@ def test_the_owners_own_tokens_may_be_replaced_at_any_time(service: Service, spe
     ],
 )
 def test_the_token_of_an_actor_is_read_from_the_record(actor: str, token: str | None) -> None:
-    assert authority.token_of(actor) == token
+    assert authority.token_name(actor) == token
 
 
 def test_a_submission_that_is_repeated_with_its_key_is_held_against_the_policy(

@@ -225,7 +225,7 @@ def test_a_retry_of_one_cause_leaves_the_others_as_they_have_failed(ferry: Ferry
     assert {one.key for one in proxy.log("CopyObject")} == {"in/s03"}
     [left] = ferry.service.failures(second)
     assert (left.id, left.error_code, left.keys) == (causes["InvalidObjectState"], "InvalidObjectState", ("run/s05",))
-    assert [one.id for one in ferry.service.chain(second)] == [first, second]
+    assert [one.id for one in ferry.service.retry_chain(second)] == [first, second]
     proxy.remove_rule(frozen)
 
     third = control.retry(ferry.service, first, actor="bob").id
@@ -233,7 +233,7 @@ def test_a_retry_of_one_cause_leaves_the_others_as_they_have_failed(ferry: Ferry
     end = ferry.until_ended(third)
     assert (end.state, end.totals.objects, end.totals.done) == ("done", 1, 1)
     assert ferry.arrived() == ferry.sent()
-    assert [one.id for one in ferry.service.chain(first)] == [first, second, third]
+    assert [one.id for one in ferry.service.retry_chain(first)] == [first, second, third]
 
 
 def test_a_cancelled_transfer_is_retried_with_what_was_given_up(ferry: Ferry, proxy: Proxy) -> None:
@@ -356,13 +356,13 @@ def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
     assert order == [high, low]
     unset = {"max_requests": None, "max_bandwidth": None, "tpslimit": None}
     assert service.events(low)[-1].data == {"priority": -1, **unset}
-    first = service.submission(spec_number(2), actor="ada", priority=10).id
+    first = service.submit_or_resume(spec_number(2), actor="ada", priority=10).id
     with service.database.read() as connection:
         order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
     assert order == [first, high, low]
     assert service.status(first).adjustment.priority == 10
     with pytest.raises(UsageError, match="-10 to 10"):
-        service.submission(spec_number(3), actor="ada", priority=11)
+        service.submit_or_resume(spec_number(3), actor="ada", priority=11)
 
 
 @pytest.mark.every_database
@@ -371,7 +371,7 @@ def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
     control.pause(service, ids[2], actor="ada")
 
     def of(verb: control.Verb, **which: object) -> list[str]:
-        return control.select(service, verb, TransferFilter(**which))  # type: ignore[arg-type]
+        return control.select_transfers(service, verb, TransferFilter(**which))  # type: ignore[arg-type]
 
     assert of("cancel") == ids
     assert of("pause") == ids[:2]
@@ -383,7 +383,7 @@ def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
     with pytest.raises(UsageError, match="asleep"):
         of("cancel", states=("asleep",))
 
-    results = control.each(service, "cancel", [*ids, "00000000"], actor="ada")
+    results = control.apply_to_each(service, "cancel", [*ids, "00000000"], actor="ada")
 
     assert [one.error is None for one in results] == [True, True, True, False]
     assert {service.status(one).state for one in ids} == {"cancelled"}
@@ -419,7 +419,7 @@ def test_an_act_is_for_what_a_list_with_the_same_filter_shows(service: Service, 
 
     listed = [one.id for one in service.transfer_page(wanted).entries]
 
-    assert control.select(service, "cancel", wanted) == listed[::-1]
+    assert control.select_transfers(service, "cancel", wanted) == listed[::-1]
 
 
 def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Service) -> None:
@@ -441,7 +441,7 @@ def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Serv
         for body in ({"expected": 3}, {"expected": 3, "dry_run": True}, {"expected": 0}):
             status, refused = act(**body)
             assert (status, refused["code"]) == (409, "conflict")
-            assert "4 transfers are selected by now" in refused["detail"]
+            assert "4 transfers are selected now" in refused["detail"]
         ids = {"prefix": None, "ids": [own, more]}
         assert act(expected=1, **ids)[0] == 409
         assert {one.state for one in service.transfers()} == {"queued"}
@@ -460,7 +460,7 @@ def test_no_act_takes_an_empty_condition_for_none(service: Service, name: str) -
     wanted = TransferFilter(states=("queued",), **{name: ""})
 
     with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
-        control.select(service, "cancel", wanted)
+        control.select_transfers(service, "cancel", wanted)
     with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
         service.prune(older_than=0, actor="ada", wanted=wanted)
     with http_of(service) as client:
@@ -487,7 +487,7 @@ def test_commands_take_the_filters_of_lists_and_the_number_that_was_seen(service
     assert "--expect 3" in said
     code, _, said = ran("pause", "--created-by", "ada", "--expect", "2")
     assert (code, service.status(ids[0]).state) == (1, "queued")
-    assert "3 transfers are selected by now, and 2 were expected" in said
+    assert "3 transfers are selected now, and 2 were expected" in said
     assert [ran(verb, ids[0], "--created-by", "bob")[0] for verb in ("pause", "cancel", "resume")] == [2, 2, 2]
     assert ran("pause", "--text", "")[0] == 2
     assert ran("pause", "--state", "queued", "--name", "")[0] == 2, "a variable that is not set selects nothing"

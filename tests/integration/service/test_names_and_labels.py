@@ -47,7 +47,7 @@ def ferry(
 
 
 def _submit(service: Service, number: int, name: str | None = None, **labels: str) -> str:
-    made = service.submission(spec_number(number), actor="ada", description=Description(name, labels))
+    made = service.submit_or_resume(spec_number(number), actor="ada", description=Description(name, labels))
     return made.id
 
 
@@ -62,7 +62,7 @@ def test_a_name_is_shown_from_the_submission_to_the_receipt_of_the_retry(ferry: 
     service = ferry.service
     ferry.work()
     rule = proxy.rule("CopyObject", access_denied(), key="in/b")
-    transfer_id = service.submission(ferry.spec(), actor="ada", description=RUN).id
+    transfer_id = service.submit_or_resume(ferry.spec(), actor="ada", description=RUN).id
     assert until_ended(service, transfer_id).totals.failed == 1
     proxy.remove_rule(rule)
 
@@ -71,7 +71,7 @@ def test_a_name_is_shown_from_the_submission_to_the_receipt_of_the_retry(ferry: 
 
     assert service.status(transfer_id).description == RUN
     assert service.status(retried).description == RUN
-    notice = notices.notice_of(service, Subject("transfer", transfer_id), "finished", "n")
+    notice = notices.build_notice(service, Subject("transfer", transfer_id), "finished", "n")
     assert notice.title.startswith("Seqferry: 1 of 2 objects failed: Run 42 (s3://")
     assert (notice.payload["data"]["name"], notice.payload["data"]["labels"]) == ("Run 42", dict(RUN.labels))
     assert "\nname      Run 42\nlabel     project=X\n" in notice.body
@@ -86,7 +86,7 @@ def test_a_name_is_shown_from_the_submission_to_the_receipt_of_the_retry(ferry: 
 
 def test_a_submission_with_another_name_goes_on_with_the_same_transfer_and_renames_it(service: Service) -> None:
     spec = spec_number(1)
-    first = service.submission(spec, actor="ada", description=RUN)
+    first = service.submit_or_resume(spec, actor="ada", description=RUN)
 
     for description, wanted in (
         (Description(), RUN),
@@ -94,7 +94,7 @@ def test_a_submission_with_another_name_goes_on_with_the_same_transfer_and_renam
         (Description(labels={"b": "1"}), Description("Run 43", {"b": "1"})),
         (Description("Run 43", {"b": "1"}), Description("Run 43", {"b": "1"})),
     ):
-        again = service.submission(spec, actor="ada", description=description)
+        again = service.submit_or_resume(spec, actor="ada", description=description)
         assert (again.id, again.goes_on) == (first.id, True)
         assert service.status(first.id).description == wanted
 
@@ -107,8 +107,10 @@ def test_a_submission_with_another_name_goes_on_with_the_same_transfer_and_renam
     with service.database.write() as connection:
         connection.execute(transfer.update().where(transfer.c.id == first.id).values(name="Run 42"))
     assert [(one.kind, one.row) for one in service.record_findings(first.id)] == [("transfer_changed", "name")]
-    keyed = service.submission(spec_number(2), actor="ada", idempotency_key="k", description=RUN)
-    repeated = service.submission(spec_number(2), actor="ada", idempotency_key="k", description=Description("other"))
+    keyed = service.submit_or_resume(spec_number(2), actor="ada", idempotency_key="k", description=RUN)
+    repeated = service.submit_or_resume(
+        spec_number(2), actor="ada", idempotency_key="k", description=Description("other")
+    )
     assert repeated.id == keyed.id
     assert service.status(keyed.id).description == RUN, "a repeated request changes nothing"
 
@@ -196,7 +198,7 @@ def test_a_name_means_the_transfer_and_not_its_verifications(service: Service) -
 def test_a_description_that_is_not_valid_starts_nothing(service: Service) -> None:
     for description in (Description(""), Description("a\nb"), Description(labels={"A": "1"})):
         with pytest.raises(UsageError):
-            service.submission(spec_number(1), actor="ada", description=description)
+            service.submit_or_resume(spec_number(1), actor="ada", description=description)
 
     assert service.transfers() == []
 
@@ -294,14 +296,14 @@ def test_clients_over_http_give_them_and_filter_by_them(ferry: Ferry, monkeypatc
 def test_a_transfer_is_renamed_and_labelled_after_its_start_and_after_its_end(ferry: Ferry) -> None:
     ferry.fill({"run/a": 1})
     service = ferry.service
-    transfer_id = service.submission(ferry.spec(), actor="ada", description=RUN).id
-    control.describe(service, transfer_id, actor="bob", labels={"site": None, "a/b": "c"})
+    transfer_id = service.submit_or_resume(ferry.spec(), actor="ada", description=RUN).id
+    control.set_description(service, transfer_id, actor="bob", labels={"site": None, "a/b": "c"})
     ferry.work()
     until_ended(service, transfer_id)
 
-    control.describe(service, transfer_id, actor="bob", name="Run 43", labels={"project": "Y"})
-    control.describe(service, transfer_id, actor="bob", name="Run 43")  # as it is
-    control.describe(service, transfer_id, actor="bob", name="")
+    control.set_description(service, transfer_id, actor="bob", name="Run 43", labels={"project": "Y"})
+    control.set_description(service, transfer_id, actor="bob", name="Run 43")  # as it is
+    control.set_description(service, transfer_id, actor="bob", name="")
 
     assert service.status(transfer_id).description == Description(None, {"a/b": "c", "project": "Y"})
     assert _described(service, transfer_id) == [
@@ -318,7 +320,7 @@ def test_all_labels_are_replaced_at_once(service: Service) -> None:
     transfer_id = _submit(service, 1, None, **{f"old{number}": "x" for number in range(20)})
     given = {f"old{number}": None for number in range(20)} | {f"new{number}": "y" for number in range(20)}
 
-    status = control.describe(service, transfer_id, actor="ada", labels=given)
+    status = control.set_description(service, transfer_id, actor="ada", labels=given)
 
     assert status.description.labels == {f"new{number}": "y" for number in range(20)}
 
@@ -338,11 +340,11 @@ def test_a_change_that_is_not_valid_changes_nothing(service: Service, change: di
     transfer_id = _submit(service, 1, "Run 42", project="X")
 
     with pytest.raises(UsageError, match=named):
-        control.describe(service, transfer_id, actor="ada", **change)
+        control.set_description(service, transfer_id, actor="ada", **change)
 
     assert service.status(transfer_id).description == Description("Run 42", {"project": "X"})
     with pytest.raises(NotFoundError):
-        control.describe(service, "feed", actor="ada", name="x")
+        control.set_description(service, "feed", actor="ada", name="x")
 
 
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)

@@ -22,7 +22,7 @@ from seqferry.model.models import TransferSpec
 from seqferry.proof import auditing
 from seqferry.service import schedules, tokens
 from seqferry.service.cron import parse
-from seqferry.service.schedules import Run
+from seqferry.service.schedules import ScheduleRun
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec.build import build_spec
@@ -43,7 +43,7 @@ from seqferry.service.service import Service
 from seqferry.workflows.worker import run
 logging.basicConfig(level=logging.INFO)
 when = sys.argv[3]
-submission = Service.submission
+submission = Service.submit_or_resume
 def killed(self, *args, **options):
     if when == "before":
         os.kill(os.getpid(), 9)
@@ -57,7 +57,7 @@ def killed(self, *args, **options):
     if when == "after":
         os.kill(os.getpid(), 9)
     return done
-Service.submission = killed
+Service.submit_or_resume = killed
 run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None))
 """
 
@@ -76,7 +76,7 @@ def spec(versitygw: S3Server, make_bucket: Callable[..., str]) -> TransferSpec:
     return build_spec(f"s3://{source}/run/", f"s3://{target}/in/", endpoint_url=versitygw.endpoint_url)
 
 
-def runs(service: Service, name: str) -> list[Run]:
+def runs(service: Service, name: str) -> list[ScheduleRun]:
     """The latest runs, oldest first."""
     return list(reversed(schedules.find_schedule(service, name).runs))
 
@@ -88,7 +88,7 @@ def age(service: Service, name: str, seconds: float) -> None:
         connection.execute(schedule.update().where(schedule.c.name == name).values(active_since=then, created_at=then))
 
 
-def first_run(service: Service, name: str, *, deadline: float = 60.0) -> Run:
+def first_run(service: Service, name: str, *, deadline: float = 60.0) -> ScheduleRun:
     return eventually(lambda: runs(service, name), what=f"a run of {name}", deadline=deadline)[0]
 
 
@@ -125,7 +125,7 @@ def test_a_missed_run_is_caught_up_once(
 ) -> None:
     schedules.add(service, "0 0 * * *", spec, actor="ada", name="nightly")
     age(service, "nightly", 5 * 86_400)
-    missed = parse("0 0 * * *", "UTC", time.time()).last(time.time())
+    missed = parse("0 0 * * *", "UTC", time.time()).previous_time(time.time())
 
     worker = start_worker(service)
     run = first_run(service, "nightly")
@@ -160,7 +160,7 @@ def test_a_schedule_that_was_just_added_or_resumed_or_edited_catches_up_nothing(
 def test_a_run_that_comes_too_late_is_superseded_and_says_so(service: Service) -> None:
     made = schedules.add(service, "* * * * *", ANY_SPEC, actor="ada", name="minutely")
     age(service, "minutely", 3600)
-    due_at = parse("* * * * *", "UTC", time.time()).last(time.time() - 300)
+    due_at = parse("* * * * *", "UTC", time.time()).previous_time(time.time() - 300)
 
     run = schedules.run_due(service, made.id, "sched-1", due_at, 1)
 
@@ -173,7 +173,7 @@ def test_a_run_that_comes_too_late_is_superseded_and_says_so(service: Service) -
 def test_a_run_of_a_paused_edited_or_removed_schedule_submits_nothing(service: Service) -> None:
     made = schedules.add(service, "0 * * * *", ANY_SPEC, actor="ada", name="hourly")
     age(service, "hourly", 86_400)
-    due_at = made.cron.last(time.time())
+    due_at = made.cron.previous_time(time.time())
     schedules.edit(service, "hourly", actor="bob", expression="30 * * * *")
     edited = schedules.run_due(service, made.id, "sched-1", due_at, 1)
     schedules.pause(service, "hourly", actor="bob")
@@ -337,7 +337,7 @@ def test_the_clock_changes_as_documented() -> None:
     def after(text: str, count: int) -> list[str]:
         at, found = datetime.fromisoformat(text).timestamp(), list[str]()
         for _ in range(count):
-            at = berlin.after(at)
+            at = berlin.next_time(at)
             found.append(datetime.fromtimestamp(at, UTC).astimezone(berlin.zone).isoformat())
         return found
 
@@ -348,9 +348,9 @@ def test_the_clock_changes_as_documented() -> None:
 @pytest.mark.parametrize(
     ("expression", "timezone", "named"),
     [
-        ("61 * * * *", "UTC", "no cron expression"),
-        ("at night", "UTC", "no cron expression"),
-        ("H 2 * * *", "UTC", "no cron expression"),
+        ("61 * * * *", "UTC", "not a cron expression"),
+        ("at night", "UTC", "not a cron expression"),
+        ("H 2 * * *", "UTC", "not a cron expression"),
         ("0 2 31 2 *", "UTC", "never fires"),
         (NIGHTLY, "Mars/Olympus", "no time zone"),
         (NIGHTLY, "../../etc/passwd", "no time zone"),

@@ -79,7 +79,7 @@ def test_the_same_idempotency_key_gives_the_same_transfer(service: Service) -> N
     assert service.submit(ANY_SPEC, actor="bob", idempotency_key="k") == first
     assert service.find_submitted(ANY_SPEC, "k", actor="ada") == first
     assert service.find_submitted(ANY_SPEC, "other", actor="ada") is None
-    another = service.submission(ANY_SPEC, actor="ada", idempotency_key="other", new=True)
+    another = service.submit_or_resume(ANY_SPEC, actor="ada", idempotency_key="other", new=True)
     assert (another.id == first, another.blocked) == (False, True)
     assert _queued(service) == [first]
 

@@ -141,7 +141,7 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
     submit = bearer(tokens.add(own, "robot", "submit"))
     admin = bearer(tokens.add(own, "boss", "admin"))
     by_person, by_other, by_namesake, by_robot = (
-        own.submission(ANY_SPEC, actor=actor, new=True).id
+        own.submit_or_resume(ANY_SPEC, actor=actor, new=True).id
         for actor in (
             "ada@host",
             "http viewer from 127.0.0.1",

@@ -66,7 +66,7 @@ def test_its_batches_end_none_is_taken_and_the_other_worker_goes_on(
 
     workers.drain(service, _name(service, "first"))
     eventually(lambda: "takes nothing" in first.stderr or "draining" in first.stderr, what="the worker to hear")
-    assert [one.process.host for one in service.fleet()] == ["second"]
+    assert [one.process.host for one in service.available_workers()] == ["second"]
     other = service.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/two/"), actor="ada")
     assert until_ended(service, other).totals.done == 8
     assert {event.actor.partition("-")[0] for event in service.events(other)} == {"ada", "worker second"}

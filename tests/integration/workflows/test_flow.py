@@ -308,7 +308,7 @@ def test_a_named_object_that_is_not_there_is_named(ferry: Ferry) -> None:
 def test_ls_lists_what_is_below(ferry: Ferry) -> None:
     ferry.fill({"run/a": 1, "run/d/b": 2, "other": 3})
 
-    pages = ferry.service.list(S3Location(ferry.source, "run/", endpoint_url=ferry.reached.endpoint_url))
+    pages = ferry.service.list_objects(S3Location(ferry.source, "run/", endpoint_url=ferry.reached.endpoint_url))
 
     assert sorted((one.key, one.size) for page in pages for one in page) == [("run/a", 1), ("run/d/b", 2)]
 

@@ -24,7 +24,7 @@ from seqferry.settings.config import Settings
 from seqferry.settings.policy import Policy
 from seqferry.spec import identity, stored
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, build_run_spec
+from seqferry.spec.run import ListedCommand, build_run_spec
 from support.processes import RunningProcess, run, seqferry
 from support.proxy import Proxy, hold
 from support.servers import S3Server
@@ -155,7 +155,7 @@ def test_a_worker_refuses_a_folder_that_a_row_smuggles_in(
 ) -> None:
     folder, bucket = upload()
     (tmp_path / "served").mkdir()
-    spec = service.submittable(_spec(versitygw, folder, f"s3://{bucket}/"))
+    spec = service.resolve_submission(_spec(versitygw, folder, f"s3://{bucket}/"))
     assert isinstance(spec.source, LocalFolder)
     transfer_id = service.submit(spec, actor="eve")
     changed = {"host": None} if how == "without a host" else {"root": str(tmp_path / "served")}
@@ -240,7 +240,7 @@ def test_a_schedule_and_a_list_keep_the_host_that_they_were_made_on(
 ) -> None:
     folder, bucket = upload()
     lines = [
-        Command(number, _spec(versitygw, folder / name, f"s3://{bucket}/list/"))
+        ListedCommand(number, _spec(versitygw, folder / name, f"s3://{bucket}/list/"))
         for number, name in ((1, "a"), (2, "b"))
     ]
     listed = service.submit(build_run_spec(lines, "list"), actor="ada")

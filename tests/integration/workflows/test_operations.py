@@ -39,7 +39,7 @@ def ferry(
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_operation_of_the_registry_is_there(name: str) -> None:
-    module = import_module(operations.of(name).module)
+    module = import_module(operations.find_operation(name).module)
 
     assert isinstance(module.OPERATION.options, frozenset)
 

@@ -21,7 +21,7 @@ from seqferry.planning.removals import build_remove_spec
 from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, build_run_spec
+from seqferry.spec.run import ListedCommand, build_run_spec
 from seqferry.spec.validation import validate_spec
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, reset
@@ -301,7 +301,7 @@ def test_a_source_stays_whose_copy_on_a_disk_is_not_the_recorded_one(
         transfer_id = _move(ferry, f"s3://{ferry.source}/run/", str(tmp_path / "to"))
     else:
         lines = [
-            Command(number, _move_spec(ferry, f"s3://{ferry.source}/run/{name}", str(tmp_path / "to" / name)))
+            ListedCommand(number, _move_spec(ferry, f"s3://{ferry.source}/run/{name}", str(tmp_path / "to" / name)))
             for number, name in enumerate("ab", 1)
         ]
         transfer_id = ferry.service.submit(build_run_spec(lines, "list"), actor="ada")
@@ -382,7 +382,7 @@ def test_a_source_stays_whose_size_alone_was_compared(ferry: Ferry, tmp_path: Pa
 
     spec = _move_spec(ferry, f"{from_}/", f"{to}/").with_options(if_exists="size")
     if is_listed:
-        spec = build_run_spec([Command(1, spec)], "list")
+        spec = build_run_spec([ListedCommand(1, spec)], "list")
     status = ferry.until_ended(ferry.service.submit(spec, actor="ada"))
 
     assert (status.state, status.totals.failed) == ("done", 0), status

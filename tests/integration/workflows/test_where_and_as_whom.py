@@ -90,7 +90,7 @@ class Shells:
         """As each worker does, twice a second."""
         settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
         with Service.open(settings) as service:
-            service.release()
+            service.start_waiting()
 
     def events(self, transfer_id: str) -> list[str]:
         settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
@@ -458,12 +458,12 @@ def test_a_wait_for_a_key_that_no_worker_has_ends_with_a_code_of_its_own(
         monkeypatch.setenv(name, value)
     with shells.service() as service:
         status = service.status(told["id"])
-        follow.WorkerSupervisor(service.settings, service, follow.Watch(), waits=True).check_reach(status)
-        with pytest.raises(follow.OutOfReach):
-            follow.WorkerSupervisor(service.settings, service, follow.Watch()).check_reach(status)
+        follow.WorkerSupervisor(service.settings, service, follow.FollowEvents(), waits=True).check_reach(status)
+        with pytest.raises(follow.NoCapableWorker):
+            follow.WorkerSupervisor(service.settings, service, follow.FollowEvents()).check_reach(status)
         _left_by_a_killed_worker(shells, lost, "alive")
         with shells.worker():
-            follow.WorkerSupervisor(service.settings, service, follow.Watch()).check_reach(status)
+            follow.WorkerSupervisor(service.settings, service, follow.FollowEvents()).check_reach(status)
 
     with shells.database() as database, database.write() as connection:
         connection.execute(worker_live.delete())
@@ -476,7 +476,7 @@ def test_a_wait_for_a_key_that_no_worker_has_ends_with_a_code_of_its_own(
 class _Notes(QuietDisplay):
     """Keeps what a person is told, and leaves after the first note."""
 
-    def __init__(self, watch: follow.Watch) -> None:
+    def __init__(self, watch: follow.FollowEvents) -> None:
         self.notes: list[str] = []
         self._watch = watch
 
@@ -497,7 +497,7 @@ def test_a_wait_for_a_worker_of_another_machine_says_at_once_until_when(
     _left_by_a_killed_worker(postgres_shells, transfer_id, "far-away-77-01234567@0123456789ab.77.1")
     for name, value in {**_HOME, **keys[1]}.items():
         monkeypatch.setenv(name, value)
-    watch = follow.Watch()
+    watch = follow.FollowEvents()
     show = _Notes(watch)
 
     with postgres_shells.service() as service, follow.WorkerSupervisor(service.settings, service, watch) as supervisor:
@@ -527,7 +527,7 @@ def test_a_command_that_has_joined_takes_over_when_the_worker_of_the_other_key_e
     for name, value in {**_HOME, **keys[1]}.items():
         monkeypatch.setenv(name, value)
     with sqlite_shells.service() as service:
-        supervisor = follow.WorkerSupervisor(service.settings, service, follow.Watch())
+        supervisor = follow.WorkerSupervisor(service.settings, service, follow.FollowEvents())
         with sqlite_shells.worker():
             _left_by_a_killed_worker(sqlite_shells, transfer_id)
             assert supervisor.submit(spec, "ada").id == transfer_id

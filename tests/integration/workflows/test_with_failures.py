@@ -66,8 +66,8 @@ def test_the_record_stays_whole(service: Service, both: tuple[str, str]) -> None
 
 def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Service, both: tuple[str, str]) -> None:
     whole, partly = both
-    assert control.select(service, "retry", TransferFilter(states=(WITH_FAILURES,))) == [partly]
-    assert control.select(service, "retry", TransferFilter(states=("done",))) == []
+    assert control.select_transfers(service, "retry", TransferFilter(states=(WITH_FAILURES,))) == [partly]
+    assert control.select_transfers(service, "retry", TransferFilter(states=("done",))) == []
 
     again = control.retry(service, partly, actor="ada")
 
@@ -79,7 +79,7 @@ def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Servic
 
 def test_notices_events_and_http_say_it(service: Service, both: tuple[str, str]) -> None:
     _, partly = both
-    notice = notices.notice_of(service, Subject("transfer", partly), "finished", "n")
+    notice = notices.build_notice(service, Subject("transfer", partly), "finished", "n")
     assert notice.payload["data"]["state"] == WITH_FAILURES
     assert notice.payload["data"]["next"] == f"seqferry retry {partly}"
     assert "3 of 5 objects failed" in notice.title
@@ -106,4 +106,4 @@ def test_a_transfer_that_was_cancelled_or_stopped_keeps_its_state(sqlite_setting
         service.cancel(transfer_id, actor="ada")
         finish(service, transfer_id)
         assert service.status(transfer_id).state == "cancelled"
-        assert service.submission(spec_number(3), actor="ada").goes_on is False
+        assert service.submit_or_resume(spec_number(3), actor="ada").goes_on is False

@@ -28,7 +28,7 @@ def _error_of_file(message: str, status: Status) -> str:
     def files(_id: str, _number: int) -> list[FileRow]:
         return [row]
 
-    service = cast("Service", SimpleNamespace(files=files))
+    service = cast("Service", SimpleNamespace(batch_files=files))
     return json.loads(_piece(service, status, BatchState(1, "ended", 1, 1, 0, 0, 1, 0, 0)).text)["error"]
 
 

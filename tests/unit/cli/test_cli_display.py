@@ -11,7 +11,7 @@ from rich.console import Console
 from statuses import status
 
 from seqferry.cli.output import display, progress_text
-from seqferry.cli.output.progress_bar import LiveDisplay, picture
+from seqferry.cli.output.progress_bar import LiveDisplay, render
 from seqferry.model.models import ActiveObject, LiveActivity
 from seqferry.model.progress import eta
 
@@ -38,7 +38,7 @@ MOVING = status(
 
 def drawn(width: int, shown: object = None) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
-    console.print(picture(MOVING if shown is None else shown, width))  # type: ignore[arg-type]
+    console.print(render(MOVING if shown is None else shown, width))  # type: ignore[arg-type]
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -81,7 +81,7 @@ def test_growing_totals_are_marked_while_listing() -> None:
 def test_a_transfer_without_a_worker_says_so_after_a_while() -> None:
     console = Console(file=io.StringIO(), width=110)
 
-    console.print(picture(status(objects=2), 110, idle=True))
+    console.print(render(status(objects=2), 110, idle=True))
 
     assert isinstance(console.file, io.StringIO)
     assert "no worker at it" in console.file.getvalue()
@@ -135,15 +135,15 @@ def test_json_events_are_one_object_per_line_with_raw_numbers(capsys: pytest.Cap
 def test_the_display_is_chosen_by_the_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), display.PlainDisplay)
+    assert isinstance(display.choose_display(as_json=False, quiet=False, progress=True), display.PlainDisplay)
     monkeypatch.setenv("TERM", "xterm-256color")
-    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), LiveDisplay)
-    assert isinstance(display.choose(as_json=False, quiet=True, progress=True), display.QuietDisplay)
-    assert isinstance(display.choose(as_json=True, quiet=False, progress=True), display.JsonDisplay)
-    assert isinstance(display.choose(as_json=False, quiet=False, progress=False), display.PlainDisplay)
+    assert isinstance(display.choose_display(as_json=False, quiet=False, progress=True), LiveDisplay)
+    assert isinstance(display.choose_display(as_json=False, quiet=True, progress=True), display.QuietDisplay)
+    assert isinstance(display.choose_display(as_json=True, quiet=False, progress=True), display.JsonDisplay)
+    assert isinstance(display.choose_display(as_json=False, quiet=False, progress=False), display.PlainDisplay)
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), display.PlainDisplay)
+    assert isinstance(display.choose_display(as_json=False, quiet=False, progress=True), display.PlainDisplay)
 
 
 def test_the_live_display_leaves_the_terminal_as_it_was() -> None:
@@ -166,7 +166,7 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80)
 
-    console.print(picture(MOVING, 80))
+    console.print(render(MOVING, 80))
 
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", file.getvalue())
 

@@ -35,7 +35,7 @@ MISMATCH = FailureGroup("mismatch", "BadDigest", "CompleteMultipartUpload", "dif
 def test_exit_code_tells_how_it_ended(
     state: str, totals: dict[str, int], failures: list[FailureGroup], code: int
 ) -> None:
-    assert exits.of_transfer(status(state, **totals), failures) == code
+    assert exits.transfer_exit_code(status(state, **totals), failures) == code
 
 
 def test_the_table_is_what_the_documentation_says() -> None:

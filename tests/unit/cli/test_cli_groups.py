@@ -55,7 +55,7 @@ def test_the_help_shows_options_in_panels(
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
 def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
-    kinds = grouped_options.of_command(command)  # type: ignore[arg-type]
+    kinds = grouped_options.command_groups(command)  # type: ignore[arg-type]
     names = [one.name for kind in kinds.values() for one in fields(kind)]
 
     assert kinds
@@ -69,7 +69,7 @@ def test_the_commands_of_a_group_are_made_of_groups_of_options_each_time(
     module = import_module(f"seqferry.cli.commands.{name}")
     commands = getattr(module, name).registered_commands
 
-    kinds = [grouped_options.of_command(one.callback) for one in commands]
+    kinds = [grouped_options.command_groups(one.callback) for one in commands]
     assert all(kinds[at] or not signature(one.callback).parameters for at, one in enumerate(commands))
     for _ in range(2):
         monkeypatch.setenv("COLUMNS", "100")

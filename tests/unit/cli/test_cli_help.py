@@ -15,8 +15,8 @@ from seqferry.cli.app import GROUPS, run
 from seqferry.cli.commands import completion, man
 from seqferry.model.errors import UsageError
 
-TREE = command_tree.tree()
-COMMANDS = dict(command_tree.walk(TREE))
+TREE = command_tree.build_tree()
+COMMANDS = dict(command_tree.walk_commands(TREE))
 NAMES = sorted(" ".join(path) for path in COMMANDS)
 _LEAVES = [" ".join(path) for path, command in COMMANDS.items() if not hasattr(command, "commands")]
 _WITHOUT = {"aws s3 cp", "aws s3 ls", "s5cmd cp", "s5cmd ls"}
@@ -112,20 +112,20 @@ def test_help_uses_the_terms_of_the_field(
 @pytest.mark.parametrize("name", _LEAVES)
 def test_each_command_shows_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     group = name.split()[0]
-    shown = examples.of(name) or examples.of(group)
+    shown = examples.find_examples(name) or examples.find_examples(group)
     if not shown:
         pytest.skip("a part of another program's interface, or of a group without examples")
 
     assert run([*name.split(), "--help"]) == 0
 
-    if examples.of(name):
+    if examples.find_examples(name):
         out = capsys.readouterr().out
         assert "Examples:" in out
-        assert all(line in out for line, _ in examples.of(name))
+        assert all(line in out for line, _ in examples.find_examples(name))
 
 
 @pytest.mark.parametrize(
-    ("name", "line"), [(name, line) for name in NAMES for line, _ in examples.of(name) if "$(" not in line]
+    ("name", "line"), [(name, line) for name in NAMES for line, _ in examples.find_examples(name) if "$(" not in line]
 )
 def test_examples_name_options_that_there_are(name: str, line: str) -> None:
     words = shlex.split(line.split(" | ")[0].split(" > ")[0])
@@ -148,14 +148,14 @@ def test_a_manual_page_has_what_help_has(name: str) -> None:
     path = tuple(name.split())
     command = COMMANDS[path] if path else TREE
 
-    page = man.page(command, path)
+    page = man.format_page(command, path)
 
     plain = page.replace("\\-", "-")
     assert all(f"\n.SH {section}\n" in page for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS"))
     for parameter in command.params:
         if parameter.param_type_name == "option" and not parameter.hidden:
             assert max(parameter.opts, key=len) in plain
-    assert ("\n.SH EXAMPLES\n" in page) == bool(examples.of(name))
+    assert ("\n.SH EXAMPLES\n" in page) == bool(examples.find_examples(name))
     assert not re.search(r"^[.'](?![A-Z]|nf$|fi$)", page, re.MULTILINE)
 
 
@@ -218,7 +218,7 @@ def test_scripts_are_valid_where_their_shell_is(shell: str, tmp_path: Path, caps
     ],
 )
 def test_no_error_ends_twice(message: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    errors.report(UsageError(message), as_json=False)
+    errors.report_error(UsageError(message), as_json=False)
 
     assert capsys.readouterr().err == f"seqferry: {shown}\n"
 

@@ -18,8 +18,8 @@ from seqferry.proof.auditing import Head
 MIB = 1024**2
 
 
-def text_of(result: summary.Result) -> str:
-    return "\n".join(summary.lines(result, status_command="seqferry status 3f2a"))
+def text_of(result: summary.TransferSummary) -> str:
+    return "\n".join(summary.format_summary(result, status_command="seqferry status 3f2a"))
 
 
 def test_the_summary_tells_figures_and_verifications() -> None:
@@ -30,7 +30,7 @@ def test_the_summary_tells_figures_and_verifications() -> None:
     ]
     ended = status("done", objects=59, done=55, skipped=4, bytes=1010 * MIB, bytes_done=1010 * MIB)
 
-    told = text_of(summary.Result(ended, verifications, []))
+    told = text_of(summary.TransferSummary(ended, verifications, []))
 
     assert told.splitlines() == [
         "Done: 59 objects in 10.0 s",
@@ -46,7 +46,7 @@ def test_the_head_of_a_signed_ledger_is_told_to_be_kept() -> None:
     head = Head(14, "9f" * 32)
     ended = status("done", objects=1, done=1)
 
-    kept, without = (summary.Result(ended, [], [], ledger=one) for one in (head, None))
+    kept, without = (summary.TransferSummary(ended, [], [], ledger=one) for one in (head, None))
 
     assert f"  ledger    14-{'9f' * 32}" in text_of(kept).splitlines()
     assert "ledger" not in text_of(without)
@@ -61,7 +61,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     odd = FailureGroup("mismatch", "", "HeadObject", "differs", 1, ("run42/two\nlines\x1b[2J",))
     ended = status("done_with_failures", objects=200, done=174, failed=26)
 
-    told = text_of(summary.Result(ended, [], [denied, odd]))
+    told = text_of(summary.TransferSummary(ended, [], [denied, odd]))
 
     assert told.startswith("Finished with 26 failures (174 of 200 objects copied) in 10.0 s\n")
     assert "25 objects failed: HeadObject AccessDenied" in told
@@ -75,9 +75,9 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
 def test_each_cause_is_told_once_with_one_next_step() -> None:
     message = f"CopyObject s3://ours/in/a: AccessDenied (403): Access Denied. {ADVICE['grant_copy']}"
     denied = FailureGroup("person", "AccessDenied", "CopyObject", message, 3, ("run/a", "run/b", "run/c"))
-    result = summary.Result(status("done_with_failures", objects=24, done=21, failed=3), [], [denied])
+    result = summary.TransferSummary(status("done_with_failures", objects=24, done=21, failed=3), [], [denied])
 
-    told = summary.lines(result, status_command="seqferry status 3f2a", retry_command="seqferry retry 3f2a")
+    told = summary.format_summary(result, status_command="seqferry status 3f2a", retry_command="seqferry retry 3f2a")
 
     assert told[told.index("") :] == [
         "",
@@ -97,8 +97,10 @@ def test_each_cause_is_told_once_with_one_next_step() -> None:
 def test_no_step_names_two_commands_that_repeat(error_class: str, operation: str) -> None:
     for words in ("", *ADVICE.values()):
         message = f"GetObject s3://b/k: Code (400): why. {words}".rstrip()
-        why, _ = advice.split(message)
-        step = next_step(error_class, "", operations.of(operation), message=message, retry="seqferry retry 3f2a")
+        why, _ = advice.split_next_step(message)
+        step = next_step(
+            error_class, "", operations.find_operation(operation), message=message, retry="seqferry retry 3f2a"
+        )
         assert step.count("seqferry retry 3f2a") + len(re.findall(r"un the same \w+ (?:again|with)", step)) <= 1, step
         assert step.endswith((".", ")"))
         assert not why.endswith(words) or not words or not words[0].isupper(), why
@@ -138,26 +140,26 @@ def test_a_transfer_with_failures_is_summed_up_in_numbers(operation: str, totals
     ended = replace(status("done_with_failures"), totals=Totals(failed=1, **totals))
     ended = replace(ended, spec=replace(ended.spec, operation=operation))
 
-    assert text_of(summary.Result(ended, [], [])).startswith(f"{title}\n")
+    assert text_of(summary.TransferSummary(ended, [], [])).startswith(f"{title}\n")
 
 
 @pytest.mark.parametrize(("operation", "command"), [("transfer", "cp"), ("pack", "pack"), ("unpack", "unpack")])
 def test_the_next_step_names_the_command_that_has_failed(operation: str, command: str) -> None:
     for error_class in ("retry", "object", "mismatch"):
-        told = next_step(error_class, "", operations.of(operation))
+        told = next_step(error_class, "", operations.find_operation(operation))
         assert f"un the same {command} again" in told
         assert command == "cp" or " cp " not in told
 
 
 def test_a_stopped_transfer_says_why() -> None:
     ended = status("failed")
-    told = text_of(summary.Result(ended, [], []))
+    told = text_of(summary.TransferSummary(ended, [], []))
 
     assert told == "Stopped: 0 objects in 10.0 s"
 
 
 def test_nothing_found_names_the_place() -> None:
-    assert "nothing is at s3://vendor/run42/" in text_of(summary.Result(status("done"), [], []))
+    assert "nothing is at s3://vendor/run42/" in text_of(summary.TransferSummary(status("done"), [], []))
 
 
 @pytest.mark.parametrize("error_class", ERROR_CLASSES)
@@ -175,7 +177,7 @@ def test_the_event_holds_raw_values() -> None:
     group = FailureGroup("throttle", "SlowDown", "CopyObject", "too fast", 1, ("k",))
 
     facts = summary.facts(
-        summary.Result(
+        summary.TransferSummary(
             status("done_with_failures", objects=3, done=2, failed=1, bytes=12, bytes_done=5), verifications, [group]
         ),
         1,

@@ -144,7 +144,7 @@ def test_no_command_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str])
 
 NO_MEMORY = (
     "The system gives this process no more memory or threads. Raise its limits (ulimit -v, ulimit -u, the memory "
-    "of the job or container), or lower --memory and --max-requests. Recorded transfers go on with seqferry resume."
+    "of the job or container), or lower --memory and --max-requests. Continue with seqferry resume."
 )
 
 
@@ -172,7 +172,7 @@ def test_every_error_is_one_line(
 ) -> None:
     monkeypatch.delenv("SEQFERRY_DEBUG", raising=False)
 
-    assert errors.report(error, as_json=False) == code
+    assert errors.report_error(error, as_json=False) == code
 
     assert capsys.readouterr() == ("", said)
 
@@ -182,7 +182,7 @@ def test_debugging_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: 
     try:
         raise ValueError("inner workings")
     except ValueError as error:
-        errors.report(error, as_json=False)
+        errors.report_error(error, as_json=False)
 
     err = capsys.readouterr().err
     assert "Traceback" in err

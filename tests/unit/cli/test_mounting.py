@@ -192,7 +192,7 @@ def test_options_of_writing_are_refused_where_nothing_is_written(
 ) -> None:
     assert run(["mount", "s3://bucket", str(tmp_path), option, "10"]) == 2
 
-    assert f"{option} is for mounts that are written: add --read-write" in capsys.readouterr().err
+    assert f"{option} is for writable mounts: add --read-write" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["50MB/s", "50MB", "50000000", "50mb/S"])

@@ -88,7 +88,7 @@ def test_sources_that_are_not_together_are_refused(
     ],
 )
 def test_an_address_with_a_wildcard_is_listed_up_to_it(place: str, found: tuple[str, str | None]) -> None:
-    assert listings.pattern_of(place) == found
+    assert listings.split_wildcard(place) == found
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_listing_is_in_the_order_of_bytes_as_far_as_it_is_held(names: list[str
 )
 def test_an_address_of_metrics_that_is_none_is_refused(written: str) -> None:
     with pytest.raises(UsageError, match=r"^--metrics: .* is not an address"):
-        metrics_address.place(written, "--metrics")
+        metrics_address.parse_address(written, "--metrics")
 
 
 def test_an_address_that_another_process_listens_at_is_told_before_anything_begins() -> None:
@@ -135,10 +135,10 @@ def test_an_address_that_another_process_listens_at_is_told_before_anything_begi
         taken.listen()
         port = taken.getsockname()[1]
 
-        with pytest.raises(ConfigError, match=f"Cannot offer metrics on 127.0.0.1:{port}: .*Choose another --metrics"):
-            metrics_address.place(f"127.0.0.1:{port}", "--metrics")
+        with pytest.raises(ConfigError, match=f"Cannot serve metrics on 127.0.0.1:{port}: .*Choose another --metrics"):
+            metrics_address.parse_address(f"127.0.0.1:{port}", "--metrics")
 
-    assert metrics_address.place(f"127.0.0.1:{port}", "--metrics") == ("127.0.0.1", port)
+    assert metrics_address.parse_address(f"127.0.0.1:{port}", "--metrics") == ("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from seqferry.cli import command_tree
 from seqferry.engine.rules import path_refusal
 from seqferry.model.advice import ADVICE, SERVING
 
-_COMMANDS = dict(command_tree.walk(command_tree.tree()))
+_COMMANDS = dict(command_tree.walk_commands(command_tree.build_tree()))
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Options of other programs.
 _FOREIGN = {"narrow_window"}

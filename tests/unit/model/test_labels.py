@@ -6,7 +6,7 @@ import pytest
 
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
-from seqferry.model.labels import MOST_LABELS, Description
+from seqferry.model.labels import MAX_LABELS, Description
 
 
 @pytest.mark.parametrize("name", ["Run 42", "é" * 200, "a", "ラン", "it's \\ \" <b>%_", "🧬\u200d🔬"])
@@ -64,7 +64,7 @@ def test_labels_are_keys_with_values() -> None:
         (["k=" + "v" * 201], "at most 200 characters"),
         (["k=a\nb"], "no control characters"),
         (["k=1", "k=2"], "given twice"),
-        ([f"k{number}=v" for number in range(MOST_LABELS + 1)], "at most 20 labels"),
+        ([f"k{number}=v" for number in range(MAX_LABELS + 1)], "at most 20 labels"),
     ],
 )
 def test_labels_that_make_no_sense_are_refused(given: list[str], named: str) -> None:
@@ -75,9 +75,9 @@ def test_labels_that_make_no_sense_are_refused(given: list[str], named: str) -> 
 def test_what_is_not_given_stays_as_before() -> None:
     before = Description("old", {"a": "1", "b": "2"})
 
-    assert Description("new").over(before) == Description("new", before.labels)
-    assert Description(labels={"c": "3"}).over(before) == Description("old", {"c": "3"})
-    assert Description().over(before) == before
+    assert Description("new").merged_over(before) == Description("new", before.labels)
+    assert Description(labels={"c": "3"}).merged_over(before) == Description("old", {"c": "3"})
+    assert Description().merged_over(before) == before
 
 
 def test_equal_labels_are_stored_as_the_same_text() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from seqferry.cli.app import application
 from seqferry.model.errors import UsageError
-from seqferry.model.permissions import OPERATIONS, RIGHTS, Need, Place, policy
+from seqferry.model.permissions import OPERATIONS, RIGHTS, PolicyRequest, PolicyScope, policy
 
 ROOT = Path(__file__).parents[3]
-RUN = Place("vendor", "run42/")
-OURS = Place("ours", "run42/")
+RUN = PolicyScope("vendor", "run42/")
+OURS = PolicyScope("ours", "run42/")
 
 
 def actions(found: dict[str, Any]) -> dict[str, set[str]]:
@@ -36,8 +36,8 @@ def test_the_manual_shows_the_rights_of_a_copy() -> None:
     table = dict(re.findall(r"^\| ((?:a single )?(?:source|target) [\w, ]+) \| (.*) \|$", text, re.MULTILINE))
     told = {where: set(re.findall(r"`(s3:\w+)`", what)) for where, what in table.items()}
 
-    many = actions(policy(Need("copy", RUN, OURS)))
-    one = actions(policy(Need("copy", Place("vendor", "run42/a", is_one=True), OURS)))
+    many = actions(policy(PolicyRequest("copy", RUN, OURS)))
+    one = actions(policy(PolicyRequest("copy", PolicyScope("vendor", "run42/a", is_one=True), OURS)))
 
     assert told["source bucket"] == many["SourceBucket"]
     assert told["source objects, for both identities"] == many["SourceObjects"]
@@ -50,14 +50,14 @@ def test_the_manual_shows_the_rights_of_a_copy() -> None:
 def test_every_operation_is_named_in_the_manual_and_has_rights(operation: str) -> None:
     target = OURS if OPERATIONS[operation][1] else None
 
-    assert actions(policy(Need(operation, RUN, target)))["SourceBucket"] >= {"s3:ListBucket"}
+    assert actions(policy(PolicyRequest(operation, RUN, target)))["SourceBucket"] >= {"s3:ListBucket"}
     assert operation == "copy" or f"`{operation}`" in (ROOT / "docs/use/manual.md").read_text()
 
 
 def test_the_identity_of_the_target_reads_the_source_of_a_copy_inside_the_storage() -> None:
-    inside = actions(policy(Need("copy", RUN, OURS), ["target"]))
-    relayed = actions(policy(Need("copy", RUN, OURS, relays=True), ["target"]))
-    source = actions(policy(Need("copy", RUN, OURS), ["source"]))
+    inside = actions(policy(PolicyRequest("copy", RUN, OURS), ["target"]))
+    relayed = actions(policy(PolicyRequest("copy", RUN, OURS, relays=True), ["target"]))
+    source = actions(policy(PolicyRequest("copy", RUN, OURS), ["source"]))
 
     assert inside["SourceObjects"] == {"s3:GetObject", "s3:GetObjectTagging"}
     assert "SourceBucket" not in inside
@@ -76,18 +76,18 @@ def test_the_identity_of_the_target_reads_the_source_of_a_copy_inside_the_storag
     ],
 )
 def test_what_an_option_needs_is_printed_with_it_alone(extra: Any, side: str, wanted: set[str]) -> None:
-    plain = actions(policy(Need("copy", RUN, OURS)))
-    found = actions(policy(Need("copy", RUN, OURS, extras=frozenset([extra]))))
+    plain = actions(policy(PolicyRequest("copy", RUN, OURS)))
+    found = actions(policy(PolicyRequest("copy", RUN, OURS, extras=frozenset([extra]))))
 
     assert found[f"{side}Objects"] - plain[f"{side}Objects"] == wanted
 
 
 def test_tags_and_keys_are_printed_where_they_are_used() -> None:
-    without = actions(policy(Need("copy", RUN, OURS, without_tags=True)))
-    upload = actions(policy(Need("copy", None, OURS)))
+    without = actions(policy(PolicyRequest("copy", RUN, OURS, without_tags=True)))
+    upload = actions(policy(PolicyRequest("copy", None, OURS)))
     key = "arn:aws:kms:eu-west-1:123456789012:key/abc"
-    encrypted = actions(policy(Need("copy", RUN, OURS, source_key=key, target_key=key)))
-    read_alone = actions(policy(Need("copy", RUN, OURS, source_key=key, target_key=key), ["source"]))
+    encrypted = actions(policy(PolicyRequest("copy", RUN, OURS, source_key=key, target_key=key)))
+    read_alone = actions(policy(PolicyRequest("copy", RUN, OURS, source_key=key, target_key=key), ["source"]))
 
     assert not [one for found in without.values() for one in found if "Tagging" in one]
     assert "s3:PutObjectTagging" not in upload["TargetObjects"]
@@ -130,9 +130,9 @@ def test_what_is_served_is_all_below_the_prefix(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("operation", ["gateway", "mount"])
 def test_a_place_that_is_written_has_the_rights_of_a_target_and_those_to_keep_tags(operation: str) -> None:
     key = "arn:aws:kms:eu-west-1:123456789012:key/abc"
-    read = policy(Need(operation, RUN, None, source_key=key))
-    written = policy(Need(operation, RUN, None, extras=frozenset(["writing"]), source_key=key))
-    target = actions(policy(Need("copy", None, RUN)))
+    read = policy(PolicyRequest(operation, RUN, None, source_key=key))
+    written = policy(PolicyRequest(operation, RUN, None, extras=frozenset(["writing"]), source_key=key))
+    target = actions(policy(PolicyRequest("copy", None, RUN)))
 
     assert actions(read)["SourceObjects"] == {"s3:GetObject"}
     assert actions(written)["SourceBucket"] == target["TargetBucket"]

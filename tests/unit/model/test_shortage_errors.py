@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import SeqferryError
-from seqferry.model.shortages import may_open, shortage
+from seqferry.model.shortages import can_open_files, find_shortage
 
 
 def _disk(number: int, name: str | None = "/var/state/x.db") -> OSError:
@@ -32,7 +32,7 @@ def _disk(number: int, name: str | None = "/var/state/x.db") -> OSError:
     ],
 )
 def test_a_refusal_of_the_system_gets_words_and_a_next_step(error: BaseException, said: str) -> None:
-    found = shortage(error)
+    found = find_shortage(error)
 
     assert found is not None
     assert said in found.message
@@ -51,7 +51,7 @@ def test_a_refusal_of_the_system_gets_words_and_a_next_step(error: BaseException
     ],
 )
 def test_other_errors_are_left_alone(error: BaseException) -> None:
-    assert shortage(error) is None
+    assert find_shortage(error) is None
 
 
 @pytest.mark.parametrize("is_cause", [True, False])
@@ -63,18 +63,18 @@ def test_the_refusal_is_found_behind_the_error_that_it_led_to(is_cause: bool) ->
     else:
         middle.__context__ = MemoryError()
 
-    assert shortage(outer) is not None
+    assert find_shortage(outer) is not None
 
 
 def test_a_ring_of_errors_is_looked_at_once() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
 
-    assert shortage(one) is None
+    assert find_shortage(one) is None
 
 
 def test_a_process_that_may_open_files_is_not_short_of_them() -> None:
     before = list(Path("/proc/self/fd").iterdir())
 
-    assert may_open(3)
+    assert can_open_files(3)
     assert len(list(Path("/proc/self/fd").iterdir())) == len(before)

@@ -10,7 +10,7 @@ from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
 from seqferry.spec.build import build_spec
-from seqferry.spec.validation import data_path, why_streamed
+from seqferry.spec.validation import data_path, streaming_reason
 
 _CONFIG = """
 [default]
@@ -112,7 +112,7 @@ def test_a_source_inside_its_target_is_not_removed_by_another_spelling_of_the_en
     for spelling in ("http://127.0.0.1:9", "http://localhost:9/"):
         with pytest.raises(UsageError, match="lies inside the target"):
             build_spec("s3://b/run/sub/", "s3://b/run/", delete=True, source_endpoint_url=spelling)
-        assert why_streamed(build_spec("s3://b/a/", "s3://b/c/", target_endpoint_url=spelling)) is None
+        assert streaming_reason(build_spec("s3://b/a/", "s3://b/c/", target_endpoint_url=spelling)) is None
 
 
 def test_one_bucket_name_at_two_storages_is_two_buckets(aws_files: Path) -> None:

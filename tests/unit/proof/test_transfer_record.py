@@ -27,12 +27,12 @@ from seqferry.proof.transfer_record import TransferRecord
     ],
 )
 def test_a_time_is_shown_to_the_microsecond_in_utc(microseconds: int | None, text: str | None) -> None:
-    assert transfer_record.time_text(microseconds) == text
+    assert transfer_record.format_time(microseconds) == text
 
 
 @given(st.integers(min_value=-(10**15), max_value=10**16))
 def test_a_shown_time_is_exact(microseconds: int) -> None:
-    text = transfer_record.time_text(microseconds)
+    text = transfer_record.format_time(microseconds)
 
     assert text is not None
     read = datetime.fromisoformat(text)

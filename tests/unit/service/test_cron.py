@@ -46,9 +46,9 @@ NEW_YEAR = 1_704_067_200.0
 )
 def test_it_is_that_of_the_two_times_that_are_closest(expression: str, seconds: float) -> None:
     fires = parse(expression, "UTC", NEW_YEAR)
-    times = [fires.after(NEW_YEAR - 1)]
+    times = [fires.next_time(NEW_YEAR - 1)]
     while len(times) < 400 and times[-1] < NEW_YEAR + 5 * 366 * DAY:
-        times.append(fires.after(times[-1]))
+        times.append(fires.next_time(times[-1]))
 
     assert shortest_interval(fires.expression) == seconds
     assert min(later - earlier for earlier, later in pairwise(times)) == seconds

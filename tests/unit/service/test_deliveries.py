@@ -13,7 +13,7 @@ from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
 from seqferry.model.models import FailureGroup, LiveActivity, Status, Totals, TransferSpec
 from seqferry.service import deliveries
-from seqferry.service.deliveries import Deliveries, Wait
+from seqferry.service.deliveries import Deliveries, DeliveryWait
 from seqferry.service.service import Service
 from seqferry.service.share_links import ShareLink
 
@@ -39,12 +39,14 @@ def _status(state: Any = "queued", *, planned: bool = True, totals: Totals = _NO
     ],
 )
 def test_a_person_is_shown_without_machine_or_address(actor: str, name: str) -> None:
-    assert deliveries.person(actor) == name
+    assert deliveries.display_name(actor) == name
 
 
 def test_a_key_means_nothing_to_another_link() -> None:
     keys = {
-        deliveries.key_of(replace(_LINK, id=link), one) for link in ("0123456789ab", "ba9876543210") for one in "xy"
+        deliveries.delivery_key(replace(_LINK, id=link), one)
+        for link in ("0123456789ab", "ba9876543210")
+        for one in "xy"
     }
 
     assert len(keys) == 4
@@ -111,17 +113,17 @@ _OTHER = _status(description=Description("Run 41"))
 @pytest.mark.parametrize(
     ("status", "wait"),
     [
-        (_status(ahead=3), Wait("turn", ahead=3)),
-        (_status(ahead=None), Wait("turn")),
+        (_status(ahead=3), DeliveryWait("turn", ahead=3)),
+        (_status(ahead=None), DeliveryWait("turn")),
         (_status("running"), None),
         (_status("paused", waits_for="a worker with profile lab"), None),
         (_status("done", ended_at=1.0, waits_for="x"), None),
         (_status(live=LiveActivity(workers=1), blocked_by="other"), None),
-        (_status(waits_for="a worker with profile lab"), Wait("worker")),
-        (_status(blocked_by="other", waits_for="x"), Wait("delivery", name="Run 41")),
+        (_status(waits_for="a worker with profile lab"), DeliveryWait("worker")),
+        (_status(blocked_by="other", waits_for="x"), DeliveryWait("delivery", name="Run 41")),
         # The name of a delivery that the link does not show is not told.
-        (_status(blocked_by="elsewhere"), Wait("delivery")),
+        (_status(blocked_by="elsewhere"), DeliveryWait("delivery")),
     ],
 )
-def test_a_wait_is_told_without_what_the_link_does_not_show(status: Status, wait: Wait | None) -> None:
+def test_a_wait_is_told_without_what_the_link_does_not_show(status: Status, wait: DeliveryWait | None) -> None:
     assert Deliveries(cast("Service", None))._wait(status, {"other": _OTHER}) == wait

@@ -15,8 +15,8 @@ _WHOLE = "3f2a8c1e-0000-4000-8000-000000000000"
     [(_WHOLE, _WHOLE), ("3f2a", "3f2a"), (" 3F2A8C1E- ", "3f2a8c1e-"), ("----", "----"), ("beef", "beef")],
 )
 def test_a_start_of_an_id_is_taken_in_any_case(text: str, start: str) -> None:
-    assert base.is_start_of_id(text)
-    assert base.start_of_id(text) == start
+    assert base.is_id_prefix(text)
+    assert base.parse_id_prefix(text) == start
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_a_start_of_an_id_is_taken_in_any_case(text: str, start: str) -> None:
     ],
 )
 def test_other_texts_are_no_start_of_an_id(text: str, said: str) -> None:
-    assert not base.is_start_of_id(text)
+    assert not base.is_id_prefix(text)
     with pytest.raises(NotFoundError, match=said):
-        base.start_of_id(text)
+        base.parse_id_prefix(text)
 
 
 @pytest.mark.parametrize(("found", "expected"), [(0, None), (7, None), (0, 0), (7, 7)])
@@ -46,7 +46,7 @@ def test_a_selection_of_the_expected_number_is_acted_upon(found: int, expected: 
 
 @pytest.mark.parametrize(("found", "expected"), [(1, 0), (0, 1), (1234, 1233)])
 def test_a_selection_of_another_number_is_refused(found: int, expected: int) -> None:
-    with pytest.raises(ConflictError, match="^" + f"{found:,} records are selected by now, and {expected:,} were"):
+    with pytest.raises(ConflictError, match="^" + f"{found:,} records are selected now, and {expected:,} were"):
         queries.check_count(found, expected, "record")
 
 

@@ -99,7 +99,7 @@ def _spec(**options: str) -> TransferSpec:
 
 
 def _missing(spec: TransferSpec) -> str | None:
-    return identity.missing(identity.needs(spec))
+    return identity.find_unmet_need(identity.needs(spec))
 
 
 def test_all_that_decides_where_is_taken_from_profile_and_environment(environment: Environment) -> None:
@@ -124,7 +124,7 @@ def test_what_is_recorded_stays_though_the_environment_changes(environment: Envi
 
     assert identity.resolve(spec) == spec
     assert endpoints.resolve(spec.source) is None
-    assert identity.here(spec.source) == spec.source
+    assert identity.with_own_profile(spec.source) == spec.source
 
 
 def test_no_secret_is_recorded(environment: Environment) -> None:
@@ -143,7 +143,7 @@ def test_a_profile_is_used_wherever_it_is_whatever_else_the_worker_is(environmen
     for others in ({}, {"PROFILE": "role"}, {"ACCESS_KEY_ID": "AKIAENV", "SECRET_ACCESS_KEY": "hidden"}):
         environment.be(**others)
         assert _missing(spec) is None
-        assert identity.here(spec.source).profile == "lab"
+        assert identity.with_own_profile(spec.source).profile == "lab"
 
 
 def test_a_key_is_the_same_wherever_it_is_found(environment: Environment) -> None:
@@ -154,7 +154,7 @@ def test_a_key_is_the_same_wherever_it_is_found(environment: Environment) -> Non
     environment.with_key("AKIALAB")
 
     assert _missing(spec) is None
-    assert identity.here(spec.source).profile is None
+    assert identity.with_own_profile(spec.source).profile is None
 
 
 def test_who_is_not_the_same_is_named(environment: Environment) -> None:
@@ -163,8 +163,8 @@ def test_who_is_not_the_same_is_named(environment: Environment) -> None:
     of_role = _spec(profile="role")
     environment.with_key("AKIAOTHER")
     assert "the access key" in (_missing(of_key) or "")
-    with pytest.raises(AccessError, match="s3://from/run/ is to be reached with the access key"):
-        identity.here(of_key.source)
+    with pytest.raises(AccessError, match="s3://from/run/ needs the access key"):
+        identity.with_own_profile(of_key.source)
     assert _missing(of_role) is None
 
     environment.config.write_text(_CONFIG.format(ca="").replace("role/reader", "role/admin"))
@@ -220,25 +220,25 @@ def test_a_temporary_key_in_the_environment_is_only_itself_until_it_is_submitted
     second = _spec()
 
     assert "the temporary access key" in (_missing(first) or "")
-    assert identity.submission(first) == identity.submission(second)
-    assert identity.proofs(first) != identity.proofs(second)
+    assert identity.submission_digest(first) == identity.submission_digest(second)
+    assert identity.identity_proofs(first) != identity.identity_proofs(second)
     environment.with_key("LABFIRST", SESSION_TOKEN="one")
     of_no_account = _spec()
     environment.with_key("LABSECOND", SESSION_TOKEN="two")
-    assert identity.submission(of_no_account) != identity.submission(_spec())
+    assert identity.submission_digest(of_no_account) != identity.submission_digest(_spec())
     environment.with_key("AKIAFIRST")
     third = _spec()
     environment.with_key("AKIASECOND")
-    assert len({identity.submission(one) for one in (first, third, _spec())}) == 3
+    assert len({identity.submission_digest(one) for one in (first, third, _spec())}) == 3
 
 
 def test_a_profile_of_the_same_name_with_another_key_submits_something_else(environment: Environment) -> None:
     specs_of = {name: _spec(profile=name) for name in ("lab", "role", "rotated")}
-    before = {name: identity.submission(spec) for name, spec in specs_of.items()}
+    before = {name: identity.submission_digest(spec) for name, spec in specs_of.items()}
 
     environment.credentials.write_text(_CREDENTIALS.format(key="ASIASECOND").replace("AKIALAB", "AKIAOTHER"))
 
-    after = {name: identity.submission(_spec(profile=name)) for name in specs_of}
+    after = {name: identity.submission_digest(_spec(profile=name)) for name in specs_of}
     assert {name for name in specs_of if before[name] != after[name]} == {"lab", "role"}
 
 
@@ -258,7 +258,7 @@ def test_requests_without_a_signature_are_for_any_worker(environment: Environmen
     environment.with_key("AKIAOTHER")
     environment.credentials.unlink()
 
-    assert identity.here(public.source).profile is None
+    assert identity.with_own_profile(public.source).profile is None
     assert _missing(spec) == "profile lab"
 
 

@@ -14,36 +14,36 @@ from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, Lines, build_run_spec, key_of, name_key, parts_of
+from seqferry.spec.run import ListedCommand, RunLines, build_run_spec, key_of_row, name_key, read_parts
 from seqferry.spec.validation import validate_spec
 
 
-def _copy(line: int, source: str, target: str) -> Command:
-    return Command(line, build_spec(source, target, endpoint_url="http://127.0.0.1:9"))
+def _copy(line: int, source: str, target: str) -> ListedCommand:
+    return ListedCommand(line, build_spec(source, target, endpoint_url="http://127.0.0.1:9"))
 
 
 def test_lines_of_single_objects_become_one_part_and_keep_their_numbers() -> None:
     commands = [_copy(number, f"s3://b/run/{number}", f"s3://c/in/x{number}") for number in range(2, 6)]
     commands.append(_copy(9, "s3://b/all/", "s3://c/all/"))
-    commands.append(Command(11, build_remove_spec(["s3://b/old"], endpoint_url="http://127.0.0.1:9")))
+    commands.append(ListedCommand(11, build_remove_spec(["s3://b/old"], endpoint_url="http://127.0.0.1:9")))
 
     spec = build_run_spec(commands, "list")
 
-    copies, removal, whole = parts_of(spec)
+    copies, removal, whole = read_parts(spec)
     assert copies.spec.keys == ("run/2", "run/3", "run/4", "run/5")
     assert copies.spec.targets == ("in/x2", "in/x3", "in/x4", "in/x5")
     assert (removal.spec.operation, removal.spec.keys, removal.lines) == ("remove", ("old",), (11,))
     assert (whole.lines, whole.spec.source.key) == ((9,), "all/")
     row = name_key(4, copies.spec.source, "run/4")
     assert row == "4 s3://b/run/4"
-    assert Lines(spec).number_of(row) == 0
-    assert key_of(row, copies.spec.source) == "run/4"
+    assert RunLines(spec).number_of(row) == 0
+    assert key_of_row(row, copies.spec.source) == "run/4"
 
 
 def test_one_source_may_go_to_two_places() -> None:
     spec = build_run_spec([_copy(1, "s3://b/x", "s3://c/1"), _copy(2, "s3://b/x", "s3://c/2")], "list")
 
-    assert [part.lines for part in parts_of(spec)] == [(1,), (2,)]
+    assert [part.lines for part in read_parts(spec)] == [(1,), (2,)]
 
 
 def test_two_lines_that_write_to_one_object_are_named() -> None:
@@ -67,7 +67,7 @@ def _line(text: str, folder: Path, **given: Any) -> TransferSpec:
 
 
 def _run(tmp_path: Path, *texts: str, in_order: bool = False) -> TransferSpec:
-    commands = [Command(number, _line(text, tmp_path)) for number, text in enumerate(texts, 1)]
+    commands = [ListedCommand(number, _line(text, tmp_path)) for number, text in enumerate(texts, 1)]
     return build_run_spec(commands, "list", in_order=in_order)
 
 
@@ -123,7 +123,7 @@ def test_a_line_that_reads_or_removes_what_another_changes_is_refused(folder: Pa
     assert "2" in refused.value.message
     with pytest.raises(UsageError):
         _run(folder, *reversed(lines))
-    assert [part.lines for part in parts_of(_run(folder, *lines, in_order=True))] == [(1,), (2,)]
+    assert [part.lines for part in read_parts(_run(folder, *lines, in_order=True))] == [(1,), (2,)]
 
 
 def test_a_chain_is_named_by_its_first_lines_that_meet(tmp_path: Path) -> None:
@@ -152,17 +152,17 @@ def test_a_chain_is_named_by_its_first_lines_that_meet(tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_do_not_meet_are_done_side_by_side(folder: Path, lines: tuple[str, str]) -> None:
-    assert len({line for part in parts_of(_run(folder, *lines)) for line in part.lines}) == 2
+    assert len({line for part in read_parts(_run(folder, *lines)) for line in part.lines}) == 2
 
 
 def test_one_name_of_a_bucket_at_two_endpoints_is_two_places(tmp_path: Path) -> None:
     other = {"source_endpoint_url": URL, "target_endpoint_url": "http://127.0.0.1:10", "endpoint_url": None}
     lines = [
-        Command(1, _line("cp s3://b/a s3://b/b", tmp_path, **other)),
-        Command(2, _line("cp s3://b/b s3://b/c", tmp_path, **other)),
+        ListedCommand(1, _line("cp s3://b/a s3://b/b", tmp_path, **other)),
+        ListedCommand(2, _line("cp s3://b/b s3://b/c", tmp_path, **other)),
     ]
 
-    assert len(parts_of(build_run_spec(lines, "list"))[0].lines) == 2
+    assert len(read_parts(build_run_spec(lines, "list"))[0].lines) == 2
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_name_of_a_bucket_at_two_endpoints_is_two_places(tmp_path: Path) -> 
     ],
 )
 def test_long_lists_are_compared_in_little_time(line: str, tmp_path: Path) -> None:
-    commands = [Command(number, _line(line.replace("N", str(number)), tmp_path)) for number in range(1, 1501)]
+    commands = [ListedCommand(number, _line(line.replace("N", str(number)), tmp_path)) for number in range(1, 1501)]
     began = time.process_time()
 
     build_run_spec(commands, "list")

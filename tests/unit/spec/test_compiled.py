@@ -11,7 +11,7 @@ import pytest
 from seqferry.model.locations import S3Location
 from seqferry.model.models import Compiled, ResolvedSpec, TransferSpec
 from seqferry.spec import stored, target_keys
-from seqferry.spec.run import Part
+from seqferry.spec.run import RunPart
 from seqferry.spec.target_keys import target_key
 
 
@@ -63,7 +63,7 @@ def test_what_is_compiled_is_no_part_of_a_spec() -> None:
 
 
 def test_lines_of_a_part_are_found_by_key() -> None:
-    part = Part(ResolvedSpec.of(_spec(1)), (7, 8, 9))
+    part = RunPart(ResolvedSpec.of(_spec(1)), (7, 8, 9))
 
     assert [part.line_of(f"k{one}") for one in range(3)] == [7, 8, 9]
     assert isinstance(part, Compiled)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.option_groups import Names
-from seqferry.spec.selection import Conditions, matcher
+from seqferry.spec.selection import Conditions, build_matcher
 
 ROOT = Path(__file__).parents[3]
 KEYS = (
@@ -57,7 +57,7 @@ def _rules(case: int) -> tuple[str, ...]:
 
 
 def _ours(case: int) -> set[str]:
-    test = matcher(Conditions(names=Names(_rules(case)), strip="run/"))
+    test = build_matcher(Conditions(names=Names(_rules(case)), strip="run/"))
     assert test is not None
     return {key for key in KEYS if test(f"run/{key}", 1, 0.0)}
 

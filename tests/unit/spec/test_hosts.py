@@ -96,7 +96,7 @@ def test_a_process_serves_folders_of_its_host_and_shared_ones(
 ) -> None:
     path = str(tmp_path / folder)
 
-    found = hosts.lacking((host, path), settings, [str(tmp_path / one) for one in named])
+    found = hosts.find_unserved((host, path), settings, [str(tmp_path / one) for one in named])
 
     assert (found is not None) is is_lacking
     if found is not None:
@@ -150,7 +150,7 @@ def test_a_transfer_needs_each_of_its_folders_once_and_by_its_root() -> None:
     spec = TransferSpec(*places)
 
     assert hosts.folders(spec) == [("lab1", "/data")]
-    assert hosts.paths_of(spec) == {"/data", "/data/a", "/data/b"}
+    assert hosts.folder_paths(spec) == {"/data", "/data/a", "/data/b"}
     assert hosts.folders(TransferSpec(LocalFolder("/data"), S3Location("a"))) == []
 
 
@@ -160,6 +160,6 @@ def test_a_transfer_needs_each_of_its_folders_once_and_by_its_root() -> None:
 def test_a_folder_without_a_host_on_record_is_not_touched(
     settings: Settings, tmp_path: Path, host: str | None, folder: str, is_lacking: bool
 ) -> None:
-    found = hosts.lacking_at_work(_spec(tmp_path / folder, host=host, root=str(tmp_path / "own")), settings, ())
+    found = hosts.find_unserved_folder(_spec(tmp_path / folder, host=host, root=str(tmp_path / "own")), settings, ())
 
     assert (found is not None) is is_lacking

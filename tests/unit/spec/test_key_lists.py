@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.spec.key_lists import NamedKey, format_of, read
+from seqferry.spec.key_lists import NamedKey, detect_format, read
 
 
 def test_lines_are_keys_as_they_are() -> None:
@@ -94,11 +94,11 @@ def test_a_malformed_list_is_named_by_file_line_and_column(data: bytes, where: s
 
 
 def test_the_format_goes_by_the_name_unless_it_is_given() -> None:
-    assert [format_of(name) for name in ("keys", "a.CSV", "a.tsv", "x/manifest.json", "-")] == [
+    assert [detect_format(name) for name in ("keys", "a.CSV", "a.tsv", "x/manifest.json", "-")] == [
         "lines",
         "csv",
         "csv",
         "inventory",
         "lines",
     ]
-    assert format_of("keys", "csv") == "csv"
+    assert detect_format("keys", "csv") == "csv"

@@ -46,10 +46,10 @@ def _named(prefix: str, *keys: str) -> TransferSpec:
     ],
 )
 def test_overlap(one: TransferSpec, other: TransferSpec, overlap: bool) -> None:
-    assert keyspace.overlap(one, other) is overlap
-    assert keyspace.overlap(other, one) is overlap
+    assert keyspace.may_overlap(one, other) is overlap
+    assert keyspace.may_overlap(other, one) is overlap
     if overlap:
-        prefixes = keyspace.prefix(one), keyspace.prefix(other)
+        prefixes = keyspace.target_prefix(one), keyspace.target_prefix(other)
         assert prefixes[0].startswith(prefixes[1]) or prefixes[1].startswith(prefixes[0])
 
 
@@ -60,6 +60,6 @@ def test_local_folders_are_compared_by_where_they_are(tmp_path: Path) -> None:
     def to(path: str) -> TransferSpec:
         return _all(str(tmp_path / path), allow_local=True)
 
-    assert keyspace.overlap(to("real/in"), to("link/in/"))
-    assert keyspace.overlap(to("real"), to("link/in"))
-    assert not keyspace.overlap(to("real/in"), to("real/input"))
+    assert keyspace.may_overlap(to("real/in"), to("link/in/"))
+    assert keyspace.may_overlap(to("real"), to("link/in"))
+    assert not keyspace.may_overlap(to("real/in"), to("real/input"))

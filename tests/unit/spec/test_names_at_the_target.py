@@ -20,7 +20,7 @@ def _targets(spec: TransferSpec, *keys: str) -> list[str]:
     """Where each key goes, by the first source that holds it."""
     found: list[str] = []
     for key in keys:
-        part = next(one for one in source_ranges.parts(spec) if key.startswith(one.source.key))
+        part = next(one for one in source_ranges.split_sources(spec) if key.startswith(one.source.key))
         found.append(target_key(part, key))
     return found
 

@@ -14,7 +14,7 @@ from seqferry.api.fields import create_body_model
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import options
 from seqferry.model.locations import S3Location
-from seqferry.model.models import MOST_PRIORITY, TransferSpec
+from seqferry.model.models import MAX_PRIORITY, TransferSpec
 from seqferry.model.option_fields import Http, Option, OptionField, is_of_texts, option_fields
 from seqferry.model.option_groups import MEMBER_OF, MEMBERS
 from seqferry.spec import identity, option_groups, stored
@@ -102,10 +102,10 @@ def test_each_option_of_a_group_is_stored_compared_and_asked_of_a_worker(name: s
     assert name in text
     assert name not in json.loads(stored.write(default))
     assert stored.read(stored.write(spec)) == spec != default
-    assert stored.lacking(stored.features(spec)) is None
+    assert stored.find_unknown_feature(stored.features(spec)) is None
     assert stored.features(spec) or name in stored._FIRST_FIELDS  # pyright: ignore[reportPrivateUsage]
     # A limit of speed changes nothing of what is asked.
-    assert (identity.submission(spec) == identity.submission(default)) == (name == "tpslimit")
+    assert (identity.submission_digest(spec) == identity.submission_digest(default)) == (name == "tpslimit")
 
 
 def test_each_field_of_http_is_taken_by_a_spec() -> None:
@@ -127,16 +127,16 @@ def test_no_description_over_http_speaks_of_the_command_line(field: OptionField)
 def test_a_priority_has_the_bounds_of_the_command_line() -> None:
     schema = TransferRequest.model_json_schema()["properties"]["priority"]
 
-    assert (schema["minimum"], schema["maximum"], schema["default"]) == (-MOST_PRIORITY, MOST_PRIORITY, 0)
+    assert (schema["minimum"], schema["maximum"], schema["default"]) == (-MAX_PRIORITY, MAX_PRIORITY, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    most_tries: Annotated[int | None, Option("Tries.", "N", words=("--tries", "-t"), least=1, most=9)] = None
-    days: Annotated[int, Option("Days of --tries.", least=1, http=Http(text="Days.", most=7))] = 2
+    most_tries: Annotated[int | None, Option("Tries.", "N", words=("--tries", "-t"), minimum=1, maximum=9)] = None
+    days: Annotated[int, Option("Days of --tries.", minimum=1, http=Http(text="Days.", maximum=7))] = 2
     size: Annotated[int | None, Option("Bytes, as 1MiB.", "SIZE", "size", http=Http(text="Bytes."))] = None
-    note: Annotated[list[str] | None, Option("Notes.", http=Http(characters=5, items=3, example=("a",)))] = None
-    marks: Annotated[list[str] | None, Option("Marks.", notation="pairs", http=Http(items=2))] = None
+    note: Annotated[list[str] | None, Option("Notes.", http=Http(max_length=5, max_items=3, example=("a",)))] = None
+    marks: Annotated[list[str] | None, Option("Marks.", notation="pairs", http=Http(max_items=2))] = None
     folder: Annotated[str | None, Option("A folder of this machine.", http=None)] = None
 
 

@@ -39,7 +39,7 @@ def _remove(uri: str, *, exact: bool = True) -> TransferSpec:
 
 
 def _first(*specs: TransferSpec) -> Overlap | None:
-    return overlaps.first(enumerate(specs, start=1))
+    return overlaps.find_first(enumerate(specs, start=1))
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,11 @@ def test_files_meet_whatever_path_leads_to_them(disk: Path, make: Maker, acts: t
 def test_a_key_has_one_address_however_its_place_is_spelled(disk: Path) -> None:
     paths = [f"{disk}/real", f"{disk}/link", f"{disk}/link/../real/"]
 
-    assert len({overlaps.address(LocalFolder(path), "in/x") for path in paths}) == 1
-    assert overlaps.address(LocalFolder(f"{disk}/link"), "in/").endswith("/real/in/")
-    assert overlaps.address(S3Location("b"), "k") == overlaps.address(
+    assert len({overlaps.canonical_address(LocalFolder(path), "in/x") for path in paths}) == 1
+    assert overlaps.canonical_address(LocalFolder(f"{disk}/link"), "in/").endswith("/real/in/")
+    assert overlaps.canonical_address(S3Location("b"), "k") == overlaps.canonical_address(
         S3Location("b", endpoint_url="https://s3.eu-west-1.amazonaws.com"), "k"
     )
-    assert overlaps.address(S3Location("b"), "k") != overlaps.address(
+    assert overlaps.canonical_address(S3Location("b"), "k") != overlaps.canonical_address(
         S3Location("b", endpoint_url="https://x.example"), "k"
     )

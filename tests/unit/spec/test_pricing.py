@@ -32,7 +32,7 @@ def test_all_requests_have_a_price_where_all_places_are_on_aws(
     spec = TransferSpec(source, target)
 
     assert pricing.has_prices(spec, region) is is_priced
-    assert (pricing.count(spec, 10, _GB, region) is not None) is is_priced
+    assert (pricing.max_cost(spec, 10, _GB, region) is not None) is is_priced
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_all_requests_have_a_price_where_all_places_are_on_aws(
 def test_bytes_leave_or_arrive_as_the_places_say(
     source: Any, target: Any, region: str | None, leaves: bool, arrives: bool
 ) -> None:
-    found = pricing.count(TransferSpec(source, target), 10, _GB, region)
+    found = pricing.max_cost(TransferSpec(source, target), 10, _GB, region)
 
     assert found is not None
     assert (found.egress is not None) is leaves
@@ -57,14 +57,14 @@ def test_bytes_leave_or_arrive_as_the_places_say(
 
 @pytest.mark.parametrize("operation", ["pack", "unpack"])
 def test_members_of_archives_are_counted_as_if_all_passed_through_a_machine(operation: str) -> None:
-    found = pricing.count(TransferSpec(_AWS, _AWS, operation=operation), 10, _GB)
+    found = pricing.max_cost(TransferSpec(_AWS, _AWS, operation=operation), 10, _GB)
 
     assert found is not None
     assert found.egress is not None
 
 
 def test_requests_of_a_download_cost_what_reads_cost() -> None:
-    down, up = (pricing.count(TransferSpec(*places), 1000, 0) for places in ((_AWS, _DISK), (_DISK, _AWS)))
+    down, up = (pricing.max_cost(TransferSpec(*places), 1000, 0) for places in ((_AWS, _DISK), (_DISK, _AWS)))
 
     assert down is not None
     assert up is not None

@@ -10,8 +10,8 @@ from seqferry.nextflow.unrecorded import ListingEntry
 from seqferry.planning import decision, removal_rules
 from seqferry.planning.unpacking import MemberSelection, build_unpack_spec
 from seqferry.spec.build import build_spec
-from seqferry.spec.selection import Conditions, check, matcher, moment
-from seqferry.spec.validation import takes_all
+from seqferry.spec.selection import Conditions, build_matcher, check_conditions, parse_time
+from seqferry.spec.validation import selects_everything
 
 KEYS = {
     "a": "a.txt",
@@ -35,7 +35,7 @@ ALL = "".join(KEYS)
 
 
 def _taken(selection: Conditions) -> str:
-    test = matcher(selection)
+    test = build_matcher(selection)
     return "".join(name for name, key in KEYS.items() if test is None or test(f"run/{key}", 1, 0.0))
 
 
@@ -92,7 +92,7 @@ def test_a_wildcard_crosses_slashes_in_keys_and_not_in_paths(pattern: str, is_pa
 
 def test_sizes_and_ages_count_from_the_submission() -> None:
     day = 86_400.0
-    test = matcher(Conditions(filters=Filters(10, 20, "7d", "1970-01-15"), as_of=14 * day))
+    test = build_matcher(Conditions(filters=Filters(10, 20, "7d", "1970-01-15"), as_of=14 * day))
 
     assert test is not None
     assert [test("key", size, 10 * day) for size in (9, 10, 20, 21)] == [False, True, True, False]
@@ -125,14 +125,14 @@ def test_what_is_deeper_is_neither_copied_nor_removed_nor_unpacked() -> None:
     there = [ListingEntry(key, 1, "e") for key in ("in/a", "in/d/b")]
     assert [removal_rules.removable_key(synced, one, "/state") for one in there] == ["run/a", None]
     assert [unpacked.wants(name) for name in ("a", "d/b", "d/e/c")] == [True, True, False]
-    assert not takes_all(synced)
+    assert not selects_everything(synced)
 
 
 @pytest.mark.parametrize(
     ("written", "seconds"), [("90s", 910.0), ("2m", 880.0), ("1970-01-01T00:10:00Z", 600.0), ("1970-01-02", 86_400.0)]
 )
 def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
-    assert moment(written, 1000.0) == seconds
+    assert parse_time(written, 1000.0) == seconds
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
 )
 def test_a_selection_that_makes_no_sense_is_refused_by_name(selection: Conditions, named: str) -> None:
     with pytest.raises(UsageError) as why:
-        check(selection)
+        check_conditions(selection)
     assert named in str(why.value)

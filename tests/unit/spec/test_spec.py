@@ -19,7 +19,7 @@ from seqferry.spec import stored
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import build_mirror_spec, build_spec
 from seqferry.spec.target_keys import source_key, target_key
-from seqferry.spec.validation import data_path, validate_spec, why_streamed
+from seqferry.spec.validation import data_path, streaming_reason, validate_spec
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(
     spec = build_spec(source, target, allow_local=True, **options)
 
     assert data_path(spec) == way
-    assert (why_streamed(spec) is None) == (way == "copy")
+    assert (streaming_reason(spec) is None) == (way == "copy")
 
 
 @pytest.mark.parametrize(

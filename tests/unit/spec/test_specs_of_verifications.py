@@ -24,8 +24,8 @@ def _status(state: Any = "done", operation: str = "transfer") -> Status:
 def test_a_verification_looks_at_the_target_as_it_was_recorded(operation: str, archives: bool, content: bool) -> None:
     spec = verification.build_verification_spec(_status(operation=operation), content=content)
 
-    place = verification.RecordedPlaces(spec).of("whatever")
-    assert (spec.operation, spec.options[verification.OF]) == ("verify", "t")
+    place = verification.RecordedTargets(spec).find_target("whatever")
+    assert (spec.operation, spec.options[verification.VERIFIED_TRANSFER]) == ("verify", "t")
     assert (verification.CONTENT in spec.options) is content
     assert (place.place, place.holds_archives) == (S3Location("to", "b/"), archives)
     assert list(verification.place_specs(spec)) == [spec]
@@ -54,7 +54,7 @@ _TEXT = st.text(max_size=20)
 def test_the_recorded_and_the_found_state_are_read_from_the_message(key: str, recorded: str, found: str) -> None:
     message = f"s3://to/{key}: was {recorded}; now: {found}"
 
-    was, now = verification.parse(key, message)
+    was, now = verification.parse_states(key, message)
 
     assert f"{was}; now: {now}" == f"{recorded}; now: {found}" or ": was " in key + recorded
 
@@ -71,4 +71,4 @@ def test_the_recorded_and_the_found_state_are_read_from_the_message(key: str, re
     ],
 )
 def test_a_message_of_another_form_is_the_found_state(key: str, message: str, states: tuple[str, str]) -> None:
-    assert verification.parse(key, message) == states
+    assert verification.parse_states(key, message) == states

@@ -111,7 +111,7 @@ def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
     spec = stored.read(_changed(operation="rewind"))
 
     with pytest.raises(UnsupportedError, match="the operation 'rewind'"):
-        operations.require(spec.operation)
+        operations.require_known(spec.operation)
 
 
 def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +119,10 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     needs = identity.needs(spec)
 
     assert identity.needs(SPEC) is None
-    assert identity.missing(needs) == "a version of Seqferry that knows the operation rewind"
+    assert identity.find_unmet_need(needs) == "a version of Seqferry that knows the operation rewind"
     assert identity.lane(needs) not in (None, identity.lane(identity.needs(replace(SPEC, operation="unpack"))))
     monkeypatch.setitem(OPERATIONS, "rewind", Operation("rewind", "rewind"))
-    assert identity.missing(needs) is None
+    assert identity.find_unmet_need(needs) is None
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     ],
 )
 def test_a_worker_tells_which_features_it_has(feature: str, known: bool) -> None:
-    lacking = stored.lacking([feature])
+    lacking = stored.find_unknown_feature([feature])
 
     assert lacking == (None if known else f"a version of Seqferry that knows the {feature}")
 
@@ -155,15 +155,15 @@ def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch
     spec = replace(SPEC, target=S3Location("to", "in/", region="eu-west-1")).with_options(verify="content")
 
     assert stored.features(spec) == ["value verify=content", "field region"]
-    assert identity.missing(identity.needs(spec)) is None
+    assert identity.find_unmet_need(identity.needs(spec)) is None
     assert stored.features(SPEC) == []
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_the_options_of_each_operation_are_known_as_features(name: str) -> None:
-    options: frozenset[str] = import_module(operations.of(name).module).OPERATION.options
+    options: frozenset[str] = import_module(operations.find_operation(name).module).OPERATION.options
 
-    assert stored.lacking(f"option {name}.{option}" for option in sorted(options)) is None
+    assert stored.find_unknown_feature(f"option {name}.{option}" for option in sorted(options)) is None
     assert name in stored._FIRST_OPTIONS  # pyright: ignore[reportPrivateUsage]
 
 
@@ -171,7 +171,7 @@ def test_options_that_came_later_are_features_too() -> None:
     spec = replace(SPEC, operation="pack", options={"split": 3, "level": 9})
 
     assert stored.features(spec) == ["operation pack", "option pack.level"]
-    assert identity.missing(identity.needs(spec)) == "a version of Seqferry that knows the option pack.level"
+    assert identity.find_unmet_need(identity.needs(spec)) == "a version of Seqferry that knows the option pack.level"
     assert stored.features(replace(spec, options={"split": 3})) == ["operation pack"]
 
 
@@ -194,7 +194,7 @@ def test_fields_of_nested_records_that_came_later_are_features_too(
 
     assert before == ["field ranges"]
     assert set(stored.features(spec)) == {"field ranges", feature}
-    assert stored.lacking([feature]) is None
+    assert stored.find_unknown_feature([feature]) is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,9 @@ def test_fields_of_nested_records_that_came_later_are_features_too(
     ],
 )
 def test_a_worker_tells_which_options_and_nested_fields_it_has(feature: str, known: bool) -> None:
-    assert stored.lacking([feature]) == (None if known else f"a version of Seqferry that knows the {feature}")
+    assert stored.find_unknown_feature([feature]) == (
+        None if known else f"a version of Seqferry that knows the {feature}"
+    )
 
 
 def test_a_run_needs_what_its_parts_need() -> None:
@@ -231,17 +233,17 @@ def test_a_run_needs_what_its_parts_need() -> None:
         "operation rewind",
         "part with the field 'encrypt' in its spec",
     ]
-    assert identity.missing(identity.needs(run)) is None
-    assert identity.missing(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert identity.find_unmet_need(identity.needs(run)) is None
+    assert identity.find_unmet_need(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
     assert identity.lane(identity.needs(run)) != identity.lane(identity.needs(newer))
 
 
 def test_features_of_a_later_version_are_not_known_here() -> None:
     needs = json.dumps([{"features": ["field encrypt"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
 
-    assert identity.missing(needs) == "a version of Seqferry that knows the field encrypt"
+    assert identity.find_unmet_need(needs) == "a version of Seqferry that knows the field encrypt"
     other = json.dumps([{"features": ["storage vault"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
-    assert identity.missing(other) == "a version of Seqferry that knows the storage vault"
+    assert identity.find_unmet_need(other) == "a version of Seqferry that knows the storage vault"
 
 
 def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
@@ -255,7 +257,7 @@ def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
     ).with_options(md5=True, delete=True, max_delete=3)
 
     # As the versions without tags have recorded them.
-    assert identity.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
-    assert identity.submission(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
-    assert identity.submission(replace(spec, operation="rewind")) != identity.submission(spec)
-    assert identity.submission(replace(spec, options={"a": 1})) != identity.submission(spec)
+    assert identity.submission_digest(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
+    assert identity.submission_digest(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
+    assert identity.submission_digest(replace(spec, operation="rewind")) != identity.submission_digest(spec)
+    assert identity.submission_digest(replace(spec, options={"a": 1})) != identity.submission_digest(spec)

@@ -20,7 +20,7 @@ from seqferry.spec import identity, stored
 from seqferry.spec.build import build_mirror_spec, build_spec
 from seqferry.spec.check import build_check_spec
 from seqferry.spec.pack import build_pack_spec
-from seqferry.spec.run import Command, build_run_spec
+from seqferry.spec.run import ListedCommand, build_run_spec
 
 KEPT: Final[Mapping[str, Mapping[str, Any]]] = json.loads(
     (Path(__file__).parent / "stored_texts.json").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def _spec(source: str | list[str] = "s3://from/run/", target: str = "s3://to/in/
 
 def _of_lines() -> TransferSpec:
     lines = [("s3://from/a", "s3://to/b"), ("s3://from/c", "s3://to/d"), ("s3://from/e/", "s3://to/f/")]
-    commands = [Command(number, _spec(*line, part_size=5 << 20)) for number, line in enumerate(lines, 1)]
+    commands = [ListedCommand(number, _spec(*line, part_size=5 << 20)) for number, line in enumerate(lines, 1)]
     return build_run_spec(commands, "list")
 
 
@@ -153,7 +153,7 @@ def test_the_stored_text_of_a_spec_stays_as_it_is(name: str, tmp_path: Path, mon
 
     assert stored.write(spec) == KEPT[name]["text"]
     assert stored.read(KEPT[name]["text"]) == spec
-    assert identity.submission(spec) == KEPT[name]["submission"]
+    assert identity.submission_digest(spec) == KEPT[name]["submission"]
     assert stored.features(spec) == KEPT[name]["features"]
 
 

@@ -15,7 +15,7 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import run as runs
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, Lines
+from seqferry.spec.run import ListedCommand, RunLines
 from seqferry.workflows import retries
 from seqferry.workflows.operations import run
 from seqferry.workflows.operations.run import lines
@@ -24,7 +24,7 @@ from seqferry.workflows.operations.run import lines
 def _of(*commands: tuple[int, str, str, str]) -> ResolvedSpec:
     """The spec of a run of these commands: number of the line, operation, source and target."""
     specs = [
-        Command(line, replace(build_spec(source, target, allow_local=True), operation=operation))
+        ListedCommand(line, replace(build_spec(source, target, allow_local=True), operation=operation))
         for line, operation, source, target in commands
     ]
     return runs.build_run_spec(specs, "list")
@@ -37,7 +37,7 @@ _RUN = _of(
     (7, "move", "s3://c/old/", "s3://to/new/"),
     (9, "transfer", "s3://b/up/", "/data/up/"),
 )
-_LINES = Lines(_RUN)
+_LINES = RunLines(_RUN)
 
 
 def _planned(source: str, target: str, **more: Any) -> PlannedObject:

@@ -18,7 +18,7 @@ from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.planning import versions
 from seqferry.planning.cleanup import StaleUpload
-from seqferry.proof.target import VerificationCounts
+from seqferry.proof.target_verification import VerificationCounts
 from seqferry.spec import pack, verification
 from seqferry.workflows.operations import check, cleanup, history, remove, transfer, unpack, verify
 from seqferry.workflows.operations import pack as packing
@@ -244,7 +244,7 @@ def test_the_result_of_a_verification_says_what_was_read(content: bool, unreadab
 
 def test_objects_are_verified_by_the_place_where_they_are() -> None:
     rows = [_row(number, f"k{number}", "e") for number in range(4)]
-    places: Any = SimpleNamespace(of=lambda key: LocalFolder("/even" if int(key[1:]) % 2 == 0 else "/odd"))
+    places: Any = SimpleNamespace(find_target=lambda key: LocalFolder("/even" if int(key[1:]) % 2 == 0 else "/odd"))
 
     found = {place.path: [one.id for one in items] for place, items in verify._by_place(places, rows)}
 

@@ -15,11 +15,11 @@ from seqferry.api.schemas import Priority, Submitted, TransferOut, is_time, seco
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model import labels
 from seqferry.model.errors import NotFoundError, UsageError
-from seqferry.model.labels import MOST_LABELS, MOST_NAME
+from seqferry.model.labels import MAX_LABELS, MAX_NAME_LENGTH
 from seqferry.model.models import TransferState
-from seqferry.model.option_groups import MOST_STARTS
+from seqferry.model.option_groups import MAX_REQUEST_RATE
 from seqferry.service import control
-from seqferry.service.control import Result, Verb
+from seqferry.service.control import ControlResult, Verb
 from seqferry.service.queries import check_count
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS
@@ -40,17 +40,17 @@ class Adjustment(BaseModel):
     max_requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS), WHOLE] | None = None
     max_bandwidth: Annotated[str | None, Field(max_length=1000, examples=["50MB", "08:00,50MB/s 18:00,off"])] = None
     """Bytes per second of each process that works at the transfer, or a timetable."""
-    tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
+    tpslimit: Annotated[int, Field(ge=1, le=MAX_REQUEST_RATE), WHOLE] | None = None
     """Requests started per second by each such process."""
 
 
 class Change(Adjustment):
     """The same, and name and labels, which can also be set after the transfer has ended."""
 
-    name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 43"])] = None
+    name: Annotated[str | None, Field(max_length=MAX_NAME_LENGTH, examples=["Run 43"])] = None
     """Null removes the name."""
     labels: Annotated[
-        dict[str, str | None], Field(max_length=2 * MOST_LABELS, examples=[{"project": "X", "old": None}])
+        dict[str, str | None], Field(max_length=2 * MAX_LABELS, examples=[{"project": "X", "old": None}])
     ] = {}
     """Labels to set; null removes a label. Others stay."""
 
@@ -94,7 +94,7 @@ class Action(BaseModel):
     """The start of that name."""
     name: Text = None
     """Part of its name."""
-    label: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=MOST_LABELS)] = []
+    label: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=MAX_LABELS)] = []
     """``key=value``, or ``key`` for any value. All of these."""
     created_after: Time | None = None
     created_before: Time | None = None
@@ -129,7 +129,7 @@ class ActionResult(BaseModel):
     """The reason why it was not done."""
 
     @classmethod
-    def of(cls, result: Result) -> ActionResult:
+    def of(cls, result: ControlResult) -> ActionResult:
         if result.error is not None:
             return cls(id=result.id, code=result.error.code, detail=shorten(result.error.message))
         return cls(id=result.id, transfer=None if result.status is None else TransferOut.of(result.status))
@@ -205,7 +205,7 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
     if (body.action == "set") != (body.change is not None):
         raise UsageError("Give 'change' with the action 'set', and with no other.").about("change", "action")
     verb: Verb = body.action
-    ids = body.ids or control.select(service, verb, which)
+    ids = body.ids or control.select_transfers(service, verb, which)
     own = [one for one in ids if _is_own(service, identity, one)]
     named = ids if body.ids else own  # what is not the client's is not selected, and not counted
     check_count(len(named), body.expected)
@@ -213,7 +213,7 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
         found = control.read_results(service, own[:MOST_SEEN])
         return ActionResults(count=len(named), results=[ActionResult.of(one) for one in found])
     change = {} if body.change is None else _fields_of(body.change)
-    results = control.each(service, verb, own, actor=actor, **change)
+    results = control.apply_to_each(service, verb, own, actor=actor, **change)
     refused = [] if body.ids is None else [one for one in ids if one not in own]
     foreign = [
         ActionResult(id=one, code="not_allowed", detail="The transfer is not the client's own.") for one in refused

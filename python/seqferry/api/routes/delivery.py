@@ -84,7 +84,7 @@ async def create_delivery_ticket(
     page: Annotated[int, Query(ge=1, le=2**31)] = 1,
 ) -> TicketOut:
     """A path, relative to the page, that answers once within a minute with the receipt."""
-    found = await run_in_threadpool(context.hub.deliveries.pages.transfer_of, link, key)
+    found = await run_in_threadpool(context.hub.deliveries.pages.find_transfer, link, key)
     if found is None:
         raise NotFoundError(REFUSED)
     wanted = ReportTicket(found.id, format, None, page)
@@ -114,4 +114,4 @@ async def ask_for_mail(link: LinkDep, context: ContextDep, body: MailIn) -> None
         detail = f"This link has requested {link_rate.MAX_REQUESTS} mails within a minute; try again in {seconds} s."
         raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, detail, {"Retry-After": str(seconds)})
     pages = context.hub.deliveries.pages
-    await run_in_threadpool(delivery_mails.ask, context.service, pages, link, body.key, body.address)
+    await run_in_threadpool(delivery_mails.request_mail, context.service, pages, link, body.key, body.address)

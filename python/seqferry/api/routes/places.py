@@ -97,7 +97,7 @@ async def browse(
     with errors_about("place"):
         page = await context.checks.run(
             TransferSpec(location, location),
-            lambda: context.service.level(location, limit=limit, continuation=token),
+            lambda: context.service.list_directory(location, limit=limit, continuation=token),
             operation="ListObjectsV2",
         )
     return _level(location, page)
@@ -157,7 +157,7 @@ async def _roots(context: Context, endpoint_url: str | None, region: str | None,
     folders = [FolderOut(name=one.removeprefix("s3://").rstrip("/"), place=one) for one in named]
     if not policy.roots or len(named) < len(policy.roots):
         names = await context.checks.run(
-            TransferSpec(account, account), lambda: context.service.buckets(account), operation="ListBuckets"
+            TransferSpec(account, account), lambda: context.service.list_buckets(account), operation="ListBuckets"
         )
         known = {one.place for one in folders}
         listed = [FolderOut(name=one, place=f"s3://{one}/") for one in names if policy.may_list(one)]

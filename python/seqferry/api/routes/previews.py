@@ -126,7 +126,7 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
     removals, kept = list[str](), None
     if spec.removal.delete and complete:
         with errors_about("target"):
-            for removed in service.preview_removal(spec, forecast):
+            for removed in service.preview_target_removals(spec, forecast):
                 if isinstance(removed, RemovalRefusal):
                     kept = removed.reason
                     break
@@ -142,7 +142,7 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
         removals=removals,
         kept=kept,
         **forecast.check_data(),
-        nearest=[] if forecast.source_objects else service.nearest(spec),
+        nearest=[] if forecast.source_objects else service.nearest_keys(spec),
     )
 
 

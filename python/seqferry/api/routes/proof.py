@@ -138,12 +138,12 @@ def create_report_ticket(
 
 
 def ticket_for(service: Service, wanted: ReportTicket, *, link: str | None = None) -> TicketOut:
-    """A ticket for a report that its asker may have; ``link`` as of ``report_tickets.add``.
+    """A ticket for a report that its asker may have; ``link`` as of ``report_tickets.issue``.
 
     Raises:
         OverloadError: too many tickets wait to be used.
     """
-    text, ends = report_tickets.add(service, wanted, link=link)
+    text, ends = report_tickets.issue(service, wanted, link=link)
     return TicketOut(path=f"{TICKETS.lstrip('/')}{text}", expires_at=datetime.fromtimestamp(ends, UTC))
 
 

@@ -17,7 +17,7 @@ from seqferry.model.errors import PolicyError, UsageError
 from seqferry.model.models import Event
 from seqferry.service import schedules
 from seqferry.service.cron import MAX_TEXT, UTC_ZONE
-from seqferry.service.schedules import Outcome, Run, Schedule, State
+from seqferry.service.schedules import RunOutcome, Schedule, ScheduleRun, State
 from seqferry.service.service import Service
 from seqferry.settings.tokens import Identity
 
@@ -57,7 +57,7 @@ class ScheduleRunOut(BaseModel):
     due_at: datetime
     at: datetime
     """Time of its start."""
-    outcome: Outcome
+    outcome: RunOutcome
     """``joined``: the unfinished transfer of an earlier run goes on instead. ``superseded``: a later run was due.
 
     ``waiting``: the transfer waits for another one that writes to the same keys.
@@ -66,7 +66,7 @@ class ScheduleRunOut(BaseModel):
     message: str | None
 
     @classmethod
-    def of(cls, run: Run) -> ScheduleRunOut:
+    def of(cls, run: ScheduleRun) -> ScheduleRunOut:
         return cls(
             due_at=_time(run.due_at),
             at=_time(run.at),

@@ -68,8 +68,8 @@ def create_share_link(
         raise UsageError("A share link needs a transfer or a label: give 'transfer' or 'label'.").about("label")
     transfer_id = None if body.transfer is None else full_id(body.transfer)
     _check_may_share(service, identity, transfer_id)
-    share_links.base(service)  # before anything is made: a link without an address is of no use
-    lifetime = share_links.seconds_of(body.expires)
+    share_links.base_url(service)  # before anything is made: a link without an address is of no use
+    lifetime = share_links.parse_lifetime(body.expires)
     link, token = share_links.create(service, actor=actor, transfer_id=transfer_id, label=body.label, lifetime=lifetime)
     return ShareLinkMade(**_out(link).model_dump(), url=share_links.url(service, token), token=token)
 
@@ -89,7 +89,7 @@ def list_share_links(
 @router.delete("/{link_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke a share link")
 def revoke_share_link(link_id: str, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> None:
     """Takes effect immediately. A client of the role ``submit`` revokes its own links, ``admin`` all."""
-    link = share_links.by_id(service, link_id)
+    link = share_links.find_link(service, link_id)
     if not identity.may("admin") and not is_client(identity, link.created_by):
         raise PolicyError(
             f"The share link '{link.id}' was not made with the token '{identity.name}', and its role "
@@ -105,7 +105,7 @@ def _check_may_share(service: Service, identity: Identity, transfer_id: str | No
         raise PolicyError(f"A link for a label needs the role 'admin', and the token has '{identity.role}'.").about(
             "label"
         )
-    for one in (transfer_id, share_links.root_of(service, transfer_id)):
+    for one in (transfer_id, share_links.find_chain_root(service, transfer_id)):
         if not is_own(service, identity, one):
             raise PolicyError(
                 f"Transfer {one} was not started with the token '{identity.name}', and its role '{identity.role}' "

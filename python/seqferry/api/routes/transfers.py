@@ -43,7 +43,7 @@ from seqferry.db.paging import (
     TransferFilter,
 )
 from seqferry.model import prices
-from seqferry.model.labels import MOST_LABELS
+from seqferry.model.labels import MAX_LABELS
 from seqferry.model.labels import parse_filter as wanted_labels
 from seqferry.model.models import ObjectState, TransferState
 
@@ -103,7 +103,7 @@ async def submit_transfer(
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
-            service.submission,
+            service.submit_or_resume,
             spec,
             actor=actor,
             idempotency_key=idempotency_key,
@@ -135,7 +135,7 @@ def list_transfers(
     name: Text = None,
     label: Annotated[
         list[Annotated[str, Field(max_length=MAX_TEXT)]],
-        Query(max_length=MOST_LABELS, description="`key=value`, or `key` for any value. All of these."),
+        Query(max_length=MAX_LABELS, description="`key=value`, or `key` for any value. All of these."),
     ] = [],  # noqa: B006
     created_after: Time = None,
     created_before: Time = None,
@@ -186,7 +186,7 @@ def get_transfer(
 @router.get("/{transfer_id}/chain", summary="A transfer and its retries")
 def get_chain(transfer_id: str, service: ServiceDep) -> Chain:
     """By the id of any of them."""
-    return Chain.of(service.chain(transfer_id))
+    return Chain.of(service.retry_chain(transfer_id))
 
 
 @router.get("/{transfer_id}/objects", summary="List the objects of a transfer", responses=problem_responses(400))

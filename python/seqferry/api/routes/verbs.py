@@ -24,7 +24,7 @@ from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
-from seqferry.spec.build import draft_spec, of_operation
+from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.option_groups import Endpoints, OneEndpoint
 from seqferry.spec.validation import validate_spec
 
@@ -98,7 +98,7 @@ async def start_move(
     body: MoveRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Copies, verifies, and then removes at the source what has arrived."""
-    if not operations.of(body.operation).is_plain or body.options:
+    if not operations.find_operation(body.operation).is_plain or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.").about("operation", "options")
     spec = await context.spec_of_sources(body, spec_of_move, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
@@ -144,7 +144,7 @@ async def start_cleanup(
 
 
 def spec_of_move(body: MoveRequest) -> TransferSpec:
-    return validate_spec(of_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
+    return validate_spec(with_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:
@@ -168,7 +168,7 @@ async def _start(
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
-            service.submission,
+            service.submit_or_resume,
             spec,
             actor=actor,
             idempotency_key=key,

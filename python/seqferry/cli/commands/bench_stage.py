@@ -107,8 +107,8 @@ def stage(
         region=endpoint.region,
     )
     show = _StageProgress(as_json=shown.as_json, quiet=shown.quiet)
-    ways_told = text.count(len(plan.installed.ways), "way")
-    show.say(f"{plan.data}, {text.size(plan.data.total)}: {ways_told}, {text.count(plan.runs, 'run')}")
+    ways = text.count(len(plan.installed.ways), "way")
+    show.say(f"{plan.data}, {text.size(plan.data.total)}: {ways}, {text.count(plan.runs, 'run')}")
     for line in plan.installed.left_out:
         show.say(line)
     if shown.as_json:

@@ -28,7 +28,7 @@ def cancel(which: TransferSelection, wanted: TransferFilters, end: End, backgrou
 def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Background) -> int:
     found = session.service.status(wanted)
     found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
-    missing = session.service.missing(found)
+    missing = session.service.unmet_requirement(found)
     if not found.ended and found.live.workers == 0 and missing is not None:
         display.say(f"The cancellation is recorded. A worker with {missing} aborts the open uploads.")
         display.say(f"  without such a worker: {session.command('cancel', found.id, '--abandon')}")

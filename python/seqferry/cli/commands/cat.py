@@ -37,8 +37,8 @@ _RANGE: Final = re.compile(r"(?:bytes=)?(\d*)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Some bytes of objects."""
+class CatSelection:
+    """Options that select the bytes to print."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -67,7 +67,7 @@ class Part:
     raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
 
 
-def cat(part: Part, endpoint: OneEndpoint) -> int:
+def cat(part: CatSelection, endpoint: OneEndpoint) -> int:
     """Print objects to standard output.
 
     Without --range, objects are verified before they are printed, as with `seqferry cp URI... -`.
@@ -143,7 +143,7 @@ def _print(piece: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as why:
-        raise display.full_stdout(why) from None
+        raise display.short_write_error(why) from None
 
 
 def _parse(written: str) -> tuple[int | None, int | None]:

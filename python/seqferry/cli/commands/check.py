@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import options, pipes, spec_arguments
-from seqferry.cli.option_groups import Described, Output, Places, merge
+from seqferry.cli.option_groups import Described, Output, SourcesAndTarget, merge
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start_transfer import start_detached
@@ -63,7 +63,7 @@ class DetachOption:
 
 
 def check(
-    places: Places,
+    places: SourcesAndTarget,
     comparison: Comparison,
     selection: SelectionOptions,
     filters: Filters,
@@ -89,7 +89,7 @@ def check(
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
             return start_detached(
-                session, session.service.submission(spec, actor=actor(), description=described.description)
+                session, session.service.submit_or_resume(spec, actor=actor(), description=described.description)
             )
         transfer_id, code = session.submit_and_follow(spec, description=described.description)
         if not (session.as_json or session.quiet):

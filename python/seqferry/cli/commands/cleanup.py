@@ -21,7 +21,7 @@ _ASKED_FROM: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CleanupPrefix:
     """Argument that names the bucket or prefix whose open uploads are listed."""
 
     PANEL: ClassVar = "Arguments"
@@ -47,7 +47,7 @@ class Age:
 
 
 def cleanup(
-    place: Place,
+    place: CleanupPrefix,
     age: Age,
     consent: Consent,
     seen: ExpectedNumber,
@@ -72,7 +72,7 @@ def cleanup(
         if start.detach:
             return start_detached(
                 session,
-                session.service.submission(
+                session.service.submit_or_resume(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )

@@ -136,7 +136,7 @@ def _split(line: str) -> tuple[list[str], str]:
 
 def _command(typed: list[str]) -> tuple[Any, list[str]]:
     """The command that the words lead to, and the words that follow it."""
-    command, rest = command_tree.tree(), list(typed)
+    command, rest = command_tree.build_tree(), list(typed)
     with contextlib.suppress(UsageError):
         rest = foreign_commands.translate(rest) if rest else rest
     while rest and hasattr(command, "commands"):
@@ -150,7 +150,7 @@ def _command(typed: list[str]) -> tuple[Any, list[str]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    context = command_tree.context(command, ())
+    context = command_tree.help_context(command, ())
     return {
         name: parameter
         for parameter in command.get_params(context)

@@ -106,7 +106,7 @@ def _notice_problems(settings: Settings) -> Iterator[str]:
     if path is not None and channels and os.stat(path).st_mode & 0o077:  # noqa: PTH116
         yield f"{path} holds secrets of channels of notices and others can read it. Run: chmod 600 {path}"
     for channel in channels:
-        if (why := notices.unreadable(channel)) is not None:
+        if (why := notices.find_url_fault(channel)) is not None:
             yield f"{why}. Correct url in [notices.{channel.name}]."
 
 

@@ -134,7 +134,7 @@ class PriceOptions:
         from seqferry.model import prices
 
         return Pricer(
-            prices.read_shipped(self.region) if self.prices is None else prices.from_file(self.prices, self.region),
+            prices.read_shipped(self.region) if self.prices is None else prices.read_file(self.prices, self.region),
             decimal(self.discount, "--discount", most=100),
             decimal(self.machine_discount, "--machine-discount", most=100),
         )
@@ -394,6 +394,6 @@ def _show(found: Comparison, form: CostFormat, answer: AnswerFormat) -> int:
     elif form.as_csv:
         print(costs.as_csv(found), end="")
     else:
-        for line in costs.lines(found):
+        for line in costs.format_comparison(found):
             print(text.printable(line))
     return exits.OK

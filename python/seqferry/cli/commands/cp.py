@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry.cli import pipes, spec_arguments
-from seqferry.cli.option_groups import Output, PipeOptions, Places, Pricing, Start
+from seqferry.cli.option_groups import Output, PipeOptions, Pricing, SourcesAndTarget, Start
 from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Attributes, Filters, Protection
@@ -21,7 +21,7 @@ from seqferry.spec.option_groups import (
 
 
 def cp(
-    places: Places,
+    places: SourcesAndTarget,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
@@ -48,7 +48,7 @@ def cp(
         given = spec_arguments.build(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
-        return pipes.copy(output, speed, given, pipe, start.description)
+        return pipes.copy_stream(output, speed, given, pipe, start.description)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
     given = spec_arguments.build(

@@ -30,7 +30,7 @@ def demo(
 
     try:
         scenario.run(
-            show=lambda: display.choose(as_json=False, quiet=False, progress=not no_progress),
+            show=lambda: display.choose_display(as_json=False, quiet=False, progress=not no_progress),
             say=display.say,
             tell=partial(_tell, keep=keep),
             scale=scale,

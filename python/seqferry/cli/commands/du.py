@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.listings import HumanReadable, engine_for, everything, format_size, matching_entries, pattern_of
+from seqferry.cli.listings import HumanReadable, engine_for, format_size, list_all, matching_entries, split_wildcard
 from seqferry.cli.output import display, text
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
@@ -25,7 +25,7 @@ def du(
 ) -> int:
     """Print the number and size of objects by storage class."""
     written = place
-    place, pattern = pattern_of(place)
+    place, pattern = split_wildcard(place)
     bucket, key = parse_uri(place)
     location = S3Location(
         bucket=bucket,
@@ -38,7 +38,7 @@ def du(
     )
     uri = location.uri if pattern is None else written
     classes: dict[str, tuple[int, int]] = {}
-    for entry in matching_entries(everything(engine_for(location), location), None, pattern):
+    for entry in matching_entries(list_all(engine_for(location), location), None, pattern):
         if isinstance(entry, str):
             continue
         objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))

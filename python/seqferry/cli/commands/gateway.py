@@ -116,7 +116,7 @@ def serve(
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    place = None if metrics is None else metrics_address.place(metrics, _METRICS)
+    place = None if metrics is None else metrics_address.parse_address(metrics, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
 
 
@@ -138,8 +138,8 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     from seqferry.engine.gateways import activity_of, start
     from seqferry.engine.traces import trace
     from seqferry.places.service_manager import ServiceManager
-    from seqferry.service.epochs import EpochRecorder
     from seqferry.service.presence import Presence
+    from seqferry.service.upload_batches import UploadBatchRecorder
 
     asked: list[int] = []
 
@@ -164,7 +164,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     with manager.feed_watchdog(served.answers):
         manager.ready()
         written = {share.name: place for share, place in spec.shares if not share.read_only}
-        with EpochRecorder(settings, written, served.ask) if written else nullcontext():
+        with UploadBatchRecorder(settings, written, served.ask) if written else nullcontext():
             with Presence(settings, "gateway", lambda: activity_of(served, spec)):
                 while not asked and not served.wait(_LOOK):
                     pass
@@ -182,7 +182,7 @@ def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
     try:
         gateway_metrics.serve(host, port, status)
     except OSError as why:
-        raise metrics_address.unavailable(place, _METRICS, why) from None
+        raise metrics_address.unavailable_error(place, _METRICS, why) from None
 
 
 gateway_control.add_to(gateway)

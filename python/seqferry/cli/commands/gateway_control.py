@@ -118,8 +118,8 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing["oldest"] is not None:
         yield f"{top}: the oldest pending file is {top}/{writing['oldest']['path']}"
     for one in writing["failing"]:
-        tries = text.count(one["attempts"], "attempt")
-        yield f"{top}/{one['path']}: failing, {tries} in {text.duration(one['seconds'])}: {one['cause']}"
+        attempts = text.count(one["attempts"], "attempt")
+        yield f"{top}/{one['path']}: failing, {attempts} in {text.duration(one['seconds'])}: {one['cause']}"
     for one in writing["held"]:
         cause = "" if one["cause"] is None else f", which fails: {one['cause']}"
         yield f"{top}/{one['path']}: waits for {top}/{one['waits_for']}{cause}"

@@ -18,7 +18,7 @@ from seqferry.spec.option_groups import OneEndpoint
 if TYPE_CHECKING:
     from seqferry.engine.buckets import ObjectFacts
     from seqferry.engine.engine import Engine
-from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.object_access import new_engine, parse_object
 from seqferry.cli.option_groups import AnswerFormat, Object, Version
 
 
@@ -41,7 +41,7 @@ def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Ans
     """
     if version.version_id is not None and len(objects.places) > 1:
         raise UsageError("--version-id is that of one object; name one.")
-    places = [object_at(Object(uri), endpoint) for uri in objects.places]
+    places = [parse_object(Object(uri), endpoint) for uri in objects.places]
     engine = new_engine()
     for number, place in enumerate(places):
         if len(places) > 1 and not printed.as_json:

@@ -11,7 +11,7 @@ from seqferry.cli import exits
 from seqferry.cli.output import display
 from seqferry.model import permissions
 from seqferry.model.errors import UsageError
-from seqferry.model.permissions import Extra, Need, Place, Side
+from seqferry.model.permissions import Extra, PolicyRequest, PolicyScope, Side
 from seqferry.spec.addresses import is_s3_uri, parse_uri
 
 
@@ -86,7 +86,7 @@ def iam_policy(
     wanted = [one for word in extras or [] for one in word.split(",")]
     if unknown := [one for one in wanted if one not in known]:
         raise UsageError(f"--with '{unknown[0][:40]}' is not known; choose one of {', '.join(known)}.")
-    need = Need(
+    need = PolicyRequest(
         operation=operation,
         source=_place(source, operation, is_target=False, of_many=False),
         target=None if target is None else _place(target, operation, is_target=True, of_many=_is_of_many(source)),
@@ -109,7 +109,7 @@ def _is_of_many(source: str) -> bool:
     return not is_s3_uri(source) or source.endswith("/") or any(sign in source for sign in "*?")
 
 
-def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> Place | None:
+def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> PolicyScope | None:
     """The place; None for one on this machine. Of a wildcard it is what comes before."""
     if not uri.lower().startswith("s3:"):
         return None
@@ -120,4 +120,4 @@ def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> Place
         key += "/"
     start = len(key) if is_target else min((key.find(sign) for sign in "*?" if sign in key), default=len(key))
     is_one = bool(key) and start == len(key) and not key.endswith("/") and not is_archive
-    return Place(bucket, key[:start], is_one)
+    return PolicyScope(bucket, key[:start], is_one)

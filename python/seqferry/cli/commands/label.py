@@ -17,7 +17,7 @@ def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
     with session_of(output) as session:
         from seqferry.service import control
 
-        status = control.describe(session.service, which.transfer, actor=actor(), name=name, labels=labels)
-        report_results(session, [control.Result(status.id, status)])
+        status = control.set_description(session.service, which.transfer, actor=actor(), name=name, labels=labels)
+        report_results(session, [control.ControlResult(status.id, status)])
         say(session, f"Written. See it with: {session.command('status', status.id)}")
     return 0

@@ -16,7 +16,7 @@ from seqferry.spec.patterns import Wildcards
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo
-from seqferry.cli.listings import HumanReadable, engine_for, everything, format_size, matching_entries, pattern_of
+from seqferry.cli.listings import HumanReadable, engine_for, format_size, list_all, matching_entries, split_wildcard
 
 _SORTED_AT_MOST: Final = 100_000
 
@@ -68,7 +68,7 @@ def ls(
         return _buckets(
             S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json, name=name
         )
-    place, pattern = pattern_of(place)
+    place, pattern = split_wildcard(place)
     bucket, key = parse_uri(place)
     location = S3Location(
         bucket=bucket,
@@ -81,7 +81,7 @@ def ls(
     )
     engine = engine_for(location)
     recursive = recursive or name is not None or pattern is not None
-    entries: Iterable[ObjectInfo | str] = everything(engine, location) if recursive else _one_level(engine, location)
+    entries: Iterable[ObjectInfo | str] = list_all(engine, location) if recursive else _one_level(engine, location)
     if name is not None or pattern is not None:
         entries = matching_entries(entries, name, pattern)
     shown = objects = total = 0

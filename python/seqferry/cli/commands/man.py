@@ -25,25 +25,25 @@ def man(
     ] = None,
 ) -> int:
     """Print a manual page, or write all manual pages to a folder."""
-    root = command_tree.tree()
-    pages = {(): root, **dict(command_tree.walk(root))}
+    root = command_tree.build_tree()
+    pages = {(): root, **dict(command_tree.walk_commands(root))}
     if directory is None:
         asked = tuple(command or ())
         if asked not in pages:
             raise UsageError(f"There is no command '{' '.join(asked)}'. See all with: seqferry --help")
-        print(page(pages[asked], asked), end="")
+        print(format_page(pages[asked], asked), end="")
         return exits.OK
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for path, found in pages.items():
-            (directory / f"{'-'.join(('seqferry', *path))}.1").write_text(page(found, path))
+            (directory / f"{'-'.join(('seqferry', *path))}.1").write_text(format_page(found, path))
     except OSError as why:
         raise ConfigError(f"Cannot write manual pages to {directory}: {why.strerror or why}.") from None
     display.say(f"{len(pages)} manual pages are in {directory}.")
     return exits.OK
 
 
-def page(command: Any, path: tuple[str, ...]) -> str:
+def format_page(command: Any, path: tuple[str, ...]) -> str:
     """The manual page of a command."""
     return "\n".join(_lines(command, path)) + "\n"
 
@@ -61,12 +61,14 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield f".SH {_escape(panel.upper())}"
         for words, what in records:
             yield from (".TP", f".B {_escape(words)}", _escape(_plain(what)))
-    if subcommands := [(sub, found) for sub, found in command_tree.walk(command, path) if len(sub) == len(path) + 1]:
+    if subcommands := [
+        (sub, found) for sub, found in command_tree.walk_commands(command, path) if len(sub) == len(path) + 1
+    ]:
         yield ".SH COMMANDS"
         for sub, found in subcommands:
             first = _plain(found.help or "").split("\n\n")[0]
             yield from (".TP", f".BR {'-'.join(('seqferry', *sub))} (1)", _escape(first))
-    if shown := examples.of(" ".join(path)):
+    if shown := examples.find_examples(" ".join(path)):
         yield ".SH EXAMPLES"
         for line, what in shown:
             yield from (".PP", _escape(f"{what[:1].upper()}{what[1:]}:"), ".RS 4", ".nf", _escape(line), ".fi", ".RE")

@@ -269,7 +269,7 @@ def mount(
         "max_bandwidth": max_upload_bandwidth,
     }
     if read_only:
-        mount_write_options.refuse({**of_writes, "free_space": free_space})
+        mount_write_options.refuse_write_options({**of_writes, "free_space": free_space})
     check_place(location)
     if passwd_file is not None:
         _take_key(passwd_file, location)
@@ -363,7 +363,7 @@ def mount_helper() -> NoReturn:
     try:
         arguments = foreign_mount_options.helper_arguments(sys.argv[1:])
     except SeqferryError as error:
-        sys.exit(errors.report(error, as_json=False))
+        sys.exit(errors.report_error(error, as_json=False))
     if not arguments:
         sys.exit(exits.OK)
     # mount(8) clears the environment at boot: without a home the state folder is the system's.

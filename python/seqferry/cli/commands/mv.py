@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from seqferry.cli import pipes, spec_arguments
-from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
 from seqferry.model.option_groups import Attributes, Filters, Protection
-from seqferry.spec.build import draft_spec, of_operation
+from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
@@ -25,7 +25,7 @@ from seqferry.spec.validation import validate_spec
 
 
 def mv(
-    places: Places,
+    places: SourcesAndTarget,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
@@ -49,11 +49,11 @@ def mv(
     given = spec_arguments.build(
         places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
     )
-    spec = of(draft_spec(**given, **start_arguments(speed, start), allow_local=True))
+    spec = as_move(draft_spec(**given, **start_arguments(speed, start), allow_local=True))
     return start_transfer(spec, speed, start, output, pricing)
 
 
-def of(spec: TransferSpec) -> CheckedSpec:
+def as_move(spec: TransferSpec) -> CheckedSpec:
     """Spec of a move, checked, from the draft of a copy.
 
     Raises:
@@ -64,4 +64,4 @@ def of(spec: TransferSpec) -> CheckedSpec:
     if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
         # What a link leads to is not removed for it.
         spec = replace(spec, source=replace(spec.source, symlinks="skip"))
-    return validate_spec(of_operation(spec, OPERATION_MOVE))
+    return validate_spec(with_operation(spec, OPERATION_MOVE))

@@ -65,6 +65,6 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
             )  # fmt: skip
         else:
             what = f"{row.kind} of {row.subject_kind} {row.subject_id} to {row.channel}"
-            what += f": {row.state} after {row.attempts} tries"
-            display.say(f"{what}: {text.printable(row.error or 'not tried yet')}")
+            what += f": {row.state} after {text.count(row.attempts, 'attempt')}"
+            display.say(f"{what}: {text.printable(row.error or 'no attempt yet')}")
     return exits.OK

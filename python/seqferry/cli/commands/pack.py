@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits, options, spec_arguments
-from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start_transfer import start_detached
@@ -17,7 +17,7 @@ from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
 from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
 from seqferry.spec.pack import build_pack_spec
-from seqferry.spec.validation import why_streamed
+from seqferry.spec.validation import streaming_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PackingPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class ArchiveFormat:
     """Form of the archive."""
 
     PANEL: ClassVar = "Archive"
@@ -87,7 +87,7 @@ def pack(
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
-    archive: Archive,
+    archive: ArchiveFormat,
     speed: SpeedOptions,
     endpoints: Endpoints,
     start: Start,
@@ -99,7 +99,7 @@ def pack(
     Large members are copied server-side if the endpoint allows it. The same input gives the same bytes. If a
     member changes during packing, it is reported and packing restarts once.
     """
-    places = Places(sources=[packed.source], target=packed.target)
+    places = SourcesAndTarget(sources=[packed.source], target=packed.target)
     given = spec_arguments.build(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
     spec, price = identity.resolve(spec), pricing.check()
@@ -107,7 +107,7 @@ def pack(
         if start.dry_run:
             return _preview(session, spec, price)
         if start.detach:
-            submission = session.service.submission(
+            submission = session.service.submit_or_resume(
                 spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
             )
             return start_detached(session, submission)
@@ -140,10 +140,10 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
     if session.as_json:
         facts = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
         facts |= forecast.check_data()
-        facts["estimate"] = preview.facts(estimate)
+        facts["estimate"] = preview.estimate_facts(estimate)
         display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **facts)
     elif not session.quiet:
-        if (why := why_streamed(spec)) is not None:
+        if (why := streaming_reason(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
         also = f"; {text.count(forecast.compared, 'member')} of them would be compared first" * bool(forecast.compared)
         also += f"; {text.count(forecast.skipped, 'member')} would be skipped" * bool(forecast.skipped)
@@ -178,7 +178,7 @@ def _emit(spec: ResolvedSpec, planned: PlannedCopy) -> None:
 
 
 def _describe_action(spec: ResolvedSpec, planned: PlannedCopy) -> str:
-    """One member of a dry run, in words."""
+    """One member of a dry run, as text."""
     source = text.printable(spec.source.at(planned.source_key))
     name = text.printable(planned.source_key.removeprefix(spec.strip))
     if planned.action == "skip":

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits, options, spec_arguments
-from seqferry.cli.option_groups import InspectedPlaces, Output, Places
+from seqferry.cli.option_groups import InspectedPlaces, Output, SourcesAndTarget
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -19,7 +19,7 @@ from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions
 
 @dataclass(frozen=True, slots=True)
 class InspectionScope:
-    """Option to look at all objects instead of the first 10,000."""
+    """Option to check all objects instead of the first 10,000."""
 
     PANEL: ClassVar = "Options"
 
@@ -48,7 +48,7 @@ def preflight(
 
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
-    places = Places(sources=[looked.source], target=looked.target)
+    places = SourcesAndTarget(sources=[looked.source], target=looked.target)
     given = spec_arguments.build(places, recursion, endpoints, NameOptions())
     spec = identity.resolve(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.object_access import new_engine, object_at
+from seqferry.cli.object_access import new_engine, parse_object
 from seqferry.cli.option_groups import AnswerFormat, Object, Version
 from seqferry.cli.output import display, text
 from seqferry.model.errors import StorageError, UsageError
@@ -59,7 +59,7 @@ def presign(
     The URL expires with the credentials that sign it: those of a role may end earlier. The object is looked
     up first, except with --put.
     """
-    place = object_at(object_, endpoint)
+    place = parse_object(object_, endpoint)
     seconds = _seconds(signature.expires_in)
     engine = new_engine()
     if signature.put:
@@ -91,7 +91,7 @@ def _check_new(place: S3Location) -> None:
 
 
 def _look_up(engine: Engine, place: S3Location, version_id: str | None) -> None:
-    """See that the object is there; what may not be looked up is signed with a note.
+    """Check that the object exists; where that is denied, sign with a note.
 
     Raises:
         StorageError: there is no such object or version.

@@ -26,7 +26,7 @@ def resume(
         results = apply(session, "resume", which, wanted)
         if speed.tpslimit is not None:
             going_on = [result.id for result in results if result.status is not None and not result.status.ended]
-            control.each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)
+            control.apply_to_each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)
         if background.detach:
             report_results(session, results)
             return exit_code(results)

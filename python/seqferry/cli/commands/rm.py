@@ -123,7 +123,7 @@ def rm(
         if start.detach:
             return start_detached(
                 session,
-                session.service.submission(
+                session.service.submit_or_resume(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
@@ -145,7 +145,7 @@ def removal_arguments(sources: list[str], which: RemovalSelection, names: NameOp
     named = merge(names)
     spec_arguments.set_keys(named)
     if any(named.pop("versions", ())) or any(named.pop("targets", ())):
-        raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
+        raise UsageError(f"{listed}: rm takes keys only; for a version: rm --version-id ID URI.")
     return merge(which) | named | {"sources": sources}
 
 
@@ -168,7 +168,7 @@ def preview(session: Session, spec: ResolvedSpec) -> int:
 
 
 def _each(session: Session, spec: ResolvedSpec) -> Iterator[RemovalCandidate]:
-    return itertools.chain.from_iterable(session.service.preview_remove(spec))
+    return itertools.chain.from_iterable(session.service.preview_removal(spec))
 
 
 def confirm(session: Session, spec: ResolvedSpec) -> bool:

@@ -14,7 +14,7 @@ from seqferry.cli import foreign_commands, options, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
-from seqferry.cli.option_groups import Consent, Output, Places, Start
+from seqferry.cli.option_groups import Consent, Output, SourcesAndTarget, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
 from seqferry.cli.start_transfer import start_detached
@@ -78,20 +78,20 @@ def run(
 
     name = "standard input" if commands.file == "-" else commands.file
     found = [
-        run_spec.Command(number, spec)
+        run_spec.ListedCommand(number, spec)
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
     spec = run_spec.build_run_spec(found, name, in_order=commands.in_order)
     with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
-            codes = [_preview(session, part) for part in run_spec.parts_of(spec)]
+            codes = [_preview(session, part) for part in run_spec.read_parts(spec)]
             return max(codes)
         if start.detach:
             from seqferry.cli.session import actor
 
             return start_detached(
                 session,
-                session.service.submission(
+                session.service.submit_or_resume(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
@@ -108,7 +108,7 @@ def run(
 def _preview(session: Any, part: Any) -> int:
     if part.spec.kind.removes:
         return rm.preview(session, part.spec)
-    return preview.show(session, part.spec)
+    return preview.show_preview(session, part.spec)
 
 
 def _read(file: str, name: str) -> str:
@@ -172,7 +172,7 @@ class _Parser:
 
     def cp(
         self,
-        places: Places,
+        places: SourcesAndTarget,
         selection: SelectionOptions,
         filters: Filters,
         names: NameOptions,
@@ -190,7 +190,7 @@ class _Parser:
 
     def mv(
         self,
-        places: Places,
+        places: SourcesAndTarget,
         selection: SelectionOptions,
         filters: Filters,
         names: NameOptions,
@@ -200,7 +200,9 @@ class _Parser:
         protection: Protection,
         attributes: Attributes,
     ) -> TransferSpec:
-        return mv_command.of(self.cp(places, selection, filters, names, parts, storage, access, protection, attributes))
+        return mv_command.as_move(
+            self.cp(places, selection, filters, names, parts, storage, access, protection, attributes)
+        )
 
     def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
         from seqferry.planning import removals

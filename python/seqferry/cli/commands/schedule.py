@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from seqferry.cli import exits, foreign_commands, options, pipes, spec_arguments
-from seqferry.cli.option_groups import Places
+from seqferry.cli.option_groups import SourcesAndTarget
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
-from seqferry.model.models import MOST_PRIORITY, TransferSpec
+from seqferry.model.models import MAX_PRIORITY, TransferSpec
 from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
@@ -28,7 +28,7 @@ from seqferry.spec.option_groups import (
 )
 
 if TYPE_CHECKING:
-    from seqferry.service.schedules import Run, Schedule
+    from seqferry.service.schedules import Schedule, ScheduleRun
 
 schedule = typer.Typer(
     help="Start transfers at the times of a cron expression.",
@@ -76,8 +76,8 @@ def add(
             "--priority",
             envvar="SEQFERRY_PRIORITY",
             metavar="N",
-            min=-MOST_PRIORITY,
-            max=MOST_PRIORITY,
+            min=-MAX_PRIORITY,
+            max=MAX_PRIORITY,
             help="Priority of the transfers, from -10 to 10. Higher runs first.",
         ),
     ] = 0,
@@ -120,7 +120,7 @@ def add(
         )
         _show_state(session, made)
         if not as_json:
-            if schedules.temporary_keys(spec):
+            if schedules.uses_temporary_keys(spec):
                 display.say(
                     "Its credentials are temporary. Later runs wait for a worker with newer ones. A profile "
                     "or a role does not expire."
@@ -277,7 +277,7 @@ def _spec(words: list[str]) -> TransferSpec:
 
 
 def _cp(
-    places: Places,
+    places: SourcesAndTarget,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
@@ -296,7 +296,7 @@ def _cp(
 
 
 def _sync(
-    places: Places,
+    places: SourcesAndTarget,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
@@ -348,7 +348,7 @@ def facts(one: Schedule) -> dict[str, Any]:
     }
 
 
-def run_facts(run: Run) -> dict[str, Any]:
+def run_facts(run: ScheduleRun) -> dict[str, Any]:
     """A run for JSON."""
     return {
         "due_at": text.optional_timestamp(run.due_at),

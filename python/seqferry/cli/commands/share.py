@@ -65,8 +65,8 @@ def share(
             else:
                 display.say(f"Link {ended.id} is revoked.")
             return exits.OK
-        base = share_links.base(service)
-        lifetime = share_links.USUAL_SECONDS if expires is None else expires
+        base = share_links.base_url(service)
+        lifetime = share_links.DEFAULT_LIFETIME_SECONDS if expires is None else expires
         link, token = share_links.create(
             service, actor=actor(), transfer_id=transfer, label=shared_label, lifetime=lifetime
         )
@@ -79,7 +79,7 @@ def share(
         f"The link is valid until {text.timestamp(link.expires_at)}. It cannot be shown again. To "
         f"revoke it: seqferry share --revoke {link.id}"
     )
-    if share_links.is_of_this_machine(base):
+    if share_links.is_loopback(base):
         display.say(
             "Other machines cannot open this address: write public_url into [server] of the configuration file."
         )

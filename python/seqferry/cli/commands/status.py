@@ -16,7 +16,7 @@ from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
-from seqferry.spec.validation import data_path, why_streamed
+from seqferry.spec.validation import data_path, streaming_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _show(session: Session, found: Status) -> None:
         print(f"labels    {text.printable(given)}")
     print(f"from      {text.printable(spec.source.uri)}")
     print(f"to        {text.printable(spec.target.uri)}")
-    if (why := why_streamed(spec)) is not None:
+    if (why := streaming_reason(spec)) is not None:
         print(f"way       through the machine that does the work: {why}")
     if spec.retry_of is not None:
         print(f"retries   {spec.retry_of}")
@@ -159,12 +159,12 @@ def _show(session: Session, found: Status) -> None:
     if (adjusted := _describe_adjustment(found.adjustment)) is not None:
         print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
-    looked_at = session.service.preflight(found.id)
+    inspected = session.service.preflight(found.id)
     # The failures of a transfer that has ended are in its summary.
-    if looked_at is not None and looked_at["causes"] and (looked_at["stopped"] or not found.ended):
+    if inspected is not None and inspected["causes"] and (inspected["stopped"] or not found.ended):
         from seqferry.preflight import report
 
-        print("\n".join(text.printable(line) for line in report.format_report(looked_at, spec.source.uri)), end="\n\n")
+        print("\n".join(text.printable(line) for line in report.format_report(inspected, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found, priced=True))))
         if found.pruned_at is not None:
@@ -183,7 +183,7 @@ def _show(session: Session, found: Status) -> None:
 
 
 def _describe_adjustment(adjustment: Adjustment) -> str | None:
-    """Adjusted settings of a transfer in words; None when there are none."""
+    """Adjusted settings of a transfer as text; None when there are none."""
     said = [f"priority {adjustment.priority}"] if adjustment.priority else []
     if adjustment.max_requests is not None:
         said.append(f"at most {adjustment.max_requests} requests")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry.cli import pipes, spec_arguments
-from seqferry.cli.option_groups import Output, Places, Pricing, Start
+from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.start_transfer import start_arguments, start_transfer
 from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec.build import build_spec
@@ -19,7 +19,7 @@ from seqferry.spec.option_groups import (
 
 
 def sync(
-    places: Places,
+    places: SourcesAndTarget,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,

@@ -15,7 +15,7 @@ from seqferry.cli.start_transfer import start_detached
 from seqferry.model.models import DONE_STATES, Status
 
 if TYPE_CHECKING:
-    from seqferry.service.record import TargetLook
+    from seqferry.service.audit_trail import VerificationResult
 
 
 def verify(
@@ -41,16 +41,16 @@ def verify(
     interrupted one continues with `seqferry resume ID`.
     """
     from seqferry.service import control
-    from seqferry.spec.verification import RecordedPlaces
+    from seqferry.spec.verification import RecordedTargets
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         verified = session.service.status(transfer)
-        spec = control.verification_of(verified, content=content)
+        spec = control.verification_spec(verified, content=content)
         if detach:
             return start_detached(
-                session, session.service.submission(spec, actor=actor(), description=verified.description)
+                session, session.service.submit_or_resume(spec, actor=actor(), description=verified.description)
             )
-        RecordedPlaces(spec).require()
+        RecordedTargets(spec).require()
         report = partial(_report, session, verified, content=content)
         return session.submit_and_follow(spec, report=report, description=verified.description)[1]
 
@@ -80,7 +80,7 @@ def _report(session: Session, verified: Status, end: Status, *, content: bool) -
     return code
 
 
-def _lines(verified: Status, look: TargetLook, *, content: bool) -> list[str]:
+def _lines(verified: Status, look: VerificationResult, *, content: bool) -> list[str]:
     looked = look.counts
     first = (
         f"Checked {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "

@@ -11,8 +11,8 @@ from seqferry.cli.session import Session, open_session
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Status
 
-_LOOKED_AT: Final = 1000
-
+_SEARCHED: Final = 1000
+"""Newest transfers among which the unfinished one is searched."""
 
 _NAMED_AT_MOST: Final = 5
 
@@ -38,7 +38,7 @@ def _find_unfinished(session: Session) -> Status:
     Raises:
         UsageError: no transfer is unfinished, or more than one is.
     """
-    found = [one for one in session.service.transfers(_LOOKED_AT) if not one.ended]
+    found = [one for one in session.service.transfers(_SEARCHED) if not one.ended]
     if len(found) == 1:
         return found[0]
     if not found:

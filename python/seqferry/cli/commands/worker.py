@@ -53,7 +53,7 @@ def worker(
     )
     from seqferry.workflows.worker import run
 
-    place = None if metrics_listen is None else metrics_address.place(metrics_listen, _METRICS)
+    place = None if metrics_listen is None else metrics_address.parse_address(metrics_listen, _METRICS)
     logs.to_stderr(settings.log_format)
     run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
@@ -68,5 +68,5 @@ def _offer_metrics(place: tuple[str, int], service: Service) -> None:
     try:
         start_http_server(port, host, metrics.registry(service))
     except OSError as why:
-        raise metrics_address.unavailable(place, _METRICS, why) from None
+        raise metrics_address.unavailable_error(place, _METRICS, why) from None
     log.info("metrics are on http://%s:%d/metrics", host, port)

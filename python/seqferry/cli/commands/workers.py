@@ -64,7 +64,7 @@ def drain(
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = orders.drain(service, name)
         display.say(f"{found.process.name} accepts no new work and ends after its current batches.")
-        while wait and orders.is_there(service, found.process.id):
+        while wait and orders.is_running(service, found.process.id):
             time.sleep(_LOOK_SECONDS)
     return exits.OK
 

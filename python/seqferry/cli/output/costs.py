@@ -21,7 +21,7 @@ _TIMES: Final = 1000.0
 """Percent above which a factor says more."""
 
 
-def lines(found: Comparison) -> list[str]:
+def format_comparison(found: Comparison) -> list[str]:
     """The comparison for a person. Each row names its price by the number that stands below with unit, date, source."""
     prices = found.prices
     numbers = {price.name: place for place, price in enumerate(prices, 1)}

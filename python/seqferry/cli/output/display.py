@@ -30,10 +30,10 @@ class Display(Protocol):
         """Something a person may want to know, in one sentence."""
 
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` in words."""
+        """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` as text."""
 
     def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """It waits until somebody acts: ``facts`` as raw values, ``lines`` in words."""
+        """The transfer waits until a user acts: ``facts`` as raw values, ``lines`` as text."""
 
     def update(self, status: Status) -> None:
         """Called several times a second."""
@@ -157,14 +157,14 @@ def emit(event: str, /, **facts: Any) -> None:
     except BrokenPipeError:
         raise
     except OSError as why:
-        raise full_stdout(why) from None
+        raise short_write_error(why) from None
 
 
-def full_stdout(why: OSError) -> ConfigError:
+def short_write_error(why: OSError) -> ConfigError:
     return ConfigError(f"Short write to standard output: {why.strerror or why}. Free disk space.")
 
 
-def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
+def choose_display(*, as_json: bool, quiet: bool, progress: bool) -> Display:
     """The display for this process's streams: live only on a terminal."""
     if as_json:
         return JsonDisplay(progress=progress and not quiet)

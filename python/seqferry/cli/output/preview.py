@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.models import PlannedCopy, ResolvedSpec
-from seqferry.spec.validation import data_path, is_empty_archive, why_streamed
+from seqferry.spec.validation import data_path, is_empty_archive, streaming_reason
 
 _KEYS: Final = 20
 """Keys that are named for each cause, where the objects are not listed."""
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqferry.preflight.forecast import Estimate, Forecast
 
 
-def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> int:
+def show_preview(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> int:
     """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself.
 
     Args:
@@ -40,8 +40,8 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
             **forecast.check_data(),
             way=data_path(spec),
             free_bytes=free,
-            nearest=None if forecast.source_objects else session.service.nearest(spec),
-            estimate=facts(estimate),
+            nearest=None if forecast.source_objects else session.service.nearest_keys(spec),
+            estimate=estimate_facts(estimate),
         )
     elif not session.quiet:
         _show_totals(session, spec, forecast, estimate, free)
@@ -51,7 +51,7 @@ def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> i
         display.say(text.printable(kept))
     if forecast.findings.causes or kept is not None:
         return exits.FAILED
-    return exits.of_count(spec, forecast.objects + forecast.skipped)
+    return exits.count_exit_code(spec, forecast.objects + forecast.skipped)
 
 
 def _show_object(session: Session, spec: ResolvedSpec, planned: PlannedCopy) -> None:
@@ -84,7 +84,7 @@ def _removal(session: Session, spec: ResolvedSpec, forecast: Forecast) -> str | 
     """Shows what would be removed, and counts it; returns why nothing would be, if so."""
     from seqferry.planning.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
 
-    for key in session.service.preview_removal(spec, forecast):
+    for key in session.service.preview_target_removals(spec, forecast):
         if isinstance(key, RemovalRefusal):
             return key.reason
         forecast.removed += 1
@@ -98,7 +98,7 @@ def _removal(session: Session, spec: ResolvedSpec, forecast: Forecast) -> str | 
 def _show_totals(
     session: Session, spec: ResolvedSpec, forecast: Forecast, estimate: Estimate, free: int | None
 ) -> None:
-    if (why := why_streamed(spec)) is not None:
+    if (why := streaming_reason(spec)) is not None:
         display.say(f"The bytes would pass through the machine that does the work: {why}.")
     if free is not None and free < forecast.bytes:
         display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
@@ -113,7 +113,7 @@ def _show_totals(
     if not forecast.source_objects and is_empty_archive(spec, 0):
         display.say(text.printable(f"No files are in {spec.source.uri}."))
     elif not forecast.source_objects:
-        nearest = session.service.nearest(spec)
+        nearest = session.service.nearest_keys(spec)
         display.say(text.printable(f"Nothing is selected at {spec.source.uri}{describe_nearest(spec, nearest)}."))
 
 
@@ -133,7 +133,7 @@ def show_findings(forecast: Forecast, *, is_listed: bool) -> None:
 
 
 def describe_refusal(spec: ResolvedSpec, planned: PlannedCopy) -> str:
-    """One object of a dry run that would not be copied, in words."""
+    """One object of a dry run that would not be copied, as text."""
     source = text.printable(spec.source.at(planned.source_key))
     if planned.left_out:
         return f"leave out {source}: {text.printable(planned.refusal or '')}"
@@ -145,7 +145,7 @@ def describe_nearest(spec: ResolvedSpec, nearest: list[str]) -> str:
     return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
 
 
-def facts(estimate: Estimate) -> dict[str, Any]:
+def estimate_facts(estimate: Estimate) -> dict[str, Any]:
     """The estimate as values for JSON."""
     return asdict(estimate) | {"total_requests": estimate.total_requests}
 
@@ -174,7 +174,7 @@ def _cost(estimate: Estimate) -> str:
 
 
 def _describe_action(spec: ResolvedSpec, planned: PlannedCopy) -> str:
-    """One object of a dry run, in words."""
+    """One object of a dry run, as text."""
     source = text.printable(spec.source.at(planned.source_key))
     target = text.printable(spec.target.at(planned.target_key))
     if planned.action == "skip":

@@ -65,7 +65,7 @@ class LiveDisplay:
         if status.live.workers or status.state in {"queued", "planning"}:
             self._worker_seen = now
         idle = now - self._worker_seen > _IDLE
-        self._live.update(picture(status, min(self._console.width, _WIDEST), idle=idle))
+        self._live.update(render(status, min(self._console.width, _WIDEST), idle=idle))
 
     def close(self) -> None:
         if self._started:
@@ -77,7 +77,7 @@ class LiveDisplay:
         self._console.print(message, soft_wrap=True)
 
 
-def picture(status: Status, width: int, *, idle: bool = False) -> RenderableType:
+def render(status: Status, width: int, *, idle: bool = False) -> RenderableType:
     """Live view of a transfer, at most ``width`` cells wide; ``idle``: no worker has been at it for a while."""
     lines: list[RenderableType] = [_headline(status, width), _bar(status, width), _figures(status, idle=idle)]
     if status.live.slowest and not status.ended:
@@ -133,7 +133,7 @@ def _figures(status: Status, *, idle: bool) -> Text:
     remaining = eta(status)
     if remaining is not None and not status.ended:
         line.append(f"  ETA {text.duration(remaining)}")
-    for part in progress_text.trouble(status):
+    for part in progress_text.format_problems(status):
         line.append(f"  {part}", style="bold red" if part.endswith("failed") else "yellow")
     if status.state == "queued":
         line.append("  waiting for a worker", style="dim")

@@ -1,4 +1,4 @@
-"""Figures of a transfer while it runs, in words and as raw numbers."""
+"""Figures of a transfer while it runs, as text and as raw numbers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def progress_line(status: Status) -> str:
     remaining = eta(status)
     if remaining is not None:
         parts.append(f"ETA {text.duration(remaining)}")
-    parts += trouble(status)
+    parts += format_problems(status)
     waits = "" if status.waits_for is None else f", waits for {text.printable(status.waits_for)}"
     return f"{text.state_name(status.state)}{waits}: " + ", ".join(parts)
 
 
-def trouble(status: Status) -> list[str]:
-    """Counts of failures, throttled requests and retries in words, worst first; empty nearly always."""
+def format_problems(status: Status) -> list[str]:
+    """Counts of failures, throttled requests and retries as text, worst first; empty nearly always."""
     totals, live = status.totals, status.live
     parts: list[str] = []
     if totals.failed:

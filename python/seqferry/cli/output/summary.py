@@ -19,8 +19,8 @@ from seqferry.model.models import (
 )
 from seqferry.model.next_steps import next_step
 from seqferry.model.operations import Operation
-from seqferry.spec.selection import conditions_of, selects
-from seqferry.spec.validation import is_empty_archive, why_streamed
+from seqferry.spec.selection import build_conditions, has_conditions
+from seqferry.spec.validation import is_empty_archive, streaming_reason
 
 if TYPE_CHECKING:
     from seqferry.db.record.ledger import Head
@@ -33,21 +33,21 @@ _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """All there is to tell about a transfer that has ended."""
+class TransferSummary:
+    """The data that a summary shows of a transfer that has ended."""
 
     status: Status
     verifications: list[Verification]
     failures: list[FailureGroup]
     removed: int = 0
     nearest: Sequence[str] = ()
-    """Keys that are most like what was asked for, where nothing was selected."""
+    """Keys most similar to the requested ones, where nothing was selected."""
     moved: int = 0
     """Objects that were removed at the source, of a move."""
     ledger: Head | None = None
     """Head of the audit ledger after the end; None where no key signs it."""
     cost: CountedCost | None = None
-    """Cost of the counted requests; None where they have no price, and where it is not asked for."""
+    """Cost of the counted requests; None where they have no price, and where it was not requested."""
 
     @property
     def seconds(self) -> float:
@@ -92,7 +92,7 @@ class Result:
         return found
 
 
-def lines(result: Result, *, status_command: str, retry_command: str | None = None) -> list[str]:
+def format_summary(result: TransferSummary, *, status_command: str, retry_command: str | None = None) -> list[str]:
     """The summary for a person; every line is printable as it is.
 
     Args:
@@ -113,7 +113,7 @@ def lines(result: Result, *, status_command: str, retry_command: str | None = No
     elif status.state == "done" and is_empty_archive(status.spec, 0):
         out.append(f"  no files are in {text.printable(status.spec.source.uri)}")
     elif status.state == "done":
-        is_selection = selects(conditions_of(status.spec))
+        is_selection = has_conditions(build_conditions(status.spec))
         out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")
         if result.nearest:
             out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
@@ -126,7 +126,7 @@ def lines(result: Result, *, status_command: str, retry_command: str | None = No
     return out
 
 
-def _title(result: Result) -> str:
+def _title(result: TransferSummary) -> str:
     """The end in numbers: ``Finished with 1 failure (0 of 1 objects copied)``."""
     status, totals = result.status, result.status.totals
     if status.state == WITH_FAILURES:
@@ -137,7 +137,7 @@ def _title(result: Result) -> str:
     return f"{_TITLE.get(status.state, status.state)}: {text.count(totals.objects, 'object')}"
 
 
-def _figures(result: Result, status_command: str) -> list[str]:
+def _figures(result: TransferSummary, status_command: str) -> list[str]:
     totals = result.status.totals
     out: list[str] = []
     word = result.status.spec.kind.done
@@ -150,7 +150,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
         through = text.count(result.streamed, "object")
         packed = result.status.spec.kind.packs
         own = "the storage copies only parts of 5 MiB and more" if packed else "the storage could not copy them itself"
-        why = why_streamed(result.status.spec) or own
+        why = streaming_reason(result.status.spec) or own
         out.append(f"  streamed  {through} through the machine that did the work: {why}")
     if there := totals.skipped - result.left_out:
         what = "" if result.status.spec.kind.compares else " already there"
@@ -200,7 +200,7 @@ def _cost(counted_cost: CountedCost) -> str:
 def _group(group: FailureGroup, operation: Operation, status_command: str, retry_command: str | None) -> list[str]:
     """A cause: how many objects, what was done, why it failed, the one next step, and the objects."""
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
-    why, _ = advice.split(group.message)
+    why, _ = advice.split_next_step(group.message)
     step = next_step(group.error_class, group.error_code, operation, message=group.message, retry=retry_command)
     out = [f"{text.count(group.count, 'object')} failed: {text.printable(what)}"]
     if why:
@@ -213,7 +213,7 @@ def _group(group: FailureGroup, operation: Operation, status_command: str, retry
     return out
 
 
-def facts(result: Result, exit_code: int) -> dict[str, Any]:
+def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
     """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
     from seqferry.cli.output import progress_text
 
@@ -255,8 +255,8 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
     }
 
 
-def cost_facts(result: Result) -> dict[str, Any] | None:
-    """The cost as values for JSON; None where it has no price, or was not asked for."""
+def cost_facts(result: TransferSummary) -> dict[str, Any] | None:
+    """The cost as values for JSON; None where it has no price, or was not requested."""
     return None if result.cost is None else result.cost.facts()
 
 

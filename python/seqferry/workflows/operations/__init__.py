@@ -125,7 +125,7 @@ def work_of(spec: ResolvedSpec) -> OperationWork:
     Raises:
         UnsupportedError: this version does not know it, or an option of it.
     """
-    operations.require(spec.operation)
+    operations.require_known(spec.operation)
     work: OperationWork = import_module(spec.kind.module).OPERATION
     for name in spec.options:
         if name not in work.options and name != RETRY_CAUSE:

@@ -19,7 +19,7 @@ from seqferry.places import paths
 from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects
 from seqferry.spec import overlaps, run
-from seqferry.spec.run import Lines, Part
+from seqferry.spec.run import RunLines, RunPart
 from seqferry.workflows import operations
 from seqferry.workflows.operations import BatchWork, OperationWork, transfer
 from seqferry.workflows.operations.move import sources
@@ -45,7 +45,7 @@ class Run:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
-        parts = [(part, operations.work_of(part.spec)) for part in run.parts_of(spec)]
+        parts = [(part, operations.work_of(part.spec)) for part in run.read_parts(spec)]
         if spec.options.get(run.IN_ORDER):
             yield from in_order.find(runtime, spec, transfer_id, parts, _find)
             return
@@ -53,7 +53,7 @@ class Run:
         yield from _unique(spec, pages) if overlaps.may_write_one_key(part.spec for part, _ in parts) else pages
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
-        known = Lines(spec)
+        known = RunLines(spec)
         items: dict[int, list[OpenObject]] = {}
         for one in work.items:
             number = known.number_of(one.source_key)
@@ -70,7 +70,7 @@ class Run:
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
 
     def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        for part in run.parts_of(spec):
+        for part in run.read_parts(spec):
             if isinstance(part.spec.source, LocalFolder):
                 paths.remove_spooled(runtime.state_dir, part.spec.source.path)
 
@@ -78,7 +78,7 @@ class Run:
 OPERATION: Final[OperationWork] = Run()
 
 
-def _find(runtime: Runtime, transfer_id: str, part: Part, operation: OperationWork) -> Iterator[list[PlannedObject]]:
+def _find(runtime: Runtime, transfer_id: str, part: RunPart, operation: OperationWork) -> Iterator[list[PlannedObject]]:
     try:
         operation.prepare(runtime, part.spec, None)
         for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
@@ -97,7 +97,7 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
     Raises:
         StorageError: two lines write one key.
     """
-    known = Lines(spec)
+    known = RunLines(spec)
 
     def names(one: PlannedObject) -> tuple[str, str, str | None]:
         part = known.parts[known.number_of(one.source_key)].spec
@@ -105,12 +105,12 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
         to = (
             None
             if part.kind.removes or one.refusal
-            else overlaps.address(part.target, run.key_of(one.target_key, part.target))
+            else overlaps.canonical_address(part.target, run.key_of_row(one.target_key, part.target))
         )
         return one.source_key, one.version_id or "", to
 
     def fault(one: str, other: str, address: str) -> UsageError:
-        (first, source), (second, also) = sorted((run.line_of(row), row.partition(" ")[2]) for row in (one, other))
+        (first, source), (second, also) = sorted((run.line_of_row(row), row.partition(" ")[2]) for row in (one, other))
         _, space, key = address.partition(" ")
         place = f"s3://{key}" if space and not address.startswith("/") else address
         return UsageError(
@@ -121,7 +121,7 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
     yield from transfer.drop_duplicates(collisions.Spool(spec, names, astuple, transfer.restore_planned, fault), pages)
 
 
-def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
+def _of_line(part: RunPart, planned: PlannedObject) -> PlannedObject:
     """An object of a part as a row of the run."""
     line = part.line_of(planned.source_key)
     return replace(
@@ -131,14 +131,14 @@ def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
     )
 
 
-def _of_part(part: Part, one: OpenObject) -> OpenObject:
+def _of_part(part: RunPart, one: OpenObject) -> OpenObject:
     return one._replace(
-        source_key=run.key_of(one.source_key, part.spec.source),
-        target_key=run.key_of(one.target_key, part.spec.target),
+        source_key=run.key_of_row(one.source_key, part.spec.source),
+        target_key=run.key_of_row(one.target_key, part.spec.target),
     )
 
 
-def _plan_failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
+def _plan_failed(part: RunPart, line: int, why: SeqferryError) -> PlannedObject:
     code = why.error_code if isinstance(why, StorageError) and why.error_code else why.code
     keys = part.spec.keys or ()
     number = part.lines.index(line)

@@ -16,7 +16,7 @@ from seqferry.db.record import events, receipts
 from seqferry.model import names
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import run, stored
-from seqferry.spec.run import Part
+from seqferry.spec.run import RunPart
 from seqferry.workflows.operations import Barrier, OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import lines
@@ -26,7 +26,7 @@ from seqferry.workflows.suspension import raise_if_paused
 ARRIVED: Final = run.LINE_ARRIVED
 ENDED: Final = run.LINE_ENDED
 
-LineFinder = Callable[[Runtime, str, Part, OperationWork], Iterator[list[PlannedObject]]]
+LineFinder = Callable[[Runtime, str, RunPart, OperationWork], Iterator[list[PlannedObject]]]
 
 
 def is_enabled(runtime: Runtime, transfer_id: str) -> bool:
@@ -39,7 +39,7 @@ def find(
     runtime: Runtime,
     spec: ResolvedSpec,
     transfer_id: str,
-    parts: Sequence[tuple[Part, OperationWork]],
+    parts: Sequence[tuple[RunPart, OperationWork]],
     of_line: LineFinder,
 ) -> Iterator[list[PlannedObject]]:
     """The pages of each line, and a barrier after it."""
@@ -82,7 +82,7 @@ def _stop_after_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
 
 def _remove_sources(runtime: Runtime, transfer_id: str, line: int) -> None:
     def of_line(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
-        return lines.find_move(spec, one) if run.line_of(one.source_key) == line else None
+        return lines.find_move(spec, one) if run.line_of_row(one.source_key) == line else None
 
     with runtime.database.read() as connection:
         first = objects.find_by_prefix(connection, transfer_id, f"{line} ")

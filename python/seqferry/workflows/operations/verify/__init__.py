@@ -22,9 +22,9 @@ from seqferry.model import names
 from seqferry.model.errors import StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning.listing import KnownObjects
-from seqferry.proof import target
+from seqferry.proof import target_verification
 from seqferry.spec import stored, verification
-from seqferry.spec.verification import RecordedPlace, RecordedPlaces
+from seqferry.spec.verification import RecordedTarget, RecordedTargets
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import raise_if_paused
@@ -52,19 +52,19 @@ class Verify:
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
-        verified = str(spec.options[verification.OF])
+        verified = str(spec.options[verification.VERIFIED_TRANSFER])
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, verified)
         if row is None:
             raise StorageError(f"There is no transfer {verified} on record.", "object", "NoSuchTransfer", "plan", True)
         recorded = stored.read(row.spec)
-        rows = target.read_arrived(runtime.database, verified, recorded)
+        rows = target_verification.read_arrived(runtime.database, verified, recorded)
         while page := list(islice(rows, _PAGE)):
             yield [_plan_object(one, is_archive=recorded.kind.packs) for one in page]
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         is_content = bool(spec.options.get(verification.CONTENT))
-        places = RecordedPlaces(spec)
+        places = RecordedTargets(spec)
         places.require()
         with runtime.database.read() as connection:
             expected = objects.read_expected(connection, work.transfer_id, [one.id for one in work.items])
@@ -88,8 +88,8 @@ class Verify:
         if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
             return
         spec = stored.read(row.spec)
-        verified = str(spec.options[verification.OF])
-        data = _facts(transfer_id, spec, target.counts(runtime.database, transfer_id))
+        verified = str(spec.options[verification.VERIFIED_TRANSFER])
+        data = _facts(transfer_id, spec, target_verification.read_counts(runtime.database, transfer_id))
         with runtime.database.write() as connection:
             if claimed:
                 runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
@@ -106,7 +106,7 @@ class Verify:
 OPERATION: Final[OperationWork] = Verify()
 
 
-def _plan_object(row: target.Row, *, is_archive: bool) -> PlannedObject:
+def _plan_object(row: target_verification.Row, *, is_archive: bool) -> PlannedObject:
     return PlannedObject(
         source_key=row["source_key"],
         target_key=row["target_key"],
@@ -120,11 +120,13 @@ def _plan_object(row: target.Row, *, is_archive: bool) -> PlannedObject:
     )
 
 
-def _by_place(places: RecordedPlaces, items: Sequence[OpenObject]) -> Iterator[tuple[RecordedPlace, list[OpenObject]]]:
+def _by_place(
+    places: RecordedTargets, items: Sequence[OpenObject]
+) -> Iterator[tuple[RecordedTarget, list[OpenObject]]]:
     """Objects by the place where they are: one place, but for a run."""
-    found: dict[RecordedPlace, list[OpenObject]] = {}
+    found: dict[RecordedTarget, list[OpenObject]] = {}
     for one in items:
-        found.setdefault(places.of(one.source_key), []).append(one)
+        found.setdefault(places.find_target(one.source_key), []).append(one)
     yield from found.items()
 
 
@@ -142,7 +144,7 @@ def _recorded_object(items: Sequence[OpenObject], expected: Mapping[int, Expecte
     )
 
 
-def _facts(transfer_id: str, spec: ResolvedSpec, counts: target.VerificationCounts) -> dict[str, Any]:
+def _facts(transfer_id: str, spec: ResolvedSpec, counts: target_verification.VerificationCounts) -> dict[str, Any]:
     is_content = bool(spec.options.get(verification.CONTENT))
     facts: dict[str, Any] = {
         "verification": transfer_id,

@@ -1,4 +1,4 @@
-"""Failures in plain words, for people who wait for data: no code, no bucket, and by whom something is to be done."""
+"""Causes of failures for recipients of a delivery: no code, no bucket, and who has to act."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Needs = Literal["sender", "operator", "storage"]
-"""By whom something is to be done: those who sent the data, those who run Seqferry, or the storage service."""
+"""The side that has to act: the sender of the data, the operator of Seqferry, or the storage service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ _OF_CLASS: Final[dict[str, PlainCause]] = {
     "redirect": PlainCause("operator", "they are in another region than was given"),
     "source_changed": PlainCause("sender", "they were changed while they were copied"),
     "object": PlainCause("operator", "they cannot be copied as they are"),
-    "person": PlainCause("operator", "somebody has to allow it first"),
+    "person": PlainCause("operator", "a permission has to be given first"),
     "capability": PlainCause("operator", "the storage cannot keep them as was asked"),
     "mismatch": PlainCause("operator", "what arrived is not what was sent, and must not be used"),
     "exists": PlainCause("operator", _EXISTS),
@@ -50,7 +50,7 @@ _OF_CLASS: Final[dict[str, PlainCause]] = {
 _OTHER: Final = PlainCause("operator", "they could not be copied")
 
 
-def of_failure(error_class: str | None, error_code: str | None, operation: str | None) -> PlainCause:
+def explain_failure(error_class: str | None, error_code: str | None, operation: str | None) -> PlainCause:
     """The cause of a failure of this class, code and operation."""
     code = error_code or ""
     if code in _DENIED:
@@ -66,8 +66,8 @@ def of_failure(error_class: str | None, error_code: str | None, operation: str |
     return _CHANGES.get(code) or _OF_CLASS.get(error_class or "", _OTHER)
 
 
-def of_end(error_code: str | None) -> str:
-    """Reason for which a whole transfer ended as failed."""
+def explain_end(error_code: str | None) -> str:
+    """Cause for which a whole transfer ended as failed, as text."""
     code = error_code or ""
     if code in _DENIED:
         return "access was denied"

@@ -1,4 +1,4 @@
-"""The record: reports, audits and anchors of it, the target held against it, and its pruning."""
+"""The record: reports, audits and anchors of it, the target compared with it, and its pruning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seqferry.proof.costs import CountedCost
     from seqferry.proof.pruning import PrunedTransfer
     from seqferry.proof.report import Format
-    from seqferry.proof.target import Difference, VerificationCounts
+    from seqferry.proof.target_verification import Difference, VerificationCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Audit:
 
     Attributes:
         findings: all that is not as it was written. The audit is made as they are read.
-        counts: what was looked at; whole when all findings were read.
-        heads: number of heads of the ledger from elsewhere that it is held against.
+        counts: what was read; complete when all findings were read.
+        heads: number of heads of the ledger from elsewhere that it is compared with.
         anchors: those that are stored; None where the configuration names no place for them.
     """
 
@@ -44,14 +44,14 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetLook:
+class VerificationResult:
     """The result of a verification.
 
     Attributes:
         differences: objects that are not as received.
-        counts: what was looked at.
+        counts: what was checked.
         verified: the id of the transfer that was verified.
-        record: changes to the record of that transfer, which the look relies on.
+        record: changes to the record of that transfer, which the verification relies on.
     """
 
     verified: str
@@ -60,8 +60,8 @@ class TargetLook:
     record: list[Finding] = field(default_factory=list["Finding"])
 
 
-class Record(Queries):
-    """Verbs on the record."""
+class AuditTrail(Queries):
+    """Verbs on the audit record: reports, audits, anchors, verification, pruning."""
 
     def report(
         self, transfer_id: str, form: Format, findings: Sequence[Finding], price: str | None = None, page: int = 1
@@ -94,7 +94,7 @@ class Record(Queries):
 
         totals = status.totals
         with self.database.read() as connection:
-            return costs.count(
+            return costs.transfer_cost(
                 connection,
                 status.id,
                 status.spec,
@@ -103,21 +103,21 @@ class Record(Queries):
                 region=price,
             )
 
-    def verification(self, status: Status) -> TargetLook:
+    def verification(self, status: Status) -> VerificationResult:
         """The result of a verification, and changes to the record that it relies on.
 
         Raises:
-            ConflictError: the transfer is no verification.
+            ConflictError: the transfer is not a verification.
         """
-        from seqferry.proof import target
+        from seqferry.proof import target_verification
         from seqferry.spec import verification
 
-        if not status.spec.kind.of_record:
-            raise ConflictError(f"Transfer {status.id} is no verification: it has no result of one.")
-        counts = target.counts(self.database, status.id, is_pruned=status.pruned_at is not None)
-        verified = str(status.spec.options[verification.OF])
+        if not status.spec.kind.verifies_record:
+            raise ConflictError(f"Transfer {status.id} is not a verification, and has no result of one.")
+        counts = target_verification.read_counts(self.database, status.id, is_pruned=status.pruned_at is not None)
+        verified = str(status.spec.options[verification.VERIFIED_TRANSFER])
         record = self.record_findings(verified) if status.ended else []
-        return TargetLook(verified, target.differences(self.database, status), counts, record)
+        return VerificationResult(verified, target_verification.read_differences(self.database, status), counts, record)
 
     def ledger_head(self) -> Head:
         """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
@@ -126,10 +126,10 @@ class Record(Queries):
         return auditing.head(self.database)
 
     def audit(self, heads: Sequence[str] = (), *, transfer_id: str | None = None) -> Audit:
-        """Hold the record against its hashes, against ``heads`` that a person has kept, and against stored anchors.
+        """Compare the record with its hashes, with ``heads`` that a person has kept, and with stored anchors.
 
         Args:
-            transfer_id: of the only transfer to look at; the ledger is looked at as a whole.
+            transfer_id: the only transfer to check; the ledger is checked as a whole.
 
         Raises:
             UsageError: a text is no head of a ledger.
@@ -140,7 +140,7 @@ class Record(Queries):
         known = auditing.parse_heads(heads)
         outside = None
         if self.settings.audit_anchor is not None:
-            outside = anchors.read(self.database, self.engine, self.settings)
+            outside = anchors.read_anchors(self.database, self.engine, self.settings)
         of_anchors = [] if outside is None else outside.findings
         known += [] if outside is None else outside.known
         counts = auditing.AuditCounts()
@@ -175,8 +175,8 @@ class Record(Queries):
         if self.settings.audit_anchor is None:
             raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
         try:
-            return anchors.write(self.database, self.engine, self.settings)
-        except anchors.NotWrittenError as why:
+            return anchors.write_anchor(self.database, self.engine, self.settings)
+        except anchors.AnchorWriteError as why:
             raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
 
     def find_unanchored(self) -> PendingEntries | None:
@@ -185,7 +185,7 @@ class Record(Queries):
             return None
         from seqferry.proof import anchors
 
-        return anchors.overdue(self.database, self.settings)
+        return anchors.overdue_entries(self.database, self.settings)
 
     def prune(
         self,

@@ -14,9 +14,9 @@ from seqferry.model.errors import StorageError
 from seqferry.model.models import Status, TransferSpec
 from seqferry.spec import run, verification
 
-Outcome = Literal["same", "missing", "changed", "unreadable"]
+DifferenceKind = Literal["same", "missing", "changed", "unreadable"]
 
-_OUTCOMES: Final[dict[str, Outcome]] = {verification.MISSING: "missing", verification.CHANGED: "changed"}
+_OUTCOMES: Final[dict[str, DifferenceKind]] = {verification.MISSING: "missing", verification.CHANGED: "changed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Difference:
     """An object that is not at the target as it arrived there."""
 
     key: str
-    outcome: Outcome
+    outcome: DifferenceKind
     recorded: str
     found: str
 
 
 @dataclass(slots=True)
 class VerificationCounts:
-    """Counts of the objects that were looked at."""
+    """Counts of the objects that were checked."""
 
     objects: int = 0
     same: int = 0
@@ -75,13 +75,13 @@ def read_arrived(database: Database, transfer_id: str, spec: TransferSpec) -> It
         StorageError: the receipt cannot be read.
     """
     rows = _rows(database, transfer_id)
-    if spec.kind.of_lines:
+    if spec.kind.runs_list:
         rows = _of_lines(spec, rows)
     if spec.kind.packs:
         rows = _once(rows)
-    if spec.kind.of_versions:
+    if spec.kind.copies_versions:
         rows = _newest(rows)
-    if spec.kind.of_share:
+    if spec.kind.recorded_by_gateway:
         rows = _last_uploaded(rows)
     return rows
 
@@ -129,7 +129,7 @@ def _newest(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _last_uploaded(rows: Iterator[Row]) -> Iterator[Row]:
-    """The last upload of each file of a share. An epoch has so many rows at most that they are held at once."""
+    """The last upload of each file of a share. An upload batch has few enough rows to be held in memory."""
     last: dict[str, Row] = {}
     for row in rows:
         before = last.get(row["target_key"])
@@ -140,18 +140,18 @@ def _last_uploaded(rows: Iterator[Row]) -> Iterator[Row]:
 
 def _of_lines(spec: TransferSpec, rows: Iterator[Row]) -> Iterator[Row]:
     """Rows that the lines of a run wrote; those of lines that remove are left out."""
-    lines = run.Lines(spec)
+    lines = run.RunLines(spec)
     for row in rows:
         part = lines.parts[lines.number_of(row["source_key"])].spec
-        if part.kind.did is None:
-            yield row | {"target_key": run.key_of(row["target_key"], part.target)}
+        if part.kind.outcome_text is None:
+            yield row | {"target_key": run.key_of_row(row["target_key"], part.target)}
 
 
 # --- the result of a verification -------------------------------------------------------------------------------------
 
 
-def counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> VerificationCounts:
-    """Counts of a verification, so far."""
+def read_counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> VerificationCounts:
+    """Read the counts of a verification, so far."""
     found = VerificationCounts()
     ended: Iterable[verifications.EndedObjects]
     if not is_pruned:
@@ -165,10 +165,10 @@ def counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> 
     return found
 
 
-def differences(database: Database, status: Status) -> Iterator[Difference]:
+def read_differences(database: Database, status: Status) -> Iterator[Difference]:
     """Objects of a verification that are not as received, in the order of its rows."""
     for one in _read_failed(database, status):
-        recorded, found = verification.parse(one.target_key, one.error_message or "")
+        recorded, found = verification.parse_states(one.target_key, one.error_message or "")
         yield Difference(one.target_key, _OUTCOMES.get(one.error_code or "", "unreadable"), recorded, found)
 
 

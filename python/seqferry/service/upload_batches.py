@@ -1,7 +1,7 @@
-"""Epochs of a gateway: what its shares have uploaded is put on record as ended transfers, when the database can be had.
+"""Recorder of a gateway's upload batches (epochs): each becomes an ended transfer when the database is available.
 
-The gateway keeps an epoch on its disk until it is told that the record has it. A transfer has the same id each time its
-epoch is put on record: one that is there already adds nothing. So a kill between any two steps repeats one of them.
+The gateway keeps an epoch on its disk until it is informed that the record has it. A transfer has the same id each time
+its epoch is recorded: one that is there already adds nothing. So a kill between any two steps repeats one of them.
 
 What must stay true: the gateway serves whether or not the database is there, and never waits for it.
 """
@@ -30,18 +30,18 @@ from seqferry.spec import gateway
 
 log = logging.getLogger("seqferry.epochs")
 
-LOOK_SECONDS: Final = 2.0
-"""Between two questions to the gateway: a look at a number in its memory."""
+POLL_SECONDS: Final = 2.0
+"""Between two polls of the gateway: it reads a number in memory."""
 
 _LONGEST_PAUSE_SECONDS: Final = 60.0
-"""Between two tries while the database is away."""
+"""Between two attempts while the database is unavailable."""
 
 _LAST_SECONDS: Final = 10.0
 """Time for what is left at the end; the next start puts the rest on record."""
 
 
-class EpochRecorder:
-    """Puts epochs on record from a thread of its own, until it is left; then those of the rest, once.
+class UploadBatchRecorder:
+    """Records upload batches (epochs) from its own thread until the context ends; then once more what is left.
 
     Args:
         places: of the shares that are written, by their names.
@@ -53,7 +53,7 @@ class EpochRecorder:
         self._places = places
         self._ask = ask
         self._service: Base | None = None
-        self._told: str | None = None
+        self._logged: str | None = None
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seqferry-epochs", daemon=True)
 
@@ -66,9 +66,9 @@ class EpochRecorder:
         self._thread.join(_LAST_SECONDS)
 
     def _run(self) -> None:
-        pause = LOOK_SECONDS
+        pause = POLL_SECONDS
         while not self._left.wait(pause):
-            pause = LOOK_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = POLL_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
         self._safely(self._freeze)
         self._safely(self.record)
         self._safely(self.close)
@@ -78,11 +78,11 @@ class EpochRecorder:
             act()
         except Exception as why:  # noqa: BLE001 - whatever the database has, serving goes on
             text = why.message if isinstance(why, SeqferryError) else f"{type(why).__name__}"
-            if text != self._told:
+            if text != self._logged:
                 log.warning("Uploads of the shares are not on record yet: %s The gateway keeps them.", text)
-            self._told = text
+            self._logged = text
             return False
-        self._told = None
+        self._logged = None
         return True
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class EpochRecorder:
         self._ask_gateway("freeze")
 
     def record(self) -> int:
-        """Put all epochs on record that the gateway has frozen. Returns how many.
+        """Record all epochs that the gateway has frozen. Returns their number.
 
         Raises:
             ConfigError: the gateway does not answer, or the database cannot be used.
@@ -110,8 +110,8 @@ class EpochRecorder:
     def _record(self, share: str, prefix: str, journal: str, epoch: int) -> None:
         outcomes = self._outcomes(share, epoch)
         if outcomes:
-            spec = gateway.epoch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
-            transfer_id = gateway.epoch_id(share, journal, epoch)
+            spec = gateway.upload_batch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
+            transfer_id = gateway.upload_batch_id(share, journal, epoch)
             objects = _objects(prefix, outcomes)
             with self._database().write() as connection:
                 is_new = ended_transfers.insert(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.model import plain_words
+from seqferry.model import delivery_causes
 
 
 @pytest.mark.parametrize("code", ["MissingAtTarget", "ChangedAtTarget"])
 def test_what_a_verification_finds_is_not_said_to_have_arrived_damaged(code: str) -> None:
-    found = plain_words.of_failure("mismatch", code, "HeadObject")
+    found = delivery_causes.explain_failure("mismatch", code, "HeadObject")
     assert found.needs == "operator"
     assert found.words.startswith("they are not at the target")
-    assert found != plain_words.of_failure("mismatch", "ChecksumMismatch", "CopyObject")
+    assert found != delivery_causes.explain_failure("mismatch", "ChecksumMismatch", "CopyObject")

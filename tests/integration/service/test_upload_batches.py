@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from seqferry.db.tables import notice
 from seqferry.model.errors import ConfigError, SeqferryError, UsageError
 from seqferry.model.locations import S3Location
-from seqferry.proof import target
+from seqferry.proof import target_verification
 from seqferry.service import control
-from seqferry.service.epochs import EpochRecorder
 from seqferry.service.service import Service
+from seqferry.service.upload_batches import UploadBatchRecorder
 from seqferry.settings.channels import parse
 from seqferry.settings.config import Settings
 from seqferry.spec import gateway
@@ -96,7 +96,7 @@ def service(settings: Settings) -> Iterator[Service]:
 
 
 def record(settings: Settings, script: Script) -> int:
-    with closing(EpochRecorder(settings, {"runs": PLACE}, script.ask)) as recorder:
+    with closing(UploadBatchRecorder(settings, {"runs": PLACE}, script.ask)) as recorder:
         return recorder.record()
 
 
@@ -107,7 +107,7 @@ def test_an_epoch_is_an_ended_transfer_with_a_row_for_each_version(settings: Set
     record(settings, script)
 
     assert script.epochs == {}
-    status = service.status(gateway.epoch_id("runs", JOURNAL, 0))
+    status = service.status(gateway.upload_batch_id("runs", JOURNAL, 0))
     assert (status.state, status.spec.operation, status.description.name) == ("done_with_failures", "gateway", "runs")
     assert (status.spec.target.uri, status.created_by) == ("s3://sequencing/runs/", f"gateway on {settings.host_name}")
     assert (status.started_at, status.ended_at, status.next_step) == (AT, AT + 1.5, None)
@@ -122,7 +122,7 @@ def test_an_epoch_is_an_ended_transfer_with_a_row_for_each_version(settings: Set
     ]
     assert (rows[0].target_etag, rows[0].target_version_id, rows[0].etag) == ("etag-a", "version-a", "")
     assert (rows[3].state, rows[3].error_code) == ("failed", "Conflict")
-    last = target.read_arrived(service.database, status.id, status.spec)
+    last = target_verification.read_arrived(service.database, status.id, status.spec)
     assert [(row["target_key"], row["size"]) for row in last] == [("runs/a", 20), ("runs/d/b", 10)]
     [cause] = service.failures(status.id)
     assert (cause.error_code, cause.keys) == ("Conflict", ("runs/c",))
@@ -144,7 +144,7 @@ def test_an_epoch_that_is_on_record_already_adds_nothing(settings: Settings, ser
     assert record(settings, script) == 2
 
     found = service.transfers()
-    assert {one.id for one in found} == {gateway.epoch_id("runs", JOURNAL, number) for number in (0, 1)}
+    assert {one.id for one in found} == {gateway.upload_batch_id("runs", JOURNAL, number) for number in (0, 1)}
     assert [one.totals.objects for one in found] == [1, 1]
     assert len(service.events(found[0].id)) == 3
 
@@ -157,14 +157,14 @@ def test_its_end_is_told_to_the_channels_of_the_deployment(settings: Settings, s
     with service.database.read() as connection:
         [row] = connection.execute(sa.select(notice)).all()
     subject = (row.subject_kind, row.subject_id, row.kind, row.state)
-    assert subject == ("transfer", gateway.epoch_id("runs", JOURNAL, 0), "finished", "pending")
+    assert subject == ("transfer", gateway.upload_batch_id("runs", JOURNAL, 0), "finished", "pending")
 
 
 def test_nobody_submits_or_retries_one(settings: Settings, service: Service) -> None:
-    spec = gateway.epoch_spec(PLACE, "runs/", share="runs", journal=JOURNAL, epoch=0)
-    with pytest.raises(UsageError, match="put on record by the gateway"):
+    spec = gateway.upload_batch_spec(PLACE, "runs/", share="runs", journal=JOURNAL, epoch=0)
+    with pytest.raises(UsageError, match="The gateway records what it uploads"):
         service.submit(spec, actor="ada")
     record(settings, Script([failed("a", "UploadFailed")]))
 
-    with pytest.raises(SeqferryError, match="tries failed files again itself"):
-        control.retry(service, gateway.epoch_id("runs", JOURNAL, 0), actor="ada")
+    with pytest.raises(SeqferryError, match="retries failed files itself"):
+        control.retry(service, gateway.upload_batch_id("runs", JOURNAL, 0), actor="ada")
