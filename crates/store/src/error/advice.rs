@@ -116,7 +116,7 @@ advice! {
     /// A symbolic link is skipped.
     ChooseLinks = "choose_links",
     /// A symbolic link leads to nothing.
-    MendLink = "mend_link",
+    FixLink = "fix_link",
     /// A symbolic link leads back to itself.
     RemoveLink = "remove_link",
     /// Ranged reads are answered with something else.
