@@ -32,7 +32,6 @@ LEFT_OUT = (
 # Texts that keep a word, as a pattern, and the files where they do.
 KEPT: tuple[tuple[str, str], ...] = (
     ("NotLookedAt", "python/*"),  # an error code on record
-    ("mend_link", "*"),  # a code of advice
     (r"`(?:tests|crates)/[^`]+`", "docs/*"),  # names of tests and files
     (r"(?s)#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", "crates/*"),  # tests at the end of a file
 )

@@ -84,7 +84,7 @@ ADVICE: Final = {
     "skip_special_file": "Devices, sockets and pipes hold no bytes to copy: everything else is copied.",
     "rename_file": "Keys are UTF-8: rename the file.",
     "choose_links": "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link.",
-    "mend_link": "Fix or remove the link, or choose --symlinks keep to copy the link itself.",
+    "fix_link": "Fix or remove the link, or choose --symlinks keep to copy the link itself.",
     "remove_link": "Remove the link, or choose --symlinks keep to copy the link itself.",
     "pass_ranges": (
         "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."

@@ -115,7 +115,7 @@ advice! {
     /// A symbolic link is skipped.
     ChooseLinks = "choose_links",
     /// A symbolic link leads to nothing.
-    RepairLink = "mend_link",
+    FixLink = "fix_link",
     /// A symbolic link leads back to itself.
     RemoveLink = "remove_link",
     /// Ranged reads are answered with something else.

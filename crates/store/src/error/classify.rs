@@ -320,7 +320,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> Advice {
         code::SPECIAL_FILE => Advice::SkipSpecialFile,
         code::NAME_NOT_UTF8 => Advice::RenameFile,
         code::SYMLINK_SKIPPED => Advice::ChooseLinks,
-        code::SYMLINK_DANGLING => Advice::RepairLink,
+        code::SYMLINK_DANGLING => Advice::FixLink,
         code::SYMLINK_LOOP => Advice::RemoveLink,
         code::RANGE_IGNORED => Advice::PassRanges,
         code::TRANSFORMED => Advice::PassBytes,
