@@ -55,7 +55,7 @@ def test_labels_are_keys_with_values() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (["project"], "write it as key=value"),
+        (["project"], "write key=value"),
         (["Project=X"], "cannot be the key"),
         (["=X"], "cannot be the key"),
         ([f"{'k' * 64}=X"], "cannot be the key"),

@@ -153,7 +153,7 @@ def test_another_partition_has_other_names(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("/data", "/other"), "No place is in S3"),
+        (("/data", "/other"), "No location is in S3"),
         (("s3://v/",), "has a target"),
         (("s3://v/", "s3://o/", "--operation", "mount"), "one place"),
         (("s3://v/", "s3://o/", "--operation", "fly"), "choose one of copy, sync"),
@@ -161,7 +161,7 @@ def test_another_partition_has_other_names(capsys: pytest.CaptureFixture[str]) -
         (("s3://v/", "s3://o/", "--with", "writing"), "choose --operation gateway or mount"),
         (("s3://v/", "/data", "--side", "target"), "on this machine"),
         (("s3://v/", "s3://o/", "--source-kms-key", "alias/key"), "not the ARN"),
-        (("s3://v/", "s3://o/", "--partition", "azure cloud"), "write aws, aws-cn"),
+        (("s3://v/", "s3://o/", "--partition", "azure cloud"), "choose aws, aws-cn"),
         (("s3:/v/", "s3://o/"), "did you mean"),
     ],
 )

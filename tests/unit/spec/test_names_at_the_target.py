@@ -56,7 +56,7 @@ def test_rules_change_names_below_the_source_only() -> None:
         ({"source": "s3://b/run/", "rename": ["a/b"]}, "not a rule"),
         ({"source": ["s3://b/run/", "s3://other/run/"]}, "one bucket"),
         ({"source": ["s3://b/run/", "s3://b"]}, "whole bucket"),
-        ({"source": ["s3://b/run/", "s3://b/x/"], "below": True}, "cp alone"),
+        ({"source": ["s3://b/run/", "s3://b/x/"], "below": True}, "Only cp takes several sources"),
         ({"source": []}, "No source"),
         ({"source": "s3://b/run/", "keys": ["a"], "targets": ["x", "y"]}, "one for each key"),
     ],
