@@ -152,7 +152,7 @@ mod tests {
         let before = Duration::from_nanos(1);
         for (outcomes, age, expected) in [
             (0, Duration::ZERO, false),
-            (1, MAX_BATCH_AGE - before, false),
+            (1, MAX_BATCH_AGE.saturating_sub(before), false),
             (1, MAX_BATCH_AGE, true),
             (BATCH_OUTCOMES - 1, Duration::ZERO, false),
             (BATCH_OUTCOMES, Duration::ZERO, true),
