@@ -162,7 +162,7 @@ def test_many_objects_are_split_into_pages(service: Service, monkeypatch: pytest
 def test_each_kind_of_verification_says_what_it_proves() -> None:
     words = re.findall(
         r'Self::\w+ => "(\w+)"',
-        (ROOT / "crates/transfer/src/object_outcome.rs").read_text().split("fn word")[3].split("impl ")[0],
+        (ROOT / "crates/transfer/src/object_outcome.rs").read_text().split("fn as_str")[3].split("impl ")[0],
     )
 
     assert set(words) >= {"checksum", "content"}, "the words of the engine are no longer there"

@@ -169,7 +169,7 @@ def test_a_database_that_is_away_for_a_while_costs_no_object(
                 admin.execute(f'alter database "{name}" allow_connections false'.encode())
                 admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
                 # Longer than three retries last.
-                worker.wait_for_output("Tried again in 8 s")
+                worker.wait_for_output("The next attempt is in 8 s")
                 admin.execute(f'alter database "{name}" allow_connections true'.encode())
         status = until_ended(service, transfer_id)
 

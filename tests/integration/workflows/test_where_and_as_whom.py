@@ -365,7 +365,7 @@ def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent:
         connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
 
     with shells.worker():
-        assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr
+        assert "a worker runs it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr
 
 
 def _left_by_a_killed_worker(shells: Shells, transfer_id: str, executor_id: str = "killed") -> None:
