@@ -35,7 +35,7 @@ use crate::data_folder::DataFolder;
 use crate::file_table::{FileTable, ROOT};
 use crate::journal::{Disk, Folder, JournalError};
 use crate::journaled_overlay::{JournaledOverlay, SEGMENT};
-use crate::overlay::{Node, OF_BUCKET, Overlay};
+use crate::overlay::{Node, OF_BUCKET, Overlay, OverlayEntry};
 use crate::share::ShareDefaults;
 use crate::upload_batches::UploadBatches;
 use file_lock::FileLock;
@@ -234,7 +234,12 @@ fn restore_parent_names(overlay: &Overlay, file_table: &FileTable) {
                     // The number of a name may have gone with a file that was renamed, or that is no more.
                     let marked = file_table.number(*parent, &format!("{name}\0"));
                     let shown = overlay.bucket_file(file_table, *parent, name).map(|file| file.number);
-                    [file_table.number(*parent, name), shown, marked]
+                    // A folder that was renamed here, below which the bucket has the file at its new key already.
+                    let changed = match overlay.entry(*parent, name) {
+                        Some(OverlayEntry::Node(number)) => Some(number),
+                        Some(OverlayEntry::Hidden) | None => None,
+                    };
+                    [file_table.number(*parent, name), shown, marked, changed]
                 });
                 let found: BTreeSet<u64> = names.flatten().take(CANDIDATES).collect();
                 numbers = found.into_iter().collect();

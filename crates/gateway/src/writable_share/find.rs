@@ -1,6 +1,6 @@
 //! Lookup of files by identity and name, and listing of directories: the bucket with the overlay on top.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -437,6 +437,15 @@ impl<D: Disk> Inner<D> {
         within_call_timeout(read_page(&self.files, found.inode, (after, most), facts)).await
     }
 
+    /// Names that are hidden when a page of the bucket is requested: one that is removed and shown again meanwhile is
+    /// still on the page.
+    fn hidden_names(&self, number: u64, after: Option<&str>) -> HashSet<String> {
+        self.overlay.read(|overlay| {
+            let hidden = overlay.names(number, after).filter(|(_, entry)| *entry == OverlayEntry::Hidden);
+            hidden.map(|(name, _)| name.to_owned()).collect()
+        })
+    }
+
     /// True when a directory shows no name.
     pub(super) async fn is_empty(&self, number: u64, prefix: Option<&str>) -> Result<bool> {
         if self.overlay.read(|overlay| overlay.has_nodes(number)) {
@@ -444,8 +453,11 @@ impl<D: Disk> Inner<D> {
         }
         let mut after: Option<String> = None;
         loop {
+            let hidden_before = self.hidden_names(number, after.as_deref());
             let page = self.lower_names(prefix, (after.as_deref(), 1024), EntryDetail::Names).await?;
-            let hidden = |(name, _): &(String, _)| self.overlay.read(|overlay| overlay.entry(number, name).is_some());
+            let hidden = |(name, _): &(String, _)| {
+                hidden_before.contains(name) || self.overlay.read(|overlay| overlay.entry(number, name).is_some())
+            };
             if !page.entries.iter().all(hidden) {
                 return Ok(false);
             }
@@ -483,11 +495,13 @@ impl<D: Disk> Inner<D> {
         };
         let most = most.saturating_sub(entries.len()).max(1);
         loop {
-            let lower = self.lower_names(parent.prefix.as_deref(), (after.as_deref(), most), facts).await?;
+            let hidden_before = self.hidden_names(directory.number, after.as_deref());
+            let mut lower = self.lower_names(parent.prefix.as_deref(), (after.as_deref(), most), facts).await?;
             // Immediately: each by itself would be a write to the table of its own.
             drop(self.file_table.numbers(directory.number, lower.entries.iter().map(|(name, _)| name.as_str())));
             let last = lower.entries.last().map(|(name, _)| name.clone());
             let bound = if lower.is_end { None } else { last };
+            lower.entries.retain(|(name, _)| !hidden_before.contains(name));
             let (names, is_end) = self.merged(&parent, after.as_deref(), (lower, bound.as_deref()), most);
             if names.is_empty() && !is_end {
                 after = bound;

@@ -193,8 +193,8 @@ impl<D: Disk> WritableShare<D> {
     /// Upload everything at a path and below it immediately. Returns what counts.
     pub(crate) fn flush(&self, path: &str) -> FlushScope {
         self.0.overlay.read(|overlay| {
-            let at = self.0.control.flush(overlay, path);
-            FlushScope::new(overlay, &self.0.file_table, path, at)
+            let files = self.0.control.flush(overlay, &self.0.file_table, path);
+            FlushScope::new(overlay, &self.0.file_table, path, files)
         })
     }
 

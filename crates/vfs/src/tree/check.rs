@@ -76,6 +76,13 @@ impl Tree {
             if state.directories[directory as usize].inode != inode {
                 return Err(VfsError::Stale);
             }
+            // What was found out later counts: a removal, or another check.
+            let later = state.directories[directory as usize].checked.get(name).filter(|known| known.at > at);
+            if let Some(known) = later.map(|known| known.entry.clone()) {
+                let valid = self.remaining(at).unwrap_or_default();
+                let attributes = known.map(|entry| self.attributes_of(&state, entry.inode, &entry.facts, valid));
+                return Ok(Lookup { attributes, valid });
+            }
             let entry = facts.map(|facts| {
                 let number = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
                 let stored = meta.map(|meta| StoredMetadata::of(&meta.attributes.metadata));

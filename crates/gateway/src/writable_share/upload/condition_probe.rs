@@ -102,8 +102,8 @@ impl<D: Disk> Uploader<D> {
                 return Ok(true);
             }
             let _one = self.conditions.one.lock().await;
-            let is_conflict_copy_of = self.condition_probe(request).await?;
-            if is_conflict_copy_of {
+            let is_kept = self.condition_probe(request).await?;
+            if is_kept {
                 quirks.learn_kept_conditions(request);
             } else {
                 let operation = match request {
@@ -117,7 +117,7 @@ impl<D: Disk> Uploader<D> {
                     self.address("")
                 );
             }
-            Ok::<bool, UploadError>(is_conflict_copy_of)
+            Ok::<bool, UploadError>(is_kept)
         };
         known.get_or_try_init(find_out).await.copied()
     }
@@ -136,13 +136,13 @@ impl<D: Disk> Uploader<D> {
             is_of_this_process: true,
         };
         self.inner.overlay.change(|_| Ok((vec![Change::BeginUpload(open)], ()))).await.map_err(local)?;
-        let is_conflict_copy_of = match request {
+        let is_kept = match request {
             ConditionalRequest::Put => self.probe_put().await?,
             ConditionalRequest::Copy => self.probe_copy().await?,
             ConditionalRequest::Complete => self.probe_complete().await?,
         };
         self.remove_probe().await?;
-        Ok(is_conflict_copy_of)
+        Ok(is_kept)
     }
 
     /// Remove what a killed process has left of a probe. One that is under way comes to its end first.

@@ -11,6 +11,7 @@ use seqferry_client::RequestError;
 use seqferry_store::{Attributes, ErrorClass, ObjectMeta};
 use seqferry_transfer::CopyMethod;
 use seqferry_transfer::pipe::ReplaceCondition;
+use seqferry_vfs::tree::names::check_name;
 
 use super::finish::{base_at, clean, ended};
 use super::generation::GenerationReader;
@@ -109,7 +110,10 @@ impl<D: Disk> Uploader<D> {
     /// Path beside another program's object, where so many are taken by other files.
     fn conflict_path(&self, file_upload: &FileUpload, taken: u32) -> String {
         let conflict_path = plan::conflict_path(&file_upload.path, file_upload.changed, taken);
-        if self.key(&conflict_path).len() + UNKNOWN.len() <= LONGEST_KEY {
+        let (_, name) = conflict_path.rsplit_once('/').unwrap_or(("", &conflict_path));
+        if self.key(&conflict_path).len() + UNKNOWN.len() <= LONGEST_KEY
+            && check_name(&format!("{name}{UNKNOWN}")).is_ok()
+        {
             return conflict_path;
         }
         plan::conflict_path(&format!("{:016x}", file_upload.number), file_upload.changed, taken)

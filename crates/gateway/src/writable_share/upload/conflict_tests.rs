@@ -234,3 +234,22 @@ impl<S: tracing::Subscriber> tracing_subscriber::layer::Layer<S> for Warnings {
         }
     }
 }
+
+#[tokio::test]
+async fn a_file_with_a_long_name_is_kept_under_a_short_one() {
+    let name = "n".repeat(240);
+    let path: &'static str = format!("d/{name}").leak();
+    let setting = Setting::new(&[(path, b"a".repeat(3000))]).await;
+    let file = setting.id(path).await;
+    setting.write(file, 1000, "0123456789", Stability::File).await.unwrap();
+    another_program(&setting, OtherWrite::Replaces, format!("p/{path}").leak()).await;
+
+    drained(&setting).await;
+
+    let found = objects(&setting).await;
+    assert_eq!(found[path], b"theirs");
+    let kept: Vec<_> = found.keys().filter(|key| key.starts_with(".seqferry-conflicts/")).collect();
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(kept.iter().flat_map(|key| key.split('/')).all(|name| name.len() <= 255), "{kept:?}");
+    assert!(found[kept[0]][1000..].starts_with(b"0123456789"));
+}

@@ -17,6 +17,7 @@ use seqferry_store::ByteThrottle;
 use seqferry_transfer::pipe::{InputBytes, PipeError};
 
 use super::UploadError;
+use super::flush::{self, PendingFiles};
 use super::plan::{self, UploadTask};
 use crate::file_table::{FileTable, ROOT};
 use crate::name_list::NameList;
@@ -90,12 +91,14 @@ impl FailureKey {
     }
 }
 
-/// Changes at this path and below it, up to a time, that are uploaded immediately.
+/// Files at this path and below it that are uploaded immediately.
 #[derive(Debug, Clone)]
 struct Flush {
     path: Box<str>,
-    /// Nanoseconds since 1970.
+    /// Changes up to this time count, in nanoseconds since 1970.
     at: u64,
+    /// Files that have changed since as well.
+    files: Arc<PendingFiles>,
     number: u64,
 }
 
@@ -165,23 +168,31 @@ impl UploadControl {
         upload_window::is_open(&self.rules().windows)
     }
 
-    /// Upload immediately what was changed so far at a path and below it; with a marker the files that
-    /// it may wait for. Returns the time, in nanoseconds since 1970.
-    pub(crate) fn flush(&self, overlay: &Overlay, path: &str) -> u64 {
+    /// Upload immediately what was changed so far at a path and below it; with a marker the files that it may wait for.
+    /// Returns these files.
+    pub(crate) fn flush(&self, overlay: &Overlay, file_table: &FileTable, path: &str) -> Arc<PendingFiles> {
         self.look_at_claim();
-        // A file that is changed often has a time that runs ahead of the clock.
-        let at = overlay.nodes().map(|node| node.changed).max().unwrap_or_default().max(now());
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let path = if self.rules().markers.matches(name) { folder } else { path };
+        // A file that is changed often has a time that runs ahead of the clock.
+        let at = overlay.nodes().map(|node| node.changed).max().unwrap_or_default().max(now());
+        let mut files = flush::pending_files(overlay, file_table, path);
+        let returned = Arc::new(files.clone());
         let mut state = self.lock();
         let path = if state.flushes.len() >= MAX_FLUSHES { "" } else { path };
-        state.flushes.retain(|flush| !is_within(&flush.path, path));
+        state.flushes.retain(|flush| {
+            let is_part = is_within(&flush.path, path);
+            if is_part {
+                files.extend(flush.files.iter().filter(|(number, _)| !returned.contains_key(number)));
+            }
+            !is_part
+        });
         state.last_flush += 1;
         let number = state.last_flush;
-        state.flushes.push(Flush { path: path.into(), at, number });
+        state.flushes.push(Flush { path: path.into(), at, files: Arc::new(files), number });
         state.failures.clear();
         state.retries_now = true;
-        at
+        returned
     }
 
     /// Upload everything immediately from now on.
@@ -415,10 +426,16 @@ impl SendFilter<'_> {
             return false;
         }
         let Ok(path) = self.overlay.path(self.file_table, node.file.number) else { return false };
-        // A rename is one of the old path, too.
+        // A rename is one of the old path, too. Files of a renamed folder become files of the overlay after the flush.
         let base = node.base.as_ref().map_or(path.as_str(), |base| &base.path);
         let is_in = |flush: &Flush| is_within(&path, &flush.path) || is_within(base, &flush.path);
-        let found = self.flushes.iter().position(|flush| node.changed <= flush.at && is_in(flush));
+        let found = self.flushes.iter().position(|flush| {
+            if node.changed <= flush.at && is_in(flush) {
+                return true;
+            }
+            let generation = flush.files.get(&node.file.number);
+            generation.is_some_and(|generation| flush::is_pending(self.overlay, self.file_table, node, *generation))
+        });
         if let Some(found) = found {
             self.is_used[found] = true;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_nfs::{SetAttributes, Share as _};
+use seqferry_nfs::{SetAttributes, Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::tests::{Setting, root};
 use super::control::UploadRules;
-use super::tests::{Running, keys, spec, store_of};
+use super::tests::{Running, keys, objects, spec, store_of};
 use super::{UploadSpec, WritableShare};
 use crate::journal::simulated::SimulatedDisk;
 use crate::name_list::{IGNORED, NameList};
@@ -292,4 +292,84 @@ async fn outside_its_windows_nothing_is_sent_and_removals_go() {
     setting.share.flush("");
     until("the flush", async || keys(&setting).await == ["new"]).await;
     running.kill().await;
+}
+
+#[tokio::test]
+async fn a_flush_waits_for_a_file_that_is_changed_again_meanwhile() {
+    for change in ["mode", "bytes", "name"] {
+        let setting = ruled(UploadRules::default()).await;
+        let (share, store, latch) = (&setting.share, store_of(&setting), Latch::default());
+        folder(&setting, "run").await;
+        let file = setting.put("run/a", "1").await;
+        store.rule(Rule::once("PutObject", Fault::Hold(latch.clone())).key("p/run/a"));
+        unsettled(share, &store);
+        let scope = share.flush("run");
+        latch.reached().await;
+
+        match change {
+            "mode" => {
+                let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+                share.set_attributes(&root(), file, mode, None).await.unwrap();
+            }
+            "bytes" => drop(setting.write(file, 1, "2", Stability::File).await.unwrap()),
+            _ => drop(share.rename(&root(), setting.id("run").await, b"a", share.root(), b"b").await.unwrap()),
+        }
+
+        assert!(share.left(&scope).waiting > 0, "{change}");
+        latch.open();
+        until("the flush", async || share.left(&scope).waiting == 0).await;
+        let found = objects(&setting).await;
+        let there = found.get("run/a").or_else(|| found.get("b"));
+        assert!(there.is_some_and(|bytes| bytes.starts_with(b"1")), "{change}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_changed_after_its_upload_is_no_part_of_the_flush() {
+    let setting = ruled(UploadRules::default()).await;
+    let (share, store) = (&setting.share, store_of(&setting));
+    let file = setting.put("a", "1").await;
+    unsettled(share, &store);
+    let scope = share.flush("");
+    until("the flush", async || share.left(&scope).waiting == 0).await;
+
+    setting.write(file, 1, "2", Stability::File).await.unwrap();
+
+    assert_eq!(share.left(&scope).waiting, 0);
+    share.flush("elsewhere");
+    assert_eq!(objects(&setting).await["a"], b"1");
+}
+
+#[tokio::test]
+async fn a_folder_whose_marker_is_refused_holds_back_no_file_in_it() {
+    let setting = ruled(UploadRules::default()).await;
+    let (share, store) = (&setting.share, store_of(&setting));
+    refuses(&store, "f/");
+    folder(&setting, "f").await;
+    setting.put("f/g", "1").await;
+    folder(&setting, "f/h").await;
+    setting.put("f/h/i", "2").await;
+    unsettled(share, &store);
+
+    let scope = share.flush("");
+    until("the end", async || share.left(&scope).waiting == share.left(&scope).stuck).await;
+
+    let left = share.left(&scope);
+    assert_eq!((left.waiting, left.failing[0].path.as_str()), (1, "f"));
+    assert_eq!(keys(&setting).await, ["f/g", "f/h/", "f/h/i"]);
+}
+
+#[tokio::test]
+async fn a_flush_ends_when_a_file_waits_for_one_that_fails() {
+    let (setting, store) = with_objects(&["a"]).await;
+    let (share, top) = (&setting.share, setting.share.root());
+    store.rule(Rule::always("CopyObject", Fault::Fail("AccessDenied", 403)).key("p/b"));
+    share.rename(&root(), top, b"a", top, b"b").await.unwrap();
+    setting.put("a", "new").await;
+    unsettled(share, &store);
+
+    let scope = share.flush("");
+    until("the end", async || share.left(&scope).waiting == share.left(&scope).stuck).await;
+
+    assert_eq!(share.left(&scope).failing.first().map(|failing| failing.path.as_str()), Some("b"));
 }

@@ -73,6 +73,9 @@ impl<D: Disk> Uploader<D> {
                 // Bytes of it that were not written here are those of the object before.
                 base.visible = before.map_or(0, |before| before.visible.min(base.size));
                 node.base = Some(base);
+                if uploaded.has_facts {
+                    node.uploaded = file_upload.changed;
+                }
             }
             changes.push(Change::Put(Box::new(node)));
             Ok((changes, is_clean))

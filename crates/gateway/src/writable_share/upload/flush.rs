@@ -1,20 +1,23 @@
 //! The extent of a flush: changes, removals and renames that were acknowledged before it, and what is left of them.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::condition_probe::NO_FILE;
 use super::control::{UploadSnapshot, is_dirty, is_within};
-use super::plan::is_elsewhere;
+use super::plan::{self, is_elsewhere};
 use crate::file_table::FileTable;
-use crate::overlay::{NodeContent, Overlay};
+use crate::overlay::{Node, NodeContent, Overlay};
+
+/// Files that the bucket does not have as they are, and the generation of each.
+pub(crate) type PendingFiles = HashMap<u64, u64>;
 
 /// Changes, removals and renames that a flush waits for.
 #[derive(Debug, Default)]
 pub(crate) struct FlushScope {
-    path: Box<str>,
-    /// Changes up to this time count, in nanoseconds since 1970.
-    at: u64,
+    /// None: all, those of later changes among them.
+    files: Option<Arc<PendingFiles>>,
     /// Objects and folder markers that were to be removed, and their versions.
     pending_removals: Vec<(Box<str>, Box<str>)>,
     /// Objects of files and folders that had other paths by then: each goes when the file is at its new key.
@@ -37,9 +40,28 @@ pub(crate) struct FlushRemainder {
     pub(crate) keys: BTreeSet<Box<str>>,
 }
 
+/// The pending files that are at a path or below it, or were before a rename.
+pub(super) fn pending_files(overlay: &Overlay, file_table: &FileTable, path: &str) -> PendingFiles {
+    let is_here = |node: &&Node| {
+        let now = overlay.path(file_table, node.file.number).unwrap_or_default();
+        is_within(&now, path) || node.base.as_ref().is_some_and(|base| is_within(&base.path, path))
+    };
+    let dirty = overlay.nodes().filter(|node| is_dirty(overlay, file_table, node)).filter(is_here);
+    dirty.map(|node| (node.file.number, node.changed)).collect()
+}
+
+/// True while the bucket has neither a generation of a file nor a later one. A folder has no generations.
+pub(super) fn is_pending(overlay: &Overlay, file_table: &FileTable, node: &Node, generation: u64) -> bool {
+    let is_uploaded = match node.content {
+        NodeContent::File(_) | NodeContent::Link(_) => node.base.is_some() && node.uploaded >= generation,
+        NodeContent::Directory => node.base.is_some(),
+    };
+    !is_uploaded && is_dirty(overlay, file_table, node)
+}
+
 impl FlushScope {
-    /// All that was changed at a path and below it until a time.
-    pub(crate) fn new(overlay: &Overlay, file_table: &FileTable, path: &str, at: u64) -> Self {
+    /// These files, and the removals and renames that are not done at a path and below it.
+    pub(crate) fn new(overlay: &Overlay, file_table: &FileTable, path: &str, files: Arc<PendingFiles>) -> Self {
         let is_here = |key: &str| is_within(key.trim_end_matches('/'), path);
         let pending_removals = overlay.pending_removals().iter().filter(|(key, _)| is_here(key));
         let pending_removals = pending_removals.map(|(key, etag)| (key.clone(), etag.clone())).collect();
@@ -59,22 +81,25 @@ impl FlushScope {
         let written = overlay.uploads().values();
         let written = written.filter(|open| open.number != NO_FILE && overlay.node(open.number).is_none());
         let written = written.filter(|open| is_here(&open.path)).map(|open| (open.number, open.path.clone())).collect();
-        Self { path: path.into(), at, pending_removals, moved, written }
+        Self { files: Some(files), pending_removals, moved, written }
     }
 
     /// All that is left to do.
     pub(crate) fn everything() -> Self {
-        Self { at: u64::MAX, ..Self::default() }
+        Self::default()
     }
 
     /// The part of it that the bucket does not have yet.
     pub(crate) fn remaining(&self, overlay: &Overlay, file_table: &FileTable) -> FlushRemainder {
         let mut rest = FlushRemainder::default();
-        for node in overlay.nodes().filter(|node| node.changed <= self.at && is_dirty(overlay, file_table, node)) {
-            let path = overlay.path(file_table, node.file.number).unwrap_or_default();
-            if is_within(&path, &self.path) {
-                rest.files.insert(node.file.number);
-            }
+        if let Some(files) = &self.files {
+            let pending = files.iter().filter(|(number, generation)| {
+                overlay.node(**number).is_some_and(|node| is_pending(overlay, file_table, node, **generation))
+            });
+            rest.files.extend(pending.map(|(number, _)| *number));
+        } else {
+            let dirty = overlay.nodes().filter(|node| is_dirty(overlay, file_table, node));
+            rest.files.extend(dirty.map(|node| node.file.number));
         }
         let has_to_go = |key: &str| overlay.pending_removals().contains_key(key);
         let pending_removals =
@@ -110,7 +135,15 @@ impl FlushRemainder {
     /// Number of those that wait after a failure, or for a file that failed.
     pub(crate) fn stuck(&self, overlay: &Overlay, file_table: &FileTable, snapshot: &UploadSnapshot) -> usize {
         let has_failed = |number: &u64| snapshot.files.contains_key(number);
-        let is_stuck = |number: &u64| has_failed(number) || snapshot.held.get(number).is_some_and(has_failed);
+        let waits_for_failed = |number: &u64| {
+            overlay.node(*number).is_some_and(|node| {
+                let has_failed_key = |key: &str| snapshot.keys.contains_key(key);
+                plan::waits_for_failed(overlay, file_table, node, |other| has_failed(&other), has_failed_key)
+            })
+        };
+        let is_stuck = |number: &u64| {
+            has_failed(number) || snapshot.held.get(number).is_some_and(has_failed) || waits_for_failed(number)
+        };
         let files = self.files.iter().filter(|number| is_stuck(number)).count();
         if self.keys.is_empty() {
             return files;

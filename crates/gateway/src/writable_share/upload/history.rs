@@ -22,6 +22,10 @@ use super::tests::{Running, objects, store_of};
 /// Histories of a run, 3 ms of a processor each. Of others 50,000 passed when this was written.
 const HISTORIES: u64 = 2000;
 
+/// Histories that once failed: a loss of power hid files that were uploaded below a folder renamed here, and a check that
+/// was older than a removal showed the removed name again.
+const FAILED_ONCE: [u64; 2] = [2_470_684_098_894_325_396, 1_869_441_372_533_270_572];
+
 /// Events of a history in their order.
 #[derive(Debug, Clone, Default)]
 struct EventLog(Arc<Mutex<String>>);
@@ -202,7 +206,7 @@ fn the_bucket_has_what_a_model_has_after_any_kill_and_each_file_once() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let histories = number("SEQFERRY_TEST_HISTORIES").unwrap_or(HISTORIES);
-    let seeds = (0..histories).map(|_| random.u64(..));
+    let seeds = FAILED_ONCE.into_iter().chain((0..histories).map(|_| random.u64(..)));
     let failed: Vec<u64> = seeds.filter(|seed| std::panic::catch_unwind(|| run(*seed)).is_err()).collect();
     assert!(failed.is_empty(), "histories that failed: {failed:?}");
 }

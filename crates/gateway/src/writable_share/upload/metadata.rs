@@ -19,8 +19,7 @@ fn stored(node: &Node, source: Option<&ObjectMeta>) -> StoredMetadata {
     };
     let is_stated = |bit: u8| node.stated & bit != 0 || kind == LINK && bit == STATED_MODE;
     let kept = source.map(|source| StoredMetadata::of(&source.attributes.metadata)).unwrap_or_default();
-    let is_written =
-        |bit: u8, is_conflict_copy_of: bool| is_stated(bit) && !(is_conflict_copy_of && node.is_fact_as_base(bit));
+    let is_written = |bit: u8, has_source: bool| is_stated(bit) && !(has_source && node.is_fact_as_base(bit));
     StoredMetadata {
         modified: is_written(STATED_MODIFIED, kept.modified.is_some()).then(|| time_of(node.modified)),
         mode: is_written(STATED_MODE, kept.mode.is_some()).then_some(kind | node.mode),

@@ -151,6 +151,33 @@ fn are_in_the_way(path: &str, object: &str, is_folder: bool) -> bool {
     path == object || above(path).any(|above| above == object) || !is_folder && is_below(object, path)
 }
 
+/// True when the object of an open write and a file, or folder, exclude each other. A marker excludes no file in its
+/// folder.
+fn is_write_in_the_way(path: &str, open: &OpenUpload, is_folder: bool) -> bool {
+    match open.path.strip_suffix('/') {
+        Some(folder) => path == folder || !is_folder && is_below(folder, path),
+        None => are_in_the_way(path, &open.path, is_folder),
+    }
+}
+
+/// True when a file, or folder, waits for another whose last attempt has failed.
+pub(super) fn waits_for_failed(
+    overlay: &Overlay,
+    file_table: &FileTable,
+    node: &Node,
+    has_failed: impl Fn(u64) -> bool,
+    has_failed_key: impl Fn(&str) -> bool,
+) -> bool {
+    let Ok(path) = overlay.path(file_table, node.file.number) else { return false };
+    let is_folder = is_directory(node);
+    let in_the_way =
+        |open: &&OpenUpload| open.number != node.file.number && is_write_in_the_way(&path, open, is_folder);
+    let mut removals = overlay.pending_removals().keys();
+    overlay.uploads().values().filter(in_the_way).any(|open| has_failed(open.number))
+        || blockers(overlay, file_table, &path, is_folder).iter().any(|other| has_failed(other.file.number))
+        || removals.any(|key| has_failed_key(key) && is_removal_in_the_way(&path, key, is_folder))
+}
+
 /// True when an object must be removed first that makes a folder of a file's name, or a file of the name of a folder
 /// above it.
 fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool {
@@ -158,6 +185,11 @@ fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool
     let first = overlay.pending_removals().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
     let has_below = first.is_some_and(|(pending_removals, _)| pending_removals.starts_with(&*below));
     !is_folder && has_below || above(path).any(|above| overlay.pending_removals().contains_key(above))
+}
+
+/// The same of one of them.
+fn is_removal_in_the_way(path: &str, removed: &str, is_folder: bool) -> bool {
+    !is_folder && is_below(removed, path) && removed != path || above(path).any(|above| above == removed)
 }
 
 /// Files and folders of other paths meanwhile that have a path in the bucket, or what must not be beside it there.
@@ -175,8 +207,7 @@ fn blocker_of(overlay: &Overlay, file_table: &FileTable, node: &Node, path: &str
     let (number, is_folder) = (node.file.number, is_directory(node));
     // The object there is unknown, or about to be removed.
     let mut written = overlay.uploads().values().filter(|open| open.number != number);
-    if written.any(|open| are_in_the_way(path, open.path.trim_end_matches('/'), is_folder))
-        || has_doomed_in_the_way(overlay, path, is_folder)
+    if written.any(|open| is_write_in_the_way(path, open, is_folder)) || has_doomed_in_the_way(overlay, path, is_folder)
     {
         return Blocker::Yes;
     }

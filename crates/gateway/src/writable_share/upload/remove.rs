@@ -17,17 +17,23 @@ impl<D: Disk> Uploader<D> {
         if is_marker {
             // Where there is no marker, a removal would only leave a mark of itself in a bucket with versions.
             if let FolderMarker::Object(there) = self.find_marker(path).await? {
-                wanted = Some(there.etag);
+                if there.size == 0 {
+                    wanted = Some(there.etag);
+                } else {
+                    // No client of the share has seen these bytes, nor written them.
+                    left.push(path.to_owned());
+                }
             }
         }
         if !is_marker || wanted.is_some() {
-            left = remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?;
+            left.extend(remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?);
         }
         if left.is_empty() {
             self.forget(path).await?;
         } else {
             tracing::warn!(
-                "{} was replaced by another program after it was removed here: it stays",
+                "{} stays, though it was removed here: another program has replaced it, or has stored bytes under the \
+                 name of a folder",
                 self.address(path)
             );
         }

@@ -261,6 +261,23 @@ async fn a_folder_that_the_service_alone_shows_is_removed_without_a_request_that
 }
 
 #[tokio::test(start_paused = true)]
+async fn bytes_under_the_name_of_a_folder_stay_when_the_folder_is_removed_or_renamed() {
+    for is_renamed in [false, true] {
+        let setting = Setting::new(&[("d/", b"theirs".to_vec()), ("other", b"1".to_vec())]).await;
+        let top = setting.share.root();
+        if is_renamed {
+            setting.share.rename(&root(), top, b"d", top, b"e").await.unwrap();
+        } else {
+            setting.share.remove_directory(&root(), top, b"d").await.unwrap();
+        }
+
+        drained(&setting).await;
+
+        assert_eq!(objects(&setting).await["d/"], b"theirs", "{is_renamed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_attributes_is_made_though_the_service_fails_for_a_while() {
     let (setting, file) = uploaded(MemoryStore::new(1), 25).await;
     let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
