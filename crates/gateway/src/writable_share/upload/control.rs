@@ -17,7 +17,6 @@ use seqferry_store::ByteThrottle;
 use seqferry_transfer::pipe::{InputBytes, PipeError};
 
 use super::UploadError;
-use super::flush::{self, PendingFiles};
 use super::plan::{self, UploadTask};
 use crate::file_table::{FileTable, ROOT};
 use crate::name_list::NameList;
@@ -118,6 +117,28 @@ pub(crate) fn is_dirty(overlay: &Overlay, file_table: &FileTable, node: &Node) -
     node.file.number != ROOT && !overlay.is_local_only(node) && (node.is_changed() || has_moved())
 }
 
+/// Files that the bucket does not have as they are, and the generation of each.
+pub(crate) type PendingFiles = HashMap<u64, u64>;
+
+/// The pending files that are at a path or below it, or were before a rename.
+pub(super) fn pending_files(overlay: &Overlay, file_table: &FileTable, path: &str) -> PendingFiles {
+    let is_here = |node: &&Node| {
+        let now = overlay.path(file_table, node.file.number).unwrap_or_default();
+        is_within(&now, path) || node.base.as_ref().is_some_and(|base| is_within(&base.path, path))
+    };
+    let dirty = overlay.nodes().filter(|node| is_dirty(overlay, file_table, node)).filter(is_here);
+    dirty.map(|node| (node.file.number, node.changed)).collect()
+}
+
+/// True while the bucket has neither a generation of a file nor a later one. A folder has no generations.
+pub(super) fn is_pending(overlay: &Overlay, file_table: &FileTable, node: &Node, generation: u64) -> bool {
+    let is_uploaded = match node.content {
+        NodeContent::File(_) | NodeContent::Link(_) => node.base.is_some() && node.uploaded >= generation,
+        NodeContent::Directory => node.base.is_some(),
+    };
+    !is_uploaded && is_dirty(overlay, file_table, node)
+}
+
 /// True for a path and all below it; everything is below the empty one.
 pub(crate) fn is_within(path: &str, top: &str) -> bool {
     top.is_empty() || plan::is_below(path, top)
@@ -176,7 +197,7 @@ impl UploadControl {
         let path = if self.rules().markers.matches(name) { folder } else { path };
         // A file that is changed often has a time that runs ahead of the clock.
         let at = overlay.nodes().map(|node| node.changed).max().unwrap_or_default().max(now());
-        let mut files = flush::pending_files(overlay, file_table, path);
+        let mut files = pending_files(overlay, file_table, path);
         let returned = Arc::new(files.clone());
         let mut state = self.lock();
         let path = if state.flushes.len() >= MAX_FLUSHES { "" } else { path };
@@ -434,7 +455,7 @@ impl SendFilter<'_> {
                 return true;
             }
             let generation = flush.files.get(&node.file.number);
-            generation.is_some_and(|generation| flush::is_pending(self.overlay, self.file_table, node, *generation))
+            generation.is_some_and(|generation| is_pending(self.overlay, self.file_table, node, *generation))
         });
         if let Some(found) = found {
             self.is_used[found] = true;

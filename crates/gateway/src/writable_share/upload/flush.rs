@@ -1,17 +1,14 @@
 //! The extent of a flush: changes, removals and renames that were acknowledged before it, and what is left of them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::condition_probe::NO_FILE;
-use super::control::{UploadSnapshot, is_dirty, is_within};
+use super::control::{PendingFiles, UploadSnapshot, is_dirty, is_pending, is_within};
 use super::plan::{self, is_elsewhere};
 use crate::file_table::FileTable;
-use crate::overlay::{Node, NodeContent, Overlay};
-
-/// Files that the bucket does not have as they are, and the generation of each.
-pub(crate) type PendingFiles = HashMap<u64, u64>;
+use crate::overlay::{NodeContent, Overlay};
 
 /// Changes, removals and renames that a flush waits for.
 #[derive(Debug, Default)]
@@ -38,25 +35,6 @@ struct MovedObject {
 pub(crate) struct FlushRemainder {
     pub(crate) files: BTreeSet<u64>,
     pub(crate) keys: BTreeSet<Box<str>>,
-}
-
-/// The pending files that are at a path or below it, or were before a rename.
-pub(super) fn pending_files(overlay: &Overlay, file_table: &FileTable, path: &str) -> PendingFiles {
-    let is_here = |node: &&Node| {
-        let now = overlay.path(file_table, node.file.number).unwrap_or_default();
-        is_within(&now, path) || node.base.as_ref().is_some_and(|base| is_within(&base.path, path))
-    };
-    let dirty = overlay.nodes().filter(|node| is_dirty(overlay, file_table, node)).filter(is_here);
-    dirty.map(|node| (node.file.number, node.changed)).collect()
-}
-
-/// True while the bucket has neither a generation of a file nor a later one. A folder has no generations.
-pub(super) fn is_pending(overlay: &Overlay, file_table: &FileTable, node: &Node, generation: u64) -> bool {
-    let is_uploaded = match node.content {
-        NodeContent::File(_) | NodeContent::Link(_) => node.base.is_some() && node.uploaded >= generation,
-        NodeContent::Directory => node.base.is_some(),
-    };
-    !is_uploaded && is_dirty(overlay, file_table, node)
 }
 
 impl FlushScope {
