@@ -5,6 +5,7 @@ The share is served by the instrument ``writable_gateway``, which settles within
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -172,8 +173,9 @@ def _objects(server: S3Server, bucket: str) -> dict[str, str]:
     """Keys of files, and the SHA-256 of each."""
     client = server.client()
     keys = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", [])]
-    return {
-        key: hashlib.sha256(client.get_object(Bucket=bucket, Key=key)["Body"].read()).hexdigest()
-        for key in keys
-        if is_file(key)
-    }
+    found: dict[str, str] = {}
+    for key in filter(is_file, keys):
+        # A file may be renamed or removed between the listing and this.
+        with contextlib.suppress(client.exceptions.NoSuchKey):
+            found[key] = hashlib.sha256(client.get_object(Bucket=bucket, Key=key)["Body"].read()).hexdigest()
+    return found

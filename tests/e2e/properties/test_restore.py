@@ -72,7 +72,7 @@ def test_the_wait_outlives_a_kill(
     # Each HEAD of an object is one step towards its end.
     _delay_restores(moto, 1000)
     running = mover.start("cp", f"s3://{archive}/run/", f"s3://{target}/in/", "--restore")
-    running.wait_for_output("asked for")
+    running.wait_for_output("was requested")
     (transfer_id,) = set(re.findall(r"[0-9a-f-]{36}", running.stderr))
     running.kill()
     assert mover.status(transfer_id).state == "planning"
