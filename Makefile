@@ -33,7 +33,7 @@ S3MOCK_VERSION := 5.2.0
 # The workspace without the bindings: those are compiled by maturin, which links them for Python.
 RUST_PACKAGES := --workspace --exclude seqferry-py
 
-wheel_sources = $(shell find crates/store crates/client crates/transfer crates/archive crates/vfs crates/gateway crates/nfs crates/mount crates/inventory crates/patterns crates/py crates/rows -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+wheel_sources = $(shell find crates/store crates/client crates/transfer crates/archive crates/vfs crates/gateway crates/nfs crates/mount crates/inventory crates/patterns crates/py crates/rows crates/share -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 testkit_sources = $(shell find crates/testkit/src crates/testkit/examples crates/testkit/Cargo.toml -type f) Cargo.toml Cargo.lock
 
 .PHONY: help

@@ -60,7 +60,17 @@ FORBIDDEN = {
         "seqferry-py",
         "seqferry-testkit",
     },
-    # A protocol without files: the layer above implements its trait.
+    # Files as interfaces serve them: below the protocols, and below what implements them.
+    "seqferry-share": {
+        "pyo3",
+        "tokio",
+        "fuser",
+        "nfs3_types",
+        "seqferry-store",
+        "seqferry-vfs",
+        "seqferry-testkit",
+    },
+    # A protocol without files.
     "seqferry-nfs": {
         "pyo3",
         "seqferry-archive",

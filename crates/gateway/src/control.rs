@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use seqferry_client::RetryingClient;
-use seqferry_nfs::Share;
+use seqferry_share::Share;
 use seqferry_vfs::FileSystem;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;

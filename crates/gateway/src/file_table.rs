@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seqferry_nfs::FileId;
+use seqferry_share::FileId;
 use sha2::{Digest as _, Sha256};
 
 use file::{RecordBuffer, TableFile};

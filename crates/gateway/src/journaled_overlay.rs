@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seqferry_nfs::{FileError, Result};
+use seqferry_share::{FileError, Result};
 
 use crate::file_table::ROOT;
 use crate::journal::{Disk, Journal, JournalError, JournalReservation, RecordPosition};

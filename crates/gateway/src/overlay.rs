@@ -15,7 +15,7 @@ mod upload_outcome;
 
 use std::collections::BTreeMap;
 
-use seqferry_nfs::{FileError, FileId, Result};
+use seqferry_share::{FileError, FileId, Result};
 
 use crate::file_table::{FIRST, FileTable, ROOT};
 use crate::name_list::{IGNORED, NameList};

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, ChangeResult, CreateMode, CreateResult, DirectoryPage, EntryDetail, FileError, FileId,
     FileLimits, ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, WriteResult, XattrCondition,
 };

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
-use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
+use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Squash};
+use seqferry_share::Share;
 use seqferry_store::{Advice, ObjectUri};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheOpenError, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{ArchiveView, BucketFiles, BucketFilesSpec, FileSystem, Freshness, Pool, TreeOptions};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind, ReadData,
     Result, Share, SpaceInfo,
 };

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Attributes, Caller, ChangeResult, CreateMode, CreateResult, DirectoryPage, EntryDetail, FileError, FileId,
     ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, WriteResult, XattrCondition,
 };

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use seqferry_gateway::REMOVED;
-use seqferry_nfs::{Attributes, FileId, FileKind};
+use seqferry_share::{Attributes, FileId, FileKind};
 
 use crate::fuse::BLOCK_SIZE;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, Filesystem, MountOption, Session, SessionACL};
-use seqferry_nfs::Share;
+use seqferry_share::Share;
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 

@@ -22,7 +22,7 @@ use fuser::{
     WriteFlags,
 };
 use rustix::fs::{OFlags, XattrFlags};
-use seqferry_nfs::{Caller, SetAttributes, Share, Stability, TimeUpdate, XattrCondition};
+use seqferry_share::{Caller, SetAttributes, Share, Stability, TimeUpdate, XattrCondition};
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 

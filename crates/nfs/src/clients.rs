@@ -3,9 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use seqferry_share::Caller;
+
 use crate::call::Credentials;
 use crate::error::ServerError;
-use crate::share::Caller;
 
 /// Entries of one list, as those of an AWS file share.
 const MAX_ENTRIES: usize = 100;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use nfs3_types::nfs3::{
     Nfs3Option, fattr3, ftype3, nfsstat3, nfstime3, post_op_attr, specdata3, wcc_attr, wcc_data, writeverf3,
 };
+use seqferry_share::{Attributes, Caller, ChangeResult, ChangeStamp, FileError, FileId, FileKind, Share};
 
 use crate::call::Credentials;
-use crate::error::FileError;
+use crate::error::status_of;
 use crate::export::ServedExport;
 use crate::handle::{HANDLE, HandleError};
 use crate::key::HandleKey;
 use crate::mount_table::MountTable;
 use crate::reply::Payload;
 use crate::reply_cache::ReplyCache;
-use crate::share::{Attributes, Caller, ChangeResult, ChangeStamp, FileId, FileKind, Share};
 
 /// Exports, key, and what is remembered of clients.
 #[derive(Debug)]
@@ -82,12 +82,12 @@ impl Target<'_> {
 
     /// A failure with the attributes of the file.
     pub(crate) async fn failed(&self, error: FileError) -> Payload {
-        Payload::failed(error.status(), &self.facts().await)
+        Payload::failed(status_of(error), &self.facts().await)
     }
 
     /// A failed change with the attributes of the file or directory.
     pub(crate) async fn change_failed(&self, error: FileError) -> Payload {
-        Payload::failed(error.status(), &self.unchanged().await)
+        Payload::failed(status_of(error), &self.unchanged().await)
     }
 
     /// Attributes of a file that a failed call may have left as it was.

@@ -1,113 +1,35 @@
-//! Errors of files, as a share states them, and errors of the server itself.
+//! Errors of files as statuses of the protocol, and errors of the server itself.
 
 use std::fmt;
 
 use nfs3_types::nfs3::nfsstat3;
+use seqferry_share::FileError;
 
-/// Result of an operation on a file.
-pub type Result<T> = std::result::Result<T, FileError>;
-
-/// Cause for which an operation on a file is refused. Each has its own status in the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileError {
-    /// Only the owner, or root, may do this.
-    NotPermitted,
-    /// No file or directory has this name.
-    NotFound,
-    /// The storage failed after all retries.
-    Io,
-    /// The permissions of the file or directory, or those of the storage, do not allow it.
-    AccessDenied,
-    /// The name is in use.
-    Exists,
-    /// Source and target of a rename belong to different shares.
-    CrossDevice,
-    /// A directory is needed.
-    NotADirectory,
-    /// A directory is not possible here.
-    IsADirectory,
-    /// An argument has no meaning here.
-    Invalid,
-    /// The file would be larger than the share allows.
-    TooLarge,
-    /// There is no space, and waiting does not help.
-    NoSpace,
-    /// The share is read-only.
-    ReadOnly,
-    /// The name is longer than the share allows.
-    NameTooLong,
-    /// The directory is not empty.
-    NotEmpty,
-    /// The quota of the owner is used up.
-    QuotaExceeded,
-    /// The file of this handle no longer exists.
-    Stale,
-    /// The condition of the caller on the time of the last change does not hold.
-    NotSynchronized,
-    /// The position in the directory is unknown: read it from the beginning.
-    BadCookie,
-    /// The share has no such operation.
-    NotSupported,
-    /// The operation takes longer than a client waits for an answer: it asks again later.
-    TryLater,
-}
-
-impl FileError {
-    /// The status of the protocol.
-    pub(crate) const fn status(self) -> nfsstat3 {
-        match self {
-            Self::NotPermitted => nfsstat3::NFS3ERR_PERM,
-            Self::NotFound => nfsstat3::NFS3ERR_NOENT,
-            Self::Io => nfsstat3::NFS3ERR_IO,
-            Self::AccessDenied => nfsstat3::NFS3ERR_ACCES,
-            Self::Exists => nfsstat3::NFS3ERR_EXIST,
-            Self::CrossDevice => nfsstat3::NFS3ERR_XDEV,
-            Self::NotADirectory => nfsstat3::NFS3ERR_NOTDIR,
-            Self::IsADirectory => nfsstat3::NFS3ERR_ISDIR,
-            Self::Invalid => nfsstat3::NFS3ERR_INVAL,
-            Self::TooLarge => nfsstat3::NFS3ERR_FBIG,
-            Self::NoSpace => nfsstat3::NFS3ERR_NOSPC,
-            Self::ReadOnly => nfsstat3::NFS3ERR_ROFS,
-            Self::NameTooLong => nfsstat3::NFS3ERR_NAMETOOLONG,
-            Self::NotEmpty => nfsstat3::NFS3ERR_NOTEMPTY,
-            Self::QuotaExceeded => nfsstat3::NFS3ERR_DQUOT,
-            Self::Stale => nfsstat3::NFS3ERR_STALE,
-            Self::NotSynchronized => nfsstat3::NFS3ERR_NOT_SYNC,
-            Self::BadCookie => nfsstat3::NFS3ERR_BAD_COOKIE,
-            Self::NotSupported => nfsstat3::NFS3ERR_NOTSUPP,
-            Self::TryLater => nfsstat3::NFS3ERR_JUKEBOX,
-        }
+/// The status of the protocol for an error of a share.
+pub(crate) const fn status_of(error: FileError) -> nfsstat3 {
+    match error {
+        FileError::NotPermitted => nfsstat3::NFS3ERR_PERM,
+        FileError::NotFound => nfsstat3::NFS3ERR_NOENT,
+        FileError::Io => nfsstat3::NFS3ERR_IO,
+        FileError::AccessDenied => nfsstat3::NFS3ERR_ACCES,
+        FileError::Exists => nfsstat3::NFS3ERR_EXIST,
+        FileError::CrossDevice => nfsstat3::NFS3ERR_XDEV,
+        FileError::NotADirectory => nfsstat3::NFS3ERR_NOTDIR,
+        FileError::IsADirectory => nfsstat3::NFS3ERR_ISDIR,
+        FileError::Invalid => nfsstat3::NFS3ERR_INVAL,
+        FileError::TooLarge => nfsstat3::NFS3ERR_FBIG,
+        FileError::NoSpace => nfsstat3::NFS3ERR_NOSPC,
+        FileError::ReadOnly => nfsstat3::NFS3ERR_ROFS,
+        FileError::NameTooLong => nfsstat3::NFS3ERR_NAMETOOLONG,
+        FileError::NotEmpty => nfsstat3::NFS3ERR_NOTEMPTY,
+        FileError::QuotaExceeded => nfsstat3::NFS3ERR_DQUOT,
+        FileError::Stale => nfsstat3::NFS3ERR_STALE,
+        FileError::NotSynchronized => nfsstat3::NFS3ERR_NOT_SYNC,
+        FileError::BadCookie => nfsstat3::NFS3ERR_BAD_COOKIE,
+        FileError::NotSupported => nfsstat3::NFS3ERR_NOTSUPP,
+        FileError::TryLater => nfsstat3::NFS3ERR_JUKEBOX,
     }
 }
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotPermitted => "operation not permitted",
-            Self::NotFound => "no such file or directory",
-            Self::Io => "input/output error",
-            Self::AccessDenied => "permission denied",
-            Self::Exists => "file exists",
-            Self::CrossDevice => "invalid cross-device link",
-            Self::NotADirectory => "not a directory",
-            Self::IsADirectory => "is a directory",
-            Self::Invalid => "invalid argument",
-            Self::TooLarge => "file too large",
-            Self::NoSpace => "no space left on device",
-            Self::ReadOnly => "read-only file system",
-            Self::NameTooLong => "file name too long",
-            Self::NotEmpty => "directory not empty",
-            Self::QuotaExceeded => "disk quota exceeded",
-            Self::Stale => "stale file handle",
-            Self::NotSynchronized => "the file was changed meanwhile",
-            Self::BadCookie => "unknown position in a directory",
-            Self::NotSupported => "operation not supported",
-            Self::TryLater => "try again later",
-        })
-    }
-}
-
-impl std::error::Error for FileError {}
 
 /// Cause for which no server was started: one sentence or two, for the person who configures it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use seqferry_share::Share;
+
 use crate::clients::{ClientList, Squash, UserMapping};
 use crate::error::ServerError;
 use crate::handle::ExportId;
 use crate::key::HandleKey;
-use crate::share::Share;
 
 /// Longest name of an export: one component of a path.
 const MAX_EXPORT_NAME: usize = 255;

@@ -3,8 +3,9 @@
 //! A handle holds the export, the file and a signature. It holds nothing of the process: it stays valid after a restart
 //! and on another machine with the same key.
 
+use seqferry_share::FileId;
+
 use crate::key::{HandleKey, SIGNATURE};
-use crate::share::FileId;
 
 /// Layout of a handle: version, three zero bytes, generation, export, number of the file, signature.
 const VERSION: u8 = 1;

@@ -1,7 +1,7 @@
 //! `NFSv3` (RFC 1813) and its MOUNT protocol over TCP, without any file logic.
 //!
-//! [`Server`] reads calls, finds the export of a handle, checks the client and hands the call to a [`Share`], which
-//! the layer above implements. All state of files is in the share; this crate keeps handles, replies to calls that may
+//! [`Server`] reads calls, finds the export of a handle, checks the client and hands the call to a
+//! [`Share`](seqferry_share::Share). All state of files is in the share; this crate keeps handles, replies to calls that may
 //! come again, and the list of mounts.
 //!
 //! - A record is bounded before memory is allocated for it, and a connection stops reading when its share of calls or
@@ -27,16 +27,10 @@ mod record;
 mod reply;
 mod reply_cache;
 mod server;
-mod share;
 mod xdr;
 
 pub use clients::{ClientList, Squash};
-pub use error::{FileError, Result, ServerError};
+pub use error::ServerError;
 pub use export::{Export, ExportSpec};
 pub use key::HandleKey;
 pub use server::{Server, ServerLimits};
-pub use share::{
-    Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry, DirectoryPage,
-    EntryDetail, FileId, FileKind, FileLimits, ReadData, SetAttributes, Share, SpaceInfo, Stability, TimeUpdate,
-    WriteResult, XattrCondition,
-};

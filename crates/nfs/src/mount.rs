@@ -7,11 +7,10 @@ use nfs3_types::mount::{
 };
 use nfs3_types::rpc::auth_flavor;
 use nfs3_types::xdr_codec::{List, Opaque, Void};
+use seqferry_share::{FileError, FileKind};
 
 use crate::context::{Context, Peer};
-use crate::error::FileError;
 use crate::reply::{Payload, packed};
-use crate::share::FileKind;
 use crate::xdr::{Decoder, Malformed};
 
 /// Run a procedure.

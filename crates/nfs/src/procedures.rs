@@ -7,13 +7,12 @@ mod files;
 
 use bytes::Bytes;
 use nfs3_types::nfs3::{NFS_PROGRAM, nfsstat3};
+use seqferry_share::{FileError, FileLimits, Result as FileResult};
 
 use crate::call::Call;
 use crate::context::{Context, Peer, Target};
-use crate::error::{FileError, Result as FileResult};
 use crate::reply::Payload;
 use crate::reply_cache::CachedCallKind;
-use crate::share::FileLimits;
 use crate::xdr::{Decoder, Malformed};
 
 /// Largest read and write: larger ones are no faster, and each occupies memory.

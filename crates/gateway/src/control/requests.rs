@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use seqferry_client::RequestError;
-use seqferry_nfs::{Attributes, Caller, EntryDetail, FileError, FileKind};
+use seqferry_share::{Attributes, Caller, EntryDetail, FileError, FileKind};
 use seqferry_store::ListRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};

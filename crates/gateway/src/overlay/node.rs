@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use seqferry_nfs::{Attributes, FileId, FileKind};
+use seqferry_share::{Attributes, FileId, FileKind};
 
 use super::extents::Extents;
 use super::upload_outcome::FileWriter;

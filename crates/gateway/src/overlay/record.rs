@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use seqferry_nfs::FileId;
+use seqferry_share::FileId;
 
 use super::extents::Extents;
 use super::node::{BaseObject, FileData, Node, NodeContent};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use seqferry_nfs::Caller;
+use seqferry_share::Caller;
 use serde::Serialize;
 
 /// The caller who changed a file last.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use seqferry_nfs::{Caller, CreateMode, SetAttributes, Stability};
+use seqferry_share::{Caller, CreateMode, SetAttributes, Stability};
 use seqferry_store::{Credentials, EndpointOptions};
 use seqferry_testkit::proxy::{Action, Condition, Proxy, ProxyRule};
 use seqferry_testkit::servers::{ADMIN, MOVER, ServerKind, server};

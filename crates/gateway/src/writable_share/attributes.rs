@@ -1,7 +1,7 @@
 //! Extended attributes of files: a record of the journal for each that is set or removed.
 
 use bytes::Bytes;
-use seqferry_nfs::{Access, Caller, FileError, FileId, Result, XattrCondition};
+use seqferry_share::{Access, Caller, FileError, FileId, Result, XattrCondition};
 
 use super::Inner;
 use super::checks::check_data;
@@ -98,7 +98,7 @@ fn room_for(overlay: &Overlay, number: u64, name: &[u8], value: &Bytes) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use seqferry_nfs::{FileId, Share as _};
+    use seqferry_share::{FileId, Share as _};
 
     use super::super::tests::{Setting, random, root};
     use super::*;

@@ -1,6 +1,6 @@
 //! Rights of callers, and names that can become keys.
 
-use seqferry_nfs::{Access, Attributes, Caller, FileError, Result, SetAttributes, TimeUpdate};
+use seqferry_share::{Access, Attributes, Caller, FileError, Result, SetAttributes, TimeUpdate};
 use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
 use super::CONFLICTS;

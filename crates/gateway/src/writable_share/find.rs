@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind, Result,
 };
 use seqferry_vfs::{NamePage, VersionPin};

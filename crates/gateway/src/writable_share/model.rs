@@ -240,14 +240,14 @@ pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, ModelIt
                 let facts = |found: &Attributes| (found.file, found.kind, found.size);
                 assert_eq!(facts(&looked_up), facts(&entry.attributes), "{path}");
                 let item = match entry.attributes.kind {
-                    seqferry_nfs::FileKind::Directory => {
+                    seqferry_share::FileKind::Directory => {
                         todo.push((path.clone(), file));
                         ModelItem::Directory
                     }
-                    seqferry_nfs::FileKind::Symlink => {
+                    seqferry_share::FileKind::Symlink => {
                         ModelItem::Link(setting.share.read_link(&root(), file).await.unwrap().to_vec())
                     }
-                    seqferry_nfs::FileKind::File => {
+                    seqferry_share::FileKind::File => {
                         let now = setting.bytes(file).await.unwrap();
                         assert_eq!(now.len() as u64, entry.attributes.size, "{path}");
                         ModelItem::File(ModelBytes { durable: now.clone(), now, unsynced: Vec::new() })

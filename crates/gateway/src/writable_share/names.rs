@@ -1,7 +1,7 @@
 //! Changes of names: create, remove and rename. Each is one record of the journal.
 
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, FileError, FileId, FileKind,
     Result, SetAttributes,
 };

@@ -4,7 +4,7 @@
 //! ranges; the call returns after that. Ranges that were not written here are read from the object below.
 
 use bytes::{Bytes, BytesMut};
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, ChangeResult, ChangeStamp, FileError, FileId, FileKind, ReadData, Result,
     SetAttributes, Stability, WriteResult,
 };

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use seqferry_nfs::{Access, FileKind, TimeUpdate};
+use seqferry_share::{Access, FileKind, TimeUpdate};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, FaultStore};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_nfs::{FileError, Result};
+use seqferry_share::{FileError, Result};
 use seqferry_vfs::VfsError;
 use tokio::time::Instant;
 

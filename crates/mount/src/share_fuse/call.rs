@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, INodeNo};
-use seqferry_nfs::{
+use seqferry_share::{
     Attributes, Caller, CreateMode, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind,
     SetAttributes, Share,
 };

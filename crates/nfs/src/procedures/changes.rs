@@ -8,12 +8,12 @@ use nfs3_types::nfs3::{
     set_atime, set_mtime, wcc_data,
 };
 use nfs3_types::xdr_codec::{Opaque, Pack, Unpack};
+use seqferry_share::{CreateMode, CreateResult, FileError, Result as FileResult, SetAttributes, TimeUpdate};
 
 use super::{check_change, check_name};
 use crate::context::{Context, Peer, Target};
-use crate::error::{FileError, Result as FileResult};
+use crate::error::status_of;
 use crate::reply::Payload;
-use crate::share::{CreateMode, CreateResult, SetAttributes, TimeUpdate};
 use crate::xdr::{Decoder, Malformed};
 
 /// Longest target of a link that clients can follow.
@@ -172,7 +172,7 @@ pub(super) async fn rename(context: &Context, peer: Peer<'_>, mut args: Decoder)
             let (fromdir_wcc, todir_wcc) = (old.changed(&fromdir), new.changed(&todir));
             Payload::succeeded(&RENAME3resok { fromdir_wcc, todir_wcc })
         }
-        Err(error) => Payload::failed(error.status(), &PackedPair((old.unchanged().await, new.unchanged().await))),
+        Err(error) => Payload::failed(status_of(error), &PackedPair((old.unchanged().await, new.unchanged().await))),
     })
 }
 
@@ -186,7 +186,7 @@ pub(super) async fn link(context: &Context, peer: Peer<'_>, mut args: Decoder) -
         Err(status) => return Ok(Payload::failed(status, &PackedPair((post_op_attr::None, wcc_data::default())))),
     };
     let refusal = check_change(&directory).err().unwrap_or(FileError::NotSupported);
-    Ok(Payload::failed(refusal.status(), &PackedPair((file.facts().await, directory.unchanged().await))))
+    Ok(Payload::failed(status_of(refusal), &PackedPair((file.facts().await, directory.unchanged().await))))
 }
 
 /// Two values one after the other.

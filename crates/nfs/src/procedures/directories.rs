@@ -5,12 +5,11 @@ use nfs3_types::nfs3::{
     entryplus3, filename3, nfs_fh3, nfsstat3,
 };
 use nfs3_types::xdr_codec::{List, Opaque, Pack};
+use seqferry_share::{DirectoryEntry, EntryDetail, Result as FileResult};
 
 use super::{check_name, status_only};
 use crate::context::{Context, Peer, Target};
-use crate::error::Result as FileResult;
 use crate::reply::Payload;
-use crate::share::{DirectoryEntry, EntryDetail};
 use crate::xdr::{Decoder, Malformed};
 
 /// Bytes of one listing, whatever a client asks for: some hundred names with their attributes.

@@ -1,15 +1,17 @@
 //! Attributes of files and shares: GETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF.
 
 use nfs3_types::nfs3::{
-    ACCESS3resok, FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_SYMLINK, FSINFO3resok, FSSTAT3resok, GETATTR3resok,
-    PATHCONF3resok, nfstime3,
+    ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP, ACCESS3_MODIFY, ACCESS3_READ, ACCESS3resok,
+    FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_SYMLINK, FSINFO3resok, FSSTAT3resok, GETATTR3resok, PATHCONF3resok,
+    nfstime3,
 };
 use nfs3_types::xdr_codec::Void;
+use seqferry_share::Access;
 
 use super::{MAX_TRANSFER, status_only};
 use crate::context::{Context, Peer};
+use crate::error::status_of;
 use crate::reply::Payload;
-use crate::share::Access;
 use crate::xdr::{Decoder, Malformed};
 
 /// Multiple of bytes in which clients should read and write: a page.
@@ -18,6 +20,16 @@ const PAGE: u32 = 4096;
 const LISTING: u32 = 64 << 10;
 /// Largest number of bytes or files that clients with signed numbers can hold.
 const MOST: u64 = i64::MAX as u64;
+
+/// Rights as bits of the protocol.
+const RIGHTS: [(Access, u32); 6] = [
+    (Access::READ, ACCESS3_READ),
+    (Access::LOOKUP, ACCESS3_LOOKUP),
+    (Access::MODIFY, ACCESS3_MODIFY),
+    (Access::EXTEND, ACCESS3_EXTEND),
+    (Access::DELETE, ACCESS3_DELETE),
+    (Access::EXECUTE, ACCESS3_EXECUTE),
+];
 
 pub(super) async fn getattr(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
     let handle = args.handle()?;
@@ -28,12 +40,12 @@ pub(super) async fn getattr(context: &Context, peer: Peer<'_>, mut args: Decoder
     };
     Ok(match target.share().attributes(&target.caller, target.file).await {
         Ok(attributes) => Payload::succeeded(&GETATTR3resok { obj_attributes: target.fattr(&attributes) }),
-        Err(error) => Payload::failed(error.status(), &Void),
+        Err(error) => Payload::failed(status_of(error), &Void),
     })
 }
 
 pub(super) async fn access(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {
-    let (handle, wanted) = (args.handle()?, Access(args.number()?));
+    let (handle, wanted) = (args.handle()?, args.number()?);
     args.end()?;
     let target = match context.target(peer, &handle) {
         Ok(target) => target,
@@ -42,10 +54,14 @@ pub(super) async fn access(context: &Context, peer: Peer<'_>, mut args: Decoder)
     Ok(match target.share().access(&target.caller, target.file).await {
         Ok((granted, attributes)) => Payload::succeeded(&ACCESS3resok {
             obj_attributes: target.attributes(Some(&attributes)),
-            access: (granted & wanted).0,
+            access: bits(granted) & wanted,
         }),
         Err(error) => target.failed(error).await,
     })
+}
+
+fn bits(granted: Access) -> u32 {
+    RIGHTS.iter().filter(|(right, _)| granted.includes(*right)).map(|(_, bit)| bit).sum()
 }
 
 pub(super) async fn fsstat(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use nfs3_types::nfs3::{COMMIT3resok, WRITE3resok, post_op_attr, stable_how, wcc_data};
+use seqferry_share::{FileError, Stability};
 
 use super::{MAX_TRANSFER, check_change, status_only};
 use crate::context::{Context, Peer};
-use crate::error::FileError;
 use crate::reply::Payload;
-use crate::share::Stability;
 use crate::xdr::{Decoder, Malformed};
 
 pub(super) async fn readlink(context: &Context, peer: Peer<'_>, mut args: Decoder) -> Result<Payload, Malformed> {

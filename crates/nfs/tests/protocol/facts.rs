@@ -7,7 +7,7 @@ use nfs3_types::nfs3::{
     nfs_fh3, nfspath3, nfsstat3, sattr3, stable_how, symlinkdata3,
 };
 use nfs3_types::xdr_codec::{Opaque, Pack as _};
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 
 use crate::client::{Nfs, connect, find, place, root, serve, status};
 use crate::tree::MemoryShare;

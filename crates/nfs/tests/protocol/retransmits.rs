@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use nfs3_types::nfs3::{REMOVE3args, WRITE3args, stable_how};
 use nfs3_types::xdr_codec::Opaque;
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 use tokio::sync::Semaphore;
 
 use crate::client::{Raw, call, connect, find, place, root, serve, until, words};

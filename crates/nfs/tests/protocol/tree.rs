@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use seqferry_nfs::{
+use seqferry_share::{
     Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry, DirectoryPage,
     EntryDetail, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, TimeUpdate,
     WriteResult,

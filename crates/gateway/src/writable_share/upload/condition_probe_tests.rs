@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use seqferry_nfs::{SetAttributes, Share as _, Stability};
+use seqferry_share::{SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_store_testing::{ConditionalWrite, MemoryStore, ObjectWriteExt as _};

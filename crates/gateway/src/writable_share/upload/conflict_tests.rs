@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use seqferry_nfs::{FileError, SetAttributes, Share as _, Stability};
+use seqferry_share::{FileError, SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_nfs::{SetAttributes, Share as _, Stability};
+use seqferry_share::{SetAttributes, Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::time::Instant;
@@ -99,7 +99,7 @@ async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still(
     let setting = ruled(markers()).await;
     let log = setting.put("log", "1").await;
     setting.put("Complete.txt", "2").await;
-    setting.write(log, 1, " more", seqferry_nfs::Stability::File).await.unwrap();
+    setting.write(log, 1, " more", seqferry_share::Stability::File).await.unwrap();
     let store = store_of(&setting);
     refuses(&store, "log");
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
@@ -121,7 +121,7 @@ async fn markers_of_one_folder_wait_for_each_other_in_their_order_without_an_end
     let first = setting.put("Complete.txt", "1").await;
     setting.put("End1", "2").await;
     // The older of the two is now the younger one by its time.
-    setting.write(first, 1, "more", seqferry_nfs::Stability::File).await.unwrap();
+    setting.write(first, 1, "more", seqferry_share::Stability::File).await.unwrap();
 
     let store = store_of(&setting);
     Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>).drain(&setting).await;

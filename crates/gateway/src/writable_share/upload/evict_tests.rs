@@ -1,7 +1,7 @@
 //! Clean files that leave the overlay, with their handles, facts and bytes afterwards.
 
 use bytes::Bytes;
-use seqferry_nfs::{CreateMode, FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate, XattrCondition};
+use seqferry_share::{CreateMode, FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate, XattrCondition};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::ObjectWriteExt as _;
 

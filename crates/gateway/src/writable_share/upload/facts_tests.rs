@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
-use seqferry_nfs::{FileKind, TimeUpdate};
+use seqferry_share::{FileKind, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, format_mtime};
 use seqferry_store_testing::ObjectWriteExt as _;

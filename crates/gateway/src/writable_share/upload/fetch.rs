@@ -1,6 +1,6 @@
 //! Download of the bytes that a file still takes from its object, before that object is replaced.
 
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 use seqferry_transfer::pipe::ReplaceCondition;
 
 use super::plan::FileUpload;

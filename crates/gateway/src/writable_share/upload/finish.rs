@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 use seqferry_store::crash_point::{self, When};
 
 use super::plan::{FileUpload, to_show};

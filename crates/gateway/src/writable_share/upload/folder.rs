@@ -2,7 +2,7 @@
 //! its new key and removed from the old one, as any file that was renamed.
 
 use bytes::Bytes;
-use seqferry_nfs::{EntryDetail, FileError, FileId};
+use seqferry_share::{EntryDetail, FileError, FileId};
 use seqferry_store::crash_point::{self, When};
 use seqferry_vfs::FileKind;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 use seqferry_store::StoreError;
 use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::pipe::{InputBytes, PipeError};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use seqferry_nfs::{CreateMode, FileError, SetAttributes, Share as _, Stability, TimeUpdate};
+use seqferry_share::{CreateMode, FileError, SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;
@@ -141,13 +141,13 @@ async fn a_probe_that_a_kill_has_left_never_shows_and_is_removed() {
     running.kill().await;
     let setting = setting.restarted(&mut random(), true).await;
     assert_eq!(setting.names("", 9).await, ["file"]);
-    assert_eq!(setting.find(".seqferry-probe").await.unwrap_err(), seqferry_nfs::FileError::NotFound);
+    assert_eq!(setting.find(".seqferry-probe").await.unwrap_err(), seqferry_share::FileError::NotFound);
     let top = setting.share.root();
     let plain = SetAttributes::default();
     let made = setting.share.create_directory(&root(), top, b".seqferry-probe", plain).await;
-    assert_eq!(made.unwrap_err(), seqferry_nfs::FileError::AccessDenied);
+    assert_eq!(made.unwrap_err(), seqferry_share::FileError::AccessDenied);
     let renamed = setting.share.rename(&root(), top, b"file", top, b".seqferry-probe").await;
-    assert_eq!(renamed.unwrap_err(), seqferry_nfs::FileError::AccessDenied);
+    assert_eq!(renamed.unwrap_err(), seqferry_share::FileError::AccessDenied);
     setting.share.remove(&root(), top, b"file").await.unwrap();
     drained(&setting).await;
     assert_eq!(keys(&setting).await, [""; 0]);
@@ -482,7 +482,7 @@ async fn a_folder_made_anew_does_not_show_folders_that_were_below_it_whatever_th
     running.drain(&setting).await;
     // The tree of the bucket knows two names of its last listing to have gone, and has to ask for the third.
     assert_eq!(setting.names("d", 2).await, [""; 0]);
-    assert_eq!(setting.find("d/e").await.unwrap_err(), seqferry_nfs::FileError::NotFound);
+    assert_eq!(setting.find("d/e").await.unwrap_err(), seqferry_share::FileError::NotFound);
 }
 
 #[tokio::test]

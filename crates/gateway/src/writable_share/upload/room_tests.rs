@@ -1,6 +1,6 @@
 //! Files whose writers wait for space on the disk, while others are uploaded.
 
-use seqferry_nfs::{FileError, Stability};
+use seqferry_share::{FileError, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use seqferry_client::{RecordedUpload, RequestError, RetryContext, UploadSession};
-use seqferry_nfs::FileError;
+use seqferry_share::FileError;
 use seqferry_store::crash_point::{self, When};
 use seqferry_store::{
     Attributes, CopyTarget, Digests, ErrorClass, ListRequest, ObjectMeta, ObjectRef, ObjectStore, PinnedObject,

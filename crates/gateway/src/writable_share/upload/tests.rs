@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use seqferry_client::{Budget, BudgetLimits, ConditionalRequest, Endpoint, RequestMetrics, RetryPolicy};
-use seqferry_nfs::{SetAttributes, Share as _, Stability, TimeUpdate};
+use seqferry_share::{SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ChecksumKind, ListRequest, ObjectMeta, ObjectRef, PinnedObject, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;

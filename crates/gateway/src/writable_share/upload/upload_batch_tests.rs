@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use seqferry_nfs::{Caller, SetAttributes, Share as _, Stability};
+use seqferry_share::{Caller, SetAttributes, Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Rule};

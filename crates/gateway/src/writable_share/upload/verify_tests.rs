@@ -3,7 +3,7 @@
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
-use seqferry_nfs::{FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate};
+use seqferry_share::{FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::MemoryStore;

@@ -1,4 +1,4 @@
-//! The files behind an export, as the layer above provides them.
+//! The trait of shares, and the types of its calls.
 
 use std::net::IpAddr;
 use std::ops::{BitAnd, BitOr};
@@ -87,25 +87,25 @@ impl Attributes {
     }
 }
 
-/// Rights on a file, as bits of the protocol.
+/// Rights on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access(pub(crate) u32);
+pub struct Access(u32);
 
 impl Access {
     /// No right.
     pub const NONE: Self = Self(0);
     /// Read a file or list a directory.
-    pub const READ: Self = Self(nfs3_types::nfs3::ACCESS3_READ);
+    pub const READ: Self = Self(1 << 0);
     /// Look up a name in a directory.
-    pub const LOOKUP: Self = Self(nfs3_types::nfs3::ACCESS3_LOOKUP);
+    pub const LOOKUP: Self = Self(1 << 1);
     /// Rewrite a file, or change entries of a directory.
-    pub const MODIFY: Self = Self(nfs3_types::nfs3::ACCESS3_MODIFY);
+    pub const MODIFY: Self = Self(1 << 2);
     /// Append to a file, or add entries to a directory.
-    pub const EXTEND: Self = Self(nfs3_types::nfs3::ACCESS3_EXTEND);
+    pub const EXTEND: Self = Self(1 << 3);
     /// Remove an entry of a directory.
-    pub const DELETE: Self = Self(nfs3_types::nfs3::ACCESS3_DELETE);
+    pub const DELETE: Self = Self(1 << 4);
     /// Run a file.
-    pub const EXECUTE: Self = Self(nfs3_types::nfs3::ACCESS3_EXECUTE);
+    pub const EXECUTE: Self = Self(1 << 5);
     /// The rights that a read-only share can grant.
     pub const READ_ONLY: Self = Self(Self::READ.0 | Self::LOOKUP.0 | Self::EXECUTE.0);
 
@@ -329,7 +329,7 @@ pub struct WriteResult {
     pub stability: Stability,
 }
 
-/// Files that can be exported. Permissions are decided here: the server only says who asks.
+/// Files that an interface serves. Permissions are decided here: the interface only says who asks.
 ///
 /// Without the methods for changes a share is read-only.
 #[async_trait]
