@@ -12,7 +12,7 @@ mod upload_batches;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use seqferry_client::RetryingClient;
@@ -21,7 +21,7 @@ use seqferry_vfs::FileSystem;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::pausable_share::ChangePause;
+use crate::share::RepeatCount;
 use crate::writable_share::{FlushCounts, WritableShare, WriteStatus};
 pub(crate) use client_limits::ClientLimits;
 pub(crate) use hand_over::take_from_unmounted;
@@ -44,8 +44,7 @@ pub(crate) struct ShareControl {
     pub(crate) share: Arc<dyn Share>,
     pub(crate) files: Arc<FileSystem>,
     pub(crate) writable: Option<WritableShare>,
-    /// Calls that clients were asked to repeat.
-    pub(crate) repeats: Arc<AtomicU64>,
+    pub(crate) repeats: Arc<RepeatCount>,
     pub(crate) client: RetryingClient,
 }
 
@@ -61,8 +60,8 @@ pub(crate) struct GatewayControl {
     /// Address that it is served at, as `host:port`.
     pub(crate) address: String,
     pub(crate) started: Instant,
-    /// Changes of all shares.
-    pub(crate) changes: Arc<ChangePause>,
+    /// Changes of all shares are paused.
+    pub(crate) is_draining: AtomicBool,
     /// Ends the gateway.
     pub(crate) stop: CancellationToken,
     /// Places for clients of the socket.
@@ -116,7 +115,7 @@ impl GatewayControl {
                 None => None,
             };
             let (share, source) = (one.name.clone(), one.source.clone());
-            let repeats = one.repeats.load(Ordering::Relaxed);
+            let repeats = one.repeats.get();
             let reads = one.files.stats();
             shares.push(ShareStatus {
                 share,
@@ -135,7 +134,7 @@ impl GatewayControl {
             form: REPLY_VERSION,
             address: self.address.clone(),
             seconds: self.started.elapsed().as_secs_f64(),
-            is_draining: self.changes.is_paused(),
+            is_draining: self.is_draining(),
             is_healthy: !shares.iter().any(has_failed),
             shares,
         }
@@ -143,6 +142,15 @@ impl GatewayControl {
 
     fn writable(&self) -> impl Iterator<Item = (&ShareControl, &WritableShare)> {
         self.shares.iter().filter_map(|one| Some((one, one.writable.as_ref()?)))
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
+    /// True when no change of a share is under way.
+    fn is_idle(&self) -> bool {
+        self.writable().all(|(_, writable)| writable.is_idle())
     }
 
     /// Files and removals to be done before all shares are drained, by share.
@@ -159,7 +167,7 @@ impl GatewayControl {
 
     /// True when the bucket of each share has all that it is to have, and nothing can come any more.
     fn is_drained(&self) -> bool {
-        self.changes.is_paused() && self.changes.is_idle() && self.writable().all(|(_, writable)| writable.is_drained())
+        self.is_draining() && self.is_idle() && self.writable().all(|(_, writable)| writable.is_drained())
     }
 
     /// End immediately, for a mount of the same source that continues with the cache. Waiting files are in the journal.
@@ -170,7 +178,7 @@ impl GatewayControl {
         if !self.address.is_empty() {
             return Err("stop it, or name another folder with --cache".to_owned());
         }
-        if !self.changes.is_paused() {
+        if !self.is_draining() {
             return Err(
                 "its folder is mounted, or a file in it is open: unmount it and close its files, or name another \
                         folder with --cache"
@@ -187,14 +195,12 @@ impl GatewayControl {
         Ok(())
     }
 
-    /// Hold changes, upload everything, and end the gateway then. Returns immediately.
+    /// Pause changes, upload everything, and end the gateway then. Returns immediately.
     pub(crate) fn begin_drain(self: &Arc<Self>) {
-        let is_first = !self.changes.is_paused();
-        self.changes.pause();
         for (_, writable) in self.writable() {
             writable.drain();
         }
-        if !is_first {
+        if self.is_draining.swap(true, Ordering::SeqCst) {
             return;
         }
         let controlled = Arc::clone(self);

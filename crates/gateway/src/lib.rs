@@ -37,7 +37,6 @@ pub mod journal;
 mod journaled_overlay;
 mod name_list;
 mod overlay;
-mod pausable_share;
 mod prefix_claim;
 mod service;
 mod share;

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
@@ -24,7 +25,6 @@ use crate::claimed_cache::{ClaimedCache, check_file_system};
 use crate::control::{ClientLimits, ControlSocket, GatewayControl, ShareControl, take_from_unmounted};
 use crate::error::GatewayError;
 use crate::file_table::FileTable;
-use crate::pausable_share::{ChangePause, PausableShare};
 use crate::prefix_claim::{ClaimSpec, PrefixClaim};
 use crate::share::{BucketShare, ShareDefaults};
 use crate::share_overlaps::{SharePrefix, check_overlaps};
@@ -144,7 +144,7 @@ impl GatewaySpec {
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         let clients = ClientPool::new(Arc::clone(&budget));
         let pool = Pool::new(memory);
-        let (stop, changes) = (CancellationToken::new(), Arc::<ChangePause>::default());
+        let stop = CancellationToken::new();
         let claimed = caches.claimed.as_ref();
         let is_written = self.shares.iter().any(|share| share.writes.is_some());
         let cache_id = claimed.filter(|_| is_written).map(ClaimedCache::id).transpose()?;
@@ -152,8 +152,7 @@ impl GatewaySpec {
             let (mut offered, mut opened) = (Vec::new(), Vec::new());
             for share in self.shares {
                 let (state, cache_id, take_over) = (&self.state, cache_id.as_deref(), self.take_over);
-                let place =
-                    ShareContext { state, writes: claimed, cache_id, take_over, stop: &stop, changes: &changes };
+                let place = ShareContext { state, writes: claimed, cache_id, take_over, stop: &stop };
                 let opening = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool));
                 let (one, nfs) = Box::pin(opening).await?;
                 opened.push(one);
@@ -192,7 +191,7 @@ impl GatewaySpec {
             shares,
             address: address.map_or_else(String::new, |address| address.to_string()),
             started: Instant::now(),
-            changes,
+            is_draining: AtomicBool::new(false),
             stop: stop.clone(),
             client_limits: ClientLimits::default(),
         });
@@ -267,7 +266,6 @@ struct ShareContext<'a> {
     take_over: bool,
     /// Ends uploads.
     stop: &'a CancellationToken,
-    changes: &'a Arc<ChangePause>,
 }
 
 /// A share that can be served.
@@ -338,8 +336,12 @@ async fn open_share(
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
     let (files, defaults) = (Arc::clone(bucket_files.files()), share.defaults);
     let written = share.writes.zip(place.writes.zip(place.cache_id));
-    let (served, writable, written): (Arc<dyn Share>, _, _) = match written {
-        None => (Arc::new(BucketShare::new(files, file_table, defaults)), None, None),
+    let (served, repeats, writable, written): (Arc<dyn Share>, _, _, _) = match written {
+        None => {
+            let opened = BucketShare::new(files, file_table, defaults);
+            let repeats = opened.repeats();
+            (Arc::new(opened), repeats, None, None)
+        }
         Some((writes, (cache, id))) => {
             let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
             // Where there is a journal, the first upload sees whether the bucket can be written.
@@ -370,18 +372,16 @@ async fn open_share(
             let claim = Arc::new(claim);
             opened.set_claim(Arc::clone(&claim));
             let written = ShareUpload { spec, claim, is_reachable: bucket_files.is_reachable(), has_journal };
-            (Arc::new(opened.clone()), Some(opened), Some(written))
+            (Arc::new(opened.clone()), opened.repeats(), Some(opened), Some(written))
         }
     };
-    let (changes, repeats) = (Arc::clone(place.changes), Arc::default());
-    let held: Arc<dyn Share> = Arc::new(PausableShare { inner: served, changes, repeats: Arc::clone(&repeats) });
-    let nfs = seqferry_nfs::Export::new(nfs, Arc::clone(&held)).map_err(|error| of_share(error.0))?;
+    let nfs = seqferry_nfs::Export::new(nfs, Arc::clone(&served)).map_err(|error| of_share(error.0))?;
     let controlled = ShareControl {
         name,
         source: ObjectUri(&bucket, Some(&prefix)).to_string(),
         bucket,
         prefix,
-        share: held,
+        share: served,
         files: Arc::clone(bucket_files.files()),
         writable,
         repeats,

@@ -1,6 +1,7 @@
 //! A read-only share of a bucket: files of an export by lasting identities, and who may do what.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -73,12 +74,31 @@ impl Default for ShareDefaults {
     }
 }
 
+/// Number of calls that clients were asked to repeat later.
+#[derive(Debug, Default)]
+pub(crate) struct RepeatCount(AtomicU64);
+
+impl RepeatCount {
+    /// Count an answer if it is "try later".
+    pub(crate) fn count<T>(&self, answer: Result<T>) -> Result<T> {
+        if matches!(answer, Err(FileError::TryLater)) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The files of a bucket or prefix.
 #[derive(Debug)]
 pub struct BucketShare {
     files: Arc<FileSystem>,
     file_table: FileTable,
     defaults: ShareDefaults,
+    repeats: Arc<RepeatCount>,
 }
 
 /// A file as it is now.
@@ -90,7 +110,16 @@ struct ResolvedFile {
 impl BucketShare {
     /// Share these files. They must have no archives as folders.
     pub fn new(files: Arc<FileSystem>, file_table: FileTable, defaults: ShareDefaults) -> Self {
-        Self { files, file_table, defaults }
+        Self { files, file_table, defaults, repeats: Arc::default() }
+    }
+
+    pub(crate) fn repeats(&self) -> Arc<RepeatCount> {
+        Arc::clone(&self.repeats)
+    }
+
+    /// Answer before the client gives the connection up.
+    async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        self.repeats.count(within_call_timeout(answer).await)
     }
 
     /// The file of an identity: each name on the way is looked up, which is answered from memory while it is fresh.
@@ -266,11 +295,11 @@ impl Share for BucketShare {
     }
 
     async fn attributes(&self, _caller: &Caller, file: FileId) -> Result<Attributes> {
-        Ok(within_call_timeout(self.resolve(file)).await?.attributes)
+        Ok(self.answer(self.resolve(file)).await?.attributes)
     }
 
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
-        within_call_timeout(async {
+        self.answer(async {
             let found = self.resolve(directory).await?;
             if found.attributes.kind != FileKind::Directory {
                 return Err(FileError::NotADirectory);
@@ -298,7 +327,7 @@ impl Share for BucketShare {
     }
 
     async fn read_link(&self, _caller: &Caller, link: FileId) -> Result<Bytes> {
-        within_call_timeout(async {
+        self.answer(async {
             let found = self.resolve(link).await?;
             self.files.read_link(found.inode).await.map_err(status)
         })
@@ -306,7 +335,7 @@ impl Share for BucketShare {
     }
 
     async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
-        within_call_timeout(self.read_now(caller, file, offset, length)).await
+        self.answer(Box::pin(self.read_now(caller, file, offset, length))).await
     }
 
     async fn read_directory(
@@ -317,7 +346,7 @@ impl Share for BucketShare {
         most: usize,
         facts: EntryDetail,
     ) -> Result<DirectoryPage> {
-        within_call_timeout(self.list(caller, directory, (cookie, most), facts)).await
+        self.answer(self.list(caller, directory, (cookie, most), facts)).await
     }
 
     async fn space(&self, _caller: &Caller) -> Result<SpaceInfo> {

@@ -4,6 +4,7 @@
 //! unstable write are so once they are committed. [`upload`] brings them to the bucket.
 
 mod attributes;
+mod change_pause;
 mod checks;
 mod file_lock;
 mod find;
@@ -36,8 +37,9 @@ use crate::file_table::{FileTable, ROOT};
 use crate::journal::{Disk, Folder, JournalError};
 use crate::journaled_overlay::{JournaledOverlay, SEGMENT};
 use crate::overlay::{Node, OF_BUCKET, Overlay, OverlayEntry};
-use crate::share::ShareDefaults;
+use crate::share::{RepeatCount, ShareDefaults};
 use crate::upload_batches::UploadBatches;
+use change_pause::ChangePause;
 use file_lock::FileLock;
 pub(crate) use inspect::{FlushCounts, NameState, WriteStatus};
 pub use upload::UploadSpec;
@@ -104,6 +106,8 @@ struct Inner<D: Disk> {
     /// Times of the last questions to the bucket about files that are as it has them.
     looked: Mutex<HashMap<u64, Instant>>,
     waiting_writers: WaitingWriters,
+    changes: Arc<ChangePause>,
+    repeats: Arc<RepeatCount>,
     clean_files: usize,
     /// Control of the uploads.
     control: Arc<UploadControl>,
@@ -171,6 +175,8 @@ impl<D: Disk> WritableShare<D> {
             stale_after: spec.stale_after,
             looked: Mutex::default(),
             waiting_writers: WaitingWriters::default(),
+            changes: Arc::default(),
+            repeats: Arc::default(),
             clean_files: bounds.clean_files,
             control: Arc::default(),
             outage: LastOutage::default(),
@@ -208,6 +214,33 @@ impl<D: Disk> WritableShare<D> {
     {
         // A call that panics is one that failed.
         tokio::spawn(call(Arc::clone(&self.0))).await.unwrap_or(Err(FileError::Io))
+    }
+
+    /// Run a change to its end, unless changes are paused.
+    async fn change<T: Send + 'static, F>(&self, call: impl FnOnce(Arc<Inner<D>>) -> F + Send) -> Result<T>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let changed = async {
+            let running = self.0.changes.begin()?;
+            self.run(|inner| {
+                let change = call(inner);
+                async move {
+                    let _until_its_end = running;
+                    change.await
+                }
+            })
+            .await
+        };
+        self.answer(changed).await
+    }
+
+    async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        self.0.repeats.count(answer.await)
+    }
+
+    pub(crate) fn repeats(&self) -> Arc<RepeatCount> {
+        Arc::clone(&self.0.repeats)
     }
 }
 
@@ -298,19 +331,19 @@ impl<D: Disk> Share for WritableShare<D> {
     }
 
     async fn attributes(&self, _caller: &Caller, file: FileId) -> Result<Attributes> {
-        Ok(self.0.find(file).await?.attributes)
+        Ok(self.answer(self.0.find(file)).await?.attributes)
     }
 
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
-        self.0.lookup(caller, directory, name).await
+        self.answer(self.0.lookup(caller, directory, name)).await
     }
 
     async fn read_link(&self, _caller: &Caller, link: FileId) -> Result<Bytes> {
-        self.0.target(link).await
+        self.answer(self.0.target(link)).await
     }
 
     async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
-        self.0.read(caller, file, offset, length).await
+        self.answer(self.0.read(caller, file, offset, length)).await
     }
 
     async fn read_directory(
@@ -321,7 +354,7 @@ impl<D: Disk> Share for WritableShare<D> {
         most: usize,
         facts: EntryDetail,
     ) -> Result<DirectoryPage> {
-        self.0.list(caller, dir, (cookie, most), facts).await
+        self.answer(self.0.list(caller, dir, (cookie, most), facts)).await
     }
 
     async fn space(&self, _caller: &Caller) -> Result<SpaceInfo> {
@@ -340,7 +373,7 @@ impl<D: Disk> Share for WritableShare<D> {
         unchanged_since: Option<SystemTime>,
     ) -> Result<ChangeResult> {
         let caller = caller.clone();
-        self.run(|inner| async move { inner.set(&caller, file, attributes, unchanged_since).await }).await
+        self.change(|inner| async move { inner.set(&caller, file, attributes, unchanged_since).await }).await
     }
 
     async fn write(
@@ -352,16 +385,17 @@ impl<D: Disk> Share for WritableShare<D> {
         stability: Stability,
     ) -> Result<WriteResult> {
         let caller = caller.clone();
-        self.run(|inner| async move { inner.write(&caller, file, offset, data, stability).await }).await
+        self.change(|inner| async move { inner.write(&caller, file, offset, data, stability).await }).await
     }
 
     async fn commit(&self, _caller: &Caller, file: FileId) -> Result<ChangeResult> {
-        self.run(|inner| async move { inner.commit(file).await }).await
+        // Bytes that were accepted are made durable also while changes are paused.
+        self.answer(self.run(|inner| async move { inner.commit(file).await })).await
     }
 
     async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: CreateMode) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.create(&caller, directory, &name, how).await }).await
+        self.change(|inner| async move { inner.create(&caller, directory, &name, how).await }).await
     }
 
     async fn create_directory(
@@ -372,7 +406,7 @@ impl<D: Disk> Share for WritableShare<D> {
         attributes: SetAttributes,
     ) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.make_directory(&caller, directory, &name, attributes).await }).await
+        self.change(|inner| async move { inner.make_directory(&caller, directory, &name, attributes).await }).await
     }
 
     async fn create_link(
@@ -384,17 +418,17 @@ impl<D: Disk> Share for WritableShare<D> {
         attributes: SetAttributes,
     ) -> Result<CreateResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.make_link(&caller, directory, &name, target, attributes).await }).await
+        self.change(|inner| async move { inner.make_link(&caller, directory, &name, target, attributes).await }).await
     }
 
     async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.remove(&caller, directory, &name, false).await }).await
+        self.change(|inner| async move { inner.remove(&caller, directory, &name, false).await }).await
     }
 
     async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<ChangeResult> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.remove(&caller, directory, &name, true).await }).await
+        self.change(|inner| async move { inner.remove(&caller, directory, &name, true).await }).await
     }
 
     async fn rename(
@@ -406,15 +440,15 @@ impl<D: Disk> Share for WritableShare<D> {
         new_name: &[u8],
     ) -> Result<(ChangeResult, ChangeResult)> {
         let (caller, from, to) = (caller.clone(), name.to_vec(), new_name.to_vec());
-        self.run(|inner| async move { inner.rename(&caller, (directory, &from), (new_directory, &to)).await }).await
+        self.change(|inner| async move { inner.rename(&caller, (directory, &from), (new_directory, &to)).await }).await
     }
 
     async fn extended_attribute(&self, caller: &Caller, file: FileId, name: &[u8]) -> Result<Option<Bytes>> {
-        self.0.attribute(caller, file, name).await
+        self.answer(self.0.attribute(caller, file, name)).await
     }
 
     async fn extended_attribute_names(&self, _caller: &Caller, file: FileId) -> Result<Vec<Bytes>> {
-        self.0.attribute_names(file).await
+        self.answer(self.0.attribute_names(file)).await
     }
 
     async fn set_extended_attribute(
@@ -426,7 +460,7 @@ impl<D: Disk> Share for WritableShare<D> {
         presence: XattrCondition,
     ) -> Result<()> {
         let (caller, name) = (caller.clone(), name.to_vec());
-        self.run(|inner| async move { inner.set_attribute(&caller, file, &name, value, presence).await }).await
+        self.change(|inner| async move { inner.set_attribute(&caller, file, &name, value, presence).await }).await
     }
 }
 

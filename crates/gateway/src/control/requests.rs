@@ -370,7 +370,7 @@ impl GatewayControl {
                     "is_done": true, "waiting": 0, "failing": [], "ignored": ignored, "not_batched": failure,
                 });
             }
-            if self.changes.is_idle()
+            if self.is_idle()
                 && let Some(mut end) = flush_result(&self.drain_remainder()).filter(|end| end["waiting"] != 0)
             {
                 end["ignored"] = json!(ignored().await);

@@ -198,9 +198,15 @@ impl<D: Disk> WritableShare<D> {
         })
     }
 
-    /// Upload everything immediately from now on.
+    /// Pause changes, and upload everything immediately from now on.
     pub(crate) fn drain(&self) {
+        self.0.changes.pause();
         self.0.control.drain();
+    }
+
+    /// True when no change is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.changes.is_idle()
     }
 
     /// The rest of a flush.

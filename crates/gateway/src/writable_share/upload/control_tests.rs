@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_share::{SetAttributes, Share as _, Stability};
+use seqferry_share::{FileError, SetAttributes, Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::time::Instant;
@@ -99,7 +99,7 @@ async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still(
     let setting = ruled(markers()).await;
     let log = setting.put("log", "1").await;
     setting.put("Complete.txt", "2").await;
-    setting.write(log, 1, " more", seqferry_share::Stability::File).await.unwrap();
+    setting.write(log, 1, " more", Stability::File).await.unwrap();
     let store = store_of(&setting);
     refuses(&store, "log");
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
@@ -121,7 +121,7 @@ async fn markers_of_one_folder_wait_for_each_other_in_their_order_without_an_end
     let first = setting.put("Complete.txt", "1").await;
     setting.put("End1", "2").await;
     // The older of the two is now the younger one by its time.
-    setting.write(first, 1, "more", seqferry_share::Stability::File).await.unwrap();
+    setting.write(first, 1, "more", Stability::File).await.unwrap();
 
     let store = store_of(&setting);
     Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>).drain(&setting).await;
@@ -163,6 +163,22 @@ async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
     setting.share.drain();
     until("the drain", async || setting.share.is_drained()).await;
     assert_eq!(keys(&setting).await, ["beside", "run/", "run/a", "run/later"]);
+}
+
+#[tokio::test]
+async fn a_share_that_drains_has_clients_repeat_changes_and_commits_what_it_accepted() {
+    let setting = Setting::new(&[]).await;
+    let file = setting.put("a", "first").await;
+    setting.write(file, 5, " more", Stability::Unstable).await.unwrap();
+    assert_eq!(setting.share.repeats().get(), 0);
+
+    setting.share.drain();
+
+    assert_eq!(setting.write(file, 0, "later", Stability::File).await.unwrap_err(), FileError::TryLater);
+    assert!(setting.share.is_idle());
+    setting.share.commit(&root(), file).await.unwrap();
+    assert_eq!(setting.share.repeats().get(), 1);
+    assert_eq!(setting.text("a").await, "first more");
 }
 
 /// A share of these objects whose files never settle by themselves.
