@@ -1041,6 +1041,65 @@ class GatewayShare:
         """
 
 @final
+class UploadBatch:
+    """Outcomes of uploads of a share that are not on record.
+
+    ``number`` counts the batches of a ``journal``; ``prefix`` is before the paths of the share.
+    """
+
+    @property
+    def share(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def journal(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    def outcomes(self) -> list[UploadOutcome]:
+        """Read its outcomes. Raises OSError when its file cannot be read or is damaged."""
+    def forget(self) -> None:
+        """Remove it: the record has it. Raises OSError when its file cannot be removed."""
+
+@final
+class UploadOutcome:
+    """End of an upload, or of the attempts at it. Times are seconds since 1970.
+
+    ``etag`` and what follows it are of the version that was made; None: none was, for the reason in ``failure`` (class,
+    code, operation and message).
+    """
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def modified(self) -> float: ...
+    @property
+    def started(self) -> float: ...
+    @property
+    def ended(self) -> float: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def uid(self) -> int | None: ...
+    @property
+    def address(self) -> str | None: ...
+    @property
+    def etag(self) -> str | None: ...
+    @property
+    def version_id(self) -> str | None: ...
+    @property
+    def checksum_algorithm(self) -> str | None: ...
+    @property
+    def checksum(self) -> str | None: ...
+    @property
+    def method(self) -> str | None: ...
+    @property
+    def verified(self) -> str | None: ...
+    @property
+    def failure(self) -> tuple[str, str, str, str] | None: ...
+
+@final
 class Gateway:
     """Shares served over NFS by this process until it is stopped or this object is dropped."""
 
@@ -1083,8 +1142,11 @@ class Gateway:
     def status(self) -> str:
         """State of all shares, as JSON; the keys are in docs/use/gateway.md."""
 
-    def ask(self, request: str) -> str:
-        """Answer a request of a command, also after the end. JSON in, JSON out, as at the gateway's socket."""
+    def upload_batches(self) -> list[UploadBatch]:
+        """Upload batches that are not on record, also after the end; the oldest of each share first."""
+
+    def freeze_upload_batches(self) -> None:
+        """Put the outcomes of all uploads into batches. Raises OSError when the disk does not take them."""
 
     def answers(self, seconds: float) -> bool:
         """True when the runtime runs a new task within the time. Raises ValueError when it is no time."""
@@ -1205,8 +1267,11 @@ class ShareMount:
     def wait_for_drain(self, seconds: float) -> bool:
         """Wait until everything is in the bucket, after ``drain``. True when it is."""
 
-    def ask(self, request: str) -> str:
-        """Answer a request of a command, also after the end. JSON in, JSON out, as at the gateway's socket."""
+    def upload_batches(self) -> list[UploadBatch]:
+        """Upload batches that are not on record, also after the end; the oldest of each share first."""
+
+    def freeze_upload_batches(self) -> None:
+        """Put the outcomes of all uploads into batches. Raises OSError when the disk does not take them."""
 
 @final
 class ObjectFacts:

@@ -26,6 +26,7 @@ use crate::writable_share::{FlushCounts, WritableShare, WriteStatus};
 pub(crate) use client_limits::ClientLimits;
 pub(crate) use hand_over::take_from_unmounted;
 pub(crate) use socket::ControlSocket;
+pub use upload_batches::UploadBatch;
 
 /// Interval between checks of what a flush or a drain still waits for.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -96,15 +97,6 @@ impl GatewayControl {
     /// The state of all shares, as one line of JSON.
     pub(crate) async fn status(&self) -> String {
         serde_json::to_string(&self.collect_status().await).unwrap_or_default()
-    }
-
-    /// The answer to a request of this process: a line of JSON each.
-    pub(crate) async fn handle_request(self: &Arc<Self>, request: &str) -> String {
-        let answer = match serde_json::from_str(request) {
-            Ok(request) => self.answer(request).await,
-            Err(error) => Err(requests::invalid_request_text(&error)),
-        };
-        requests::encode_reply(answer)
     }
 
     async fn collect_status(&self) -> GatewayStatus {

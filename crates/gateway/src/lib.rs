@@ -47,8 +47,10 @@ mod writable_share;
 mod write_probe;
 mod write_settings;
 
+pub use control::UploadBatch;
 pub use error::GatewayError;
 pub use file_table::FileTable;
+pub use overlay::{OutcomeFailure, OutcomeVersion, UploadOutcome};
 pub use service::{Gateway, GatewayMonitor, GatewaySpec, ShareSpec};
 pub use share::{BucketShare, ShareDefaults};
 pub use upload_window::UploadWindow;

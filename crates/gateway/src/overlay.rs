@@ -28,7 +28,8 @@ pub(crate) use node::{
 };
 pub(crate) use record::{Change, OpenUpload, decode, encode};
 pub(crate) use token::{MARK, new_token};
-pub(crate) use upload_outcome::{OutcomeFailure, OutcomeVersion, UnbatchedOutcomes, UploadOutcome};
+pub(crate) use upload_outcome::UnbatchedOutcomes;
+pub use upload_outcome::{OutcomeFailure, OutcomeVersion, UploadOutcome};
 
 /// Generation of files of the bucket, and of those made here.
 pub(crate) const OF_BUCKET: u32 = 0;

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::claimed_cache::{ClaimedCache, check_file_system};
-use crate::control::{ClientLimits, ControlSocket, GatewayControl, ShareControl, take_from_unmounted};
+use crate::control::{ClientLimits, ControlSocket, GatewayControl, ShareControl, UploadBatch, take_from_unmounted};
 use crate::error::GatewayError;
 use crate::file_table::FileTable;
 use crate::prefix_claim::{ClaimSpec, PrefixClaim};
@@ -115,9 +115,17 @@ impl GatewayMonitor {
         self.runtime.block_on(self.controlled.status())
     }
 
-    /// The answer to a request of a command: a line of JSON each. Also when the shares are not served any more.
-    pub fn handle_request(&self, request: &str) -> String {
-        self.runtime.block_on(self.controlled.handle_request(request))
+    /// Upload batches that are not on record. Also when the shares are not served any more.
+    pub fn upload_batches(&self) -> Vec<UploadBatch> {
+        self.controlled.upload_batches(&self.runtime)
+    }
+
+    /// Put the outcomes of all uploads into batches.
+    ///
+    /// # Errors
+    /// When the disk does not take them: they stay in the journal.
+    pub fn freeze_upload_batches(&self) -> Result<(), GatewayError> {
+        self.runtime.block_on(self.controlled.freeze()).map_err(GatewayError)
     }
 }
 

@@ -4,7 +4,7 @@
 //! then leave the journal. A file whose number is not in the journal is left over from a process that was killed
 //! between the two steps; it is replaced. The contents of a batch never change, and its number is never used again.
 //!
-//! Stored words call a batch an epoch: the extension of its file, the header, and JSON.
+//! Stored words call a batch an epoch: the extension of its file, and the header.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seqferry_store::crash_point::{self, When};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::journal::Disk;
+use crate::overlay::UploadOutcome;
 
 /// Form of the files that this program writes and reads.
 const FORMAT: u32 = 1;
@@ -22,9 +22,6 @@ const ENDING: &str = ".epoch";
 const NEW: &str = ".new";
 /// Bytes of the first line at most.
 const MAX_HEADER_BYTES: u64 = 512;
-/// Bytes of outcomes that are handed out at a time. A line has a path of 1,024 bytes and a text of 2,048, each written
-/// with six characters at most.
-const PAGE_BYTES: u64 = 1 << 20;
 
 /// First line of a file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,14 +31,6 @@ struct BatchHeader {
     journal: String,
     epoch: u64,
     outcomes: u64,
-}
-
-/// A part of a batch.
-#[derive(Debug, Serialize)]
-pub(crate) struct UploadBatchPage {
-    pub(crate) outcomes: Vec<Value>,
-    /// Offset of the next part. None: this was the last one.
-    pub(crate) next: Option<u64>,
 }
 
 /// The batches that were frozen and not taken yet.
@@ -164,24 +153,16 @@ pub(crate) fn write<D: Disk>(disk: &D, journal: &str, batch: u64, lines: &[Box<s
     Ok(())
 }
 
-/// Outcomes of a batch from an offset on, which is 0 or that of the page before. Blocks.
-pub(crate) fn page<D: Disk>(disk: &D, batch: u64, offset: u64) -> io::Result<UploadBatchPage> {
+/// Outcomes of a batch. Blocks.
+pub(crate) fn read<D: Disk>(disk: &D, batch: u64) -> io::Result<Vec<UploadOutcome>> {
     let name = name_of(batch);
     let (_, first) = read_header(disk, &name)?;
-    let offset = offset.max(first);
     let file = disk.open(&name)?;
-    let length = disk.length(&file)?;
-    let size = length.saturating_sub(offset).min(PAGE_BYTES);
+    let size = disk.length(&file)?.saturating_sub(first);
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
-    disk.read_at(&file, offset, &mut bytes)?;
-    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if end == 0 && size > 0 {
-        return Err(damaged(&name));
-    }
-    let lines = bytes[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let outcomes = lines.map(|line| serde_json::from_slice(line).map_err(|_| damaged(&name)));
-    let next = offset + end as u64;
-    Ok(UploadBatchPage { outcomes: outcomes.collect::<io::Result<_>>()?, next: (next < length).then_some(next) })
+    disk.read_at(&file, first, &mut bytes)?;
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).map_err(|_| damaged(&name))).collect()
 }
 
 /// Remove the file of a batch that the record has. Blocks.

@@ -12,6 +12,7 @@ use seqferry_nfs::Squash;
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
+use crate::upload_batches::{self, UploadBatch};
 use crate::values::PyEndpoint;
 
 #[pyclass(frozen, module = "seqferry._native")]
@@ -152,9 +153,13 @@ impl Gateway {
         py.detach(|| self.monitor.as_ref().map(GatewayMonitor::status).unwrap_or_default())
     }
 
-    /// The answer to a request of a command, also when the shares are not served any more. JSON in, JSON out.
-    fn ask(&self, py: Python<'_>, request: &str) -> String {
-        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.handle_request(request)).unwrap_or_default())
+    /// Upload batches that are not on record, also after the end.
+    fn upload_batches(&self, py: Python<'_>) -> Vec<UploadBatch> {
+        upload_batches::pending(py, self.monitor.as_ref())
+    }
+
+    fn freeze_upload_batches(&self, py: Python<'_>) -> PyResult<()> {
+        upload_batches::freeze(py, self.monitor.as_ref())
     }
 
     fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {

@@ -27,6 +27,7 @@ mod properties;
 mod recorded;
 mod stats;
 mod unpack;
+mod upload_batches;
 mod values;
 
 use pyo3::exceptions::PyImportError;
@@ -86,6 +87,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<gateway::Gateway>()?;
     module.add_class::<gateway::GatewayShare>()?;
     module.add_class::<gateway::GatewayWrites>()?;
+    module.add_class::<upload_batches::UploadBatch>()?;
+    module.add_class::<upload_batches::UploadOutcome>()?;
     module.add_class::<mount::Mount>()?;
     module.add_class::<mount::ShareMount>()?;
     #[cfg(target_os = "linux")]

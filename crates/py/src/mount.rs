@@ -11,6 +11,7 @@ use seqferry_vfs::disk_cache::CacheLimits;
 use seqferry_vfs::{Freshness, TreeOptions};
 
 use crate::gateway::GatewayShare;
+use crate::upload_batches::{self, UploadBatch};
 use crate::values::PyEndpoint;
 
 #[pyclass(frozen, module = "seqferry._native")]
@@ -168,9 +169,13 @@ impl ShareMount {
         self.with(py, |mounted| mounted.unmount()).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
-    /// The answer to a request of a command, also after the end. JSON in, JSON out.
-    fn ask(&self, py: Python<'_>, request: &str) -> String {
-        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.handle_request(request)).unwrap_or_default())
+    /// Upload batches that are not on record, also after the end.
+    fn upload_batches(&self, py: Python<'_>) -> Vec<UploadBatch> {
+        upload_batches::pending(py, self.monitor.as_ref())
+    }
+
+    fn freeze_upload_batches(&self, py: Python<'_>) -> PyResult<()> {
+        upload_batches::freeze(py, self.monitor.as_ref())
     }
 
     fn drain(&self, py: Python<'_>) {

@@ -101,7 +101,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     if spec.writable:
         with (
             _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written,
-            UploadBatchRecorder(settings, {SHARE: spec.place}, written.ask),
+            UploadBatchRecorder(settings, {SHARE: spec.place}, written),
         ):
             ready()
             with _presence(settings, spec):

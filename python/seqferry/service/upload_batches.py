@@ -8,25 +8,27 @@ What must stay true: the gateway serves whether or not the database is there, an
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self
 
 from seqferry.db import ended_transfers, notice_rows
 from seqferry.db.database import Database
 from seqferry.db.ended_transfers import EndedObject
 from seqferry.db.notice_rows import Subject
 from seqferry.engine import crash_points
-from seqferry.model.errors import ConfigError, SeqferryError
+from seqferry.model.errors import SeqferryError
 from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
 from seqferry.service.base import Base
 from seqferry.settings.config import Settings
 from seqferry.spec import gateway
+
+if TYPE_CHECKING:
+    from seqferry.engine.upload_batches import UploadBatch, UploadBatchSource, UploadOutcome
 
 log = logging.getLogger("seqferry.epochs")
 
@@ -45,13 +47,13 @@ class UploadBatchRecorder:
 
     Args:
         places: of the shares that are written, by their names.
-        ask: a request to the gateway as a line of JSON, and its answer.
+        source: the gateway, or the mount that is written.
     """
 
-    def __init__(self, settings: Settings, places: Mapping[str, S3Location], ask: Callable[[str], str]) -> None:
+    def __init__(self, settings: Settings, places: Mapping[str, S3Location], source: UploadBatchSource) -> None:
         self._settings = settings
         self._places = places
-        self._ask = ask
+        self._source = source
         self._service: Base | None = None
         self._logged: str | None = None
         self._left = threading.Event()
@@ -69,7 +71,7 @@ class UploadBatchRecorder:
         pause = POLL_SECONDS
         while not self._left.wait(pause):
             pause = POLL_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        self._safely(self._freeze)
+        self._safely(self._source.freeze_upload_batches)
         self._safely(self.record)
         self._safely(self.close)
 
@@ -77,7 +79,9 @@ class UploadBatchRecorder:
         try:
             act()
         except Exception as why:  # noqa: BLE001 - whatever the database has, serving goes on
-            text = why.message if isinstance(why, SeqferryError) else f"{type(why).__name__}"
+            text = why.message if isinstance(why, SeqferryError) else type(why).__name__
+            # The disk of the gateway fails.
+            text = f"{why}." if isinstance(why, OSError) else text
             if text != self._logged:
                 log.warning("Uploads of the shares are not on record yet: %s The gateway keeps them.", text)
             self._logged = text
@@ -91,24 +95,21 @@ class UploadBatchRecorder:
             self._service.close()
             self._service = None
 
-    def _freeze(self) -> None:
-        self._ask_gateway("freeze")
-
     def record(self) -> int:
         """Record all epochs that the gateway has frozen. Returns their number.
 
         Raises:
-            ConfigError: the gateway does not answer, or the database cannot be used.
+            ConfigError: the database cannot be used.
+            OSError: the disk of the gateway fails, as a sentence.
         """
-        taken = 0
-        for one in self._ask_gateway("epochs")["shares"]:
-            for epoch in one["epochs"]:
-                self._record(one["share"], one["prefix"], one["journal"], epoch)
-                taken += 1
-        return taken
+        batches = self._source.upload_batches()
+        for batch in batches:
+            self._record(batch)
+        return len(batches)
 
-    def _record(self, share: str, prefix: str, journal: str, epoch: int) -> None:
-        outcomes = self._outcomes(share, epoch)
+    def _record(self, batch: UploadBatch) -> None:
+        share, prefix, journal, epoch = batch.share, batch.prefix, batch.journal, batch.number
+        outcomes = batch.outcomes()
         if outcomes:
             spec = gateway.upload_batch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
             transfer_id = gateway.upload_batch_id(share, journal, epoch)
@@ -128,22 +129,7 @@ class UploadBatchRecorder:
                     notice_rows.record(connection, subject, "finished", wanted, time.time())
                 crash_points.reach("before-epoch-recorded")
             crash_points.reach("after-epoch-recorded")
-        self._ask_gateway("forget", share=share, epoch=epoch)
-
-    def _outcomes(self, share: str, epoch: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        offset: int | None = 0
-        while offset is not None:
-            page = self._ask_gateway("epoch", share=share, epoch=epoch, offset=offset)
-            found += page["outcomes"]
-            offset = page["next"]
-        return found
-
-    def _ask_gateway(self, command: str, **facts: Any) -> dict[str, Any]:
-        answer = json.loads(self._ask(json.dumps({"command": command, **facts})))
-        if "error" in answer:
-            raise ConfigError(f"{answer['error']}".rstrip(".") + ".")
-        return cast("dict[str, Any]", answer["ok"])
+        batch.forget()
 
     def _database(self) -> Database:
         if self._service is None:
@@ -151,40 +137,35 @@ class UploadBatchRecorder:
         return self._service.database
 
 
-def _objects(prefix: str, outcomes: Sequence[Mapping[str, Any]]) -> list[EndedObject]:
+def _objects(prefix: str, outcomes: Sequence[UploadOutcome]) -> list[EndedObject]:
     uploads = Counter[str]()
     objects: list[EndedObject] = []
     for one in outcomes:
         # A file that is written again before its epoch ends has a row for each upload.
-        objects.append(_object(prefix, uploads[one["path"]], one))
-        uploads[one["path"]] += 1
+        objects.append(_object(prefix, uploads[one.path], one))
+        uploads[one.path] += 1
     return objects
 
 
-def _object(prefix: str, upload_number: int, one: Mapping[str, Any]) -> EndedObject:
-    version, failure = one["version"], one["failure"]
-    found: dict[str, Any] = {}
-    if version is not None:
-        found = {
-            "method": version["method"],
-            "target_etag": version["etag"],
-            "target_version_id": version["version_id"] or None,
-            "checksum_algorithm": version["checksum_algorithm"],
-            "checksum": version["checksum"],
-            "verified": version["verified"],
-        }
-    if failure is not None:
+def _object(prefix: str, upload_number: int, one: UploadOutcome) -> EndedObject:
+    failed = one.failure
+    if failed is not None:
         # PostgreSQL stores no NUL.
-        message = failure["message"].replace("\0", "")
-        found["failed"] = (failure["class"], failure["code"], failure["operation"], message)
+        failed = (*failed[:3], failed[3].replace("\0", ""))
     return EndedObject(
-        key=prefix + one["path"],
+        key=prefix + one.path,
         upload_number=upload_number,
-        size=one["size"],
-        last_modified=one["modified"],
-        written_by=None if one["uid"] is None else f"uid {one['uid']} at {one['address']}",
-        attempts=one["attempts"],
-        started_at=one["started"],
-        ended_at=one["ended"],
-        **found,
+        size=one.size,
+        last_modified=one.modified,
+        written_by=None if one.uid is None else f"uid {one.uid} at {one.address}",
+        attempts=one.attempts,
+        started_at=one.started,
+        ended_at=one.ended,
+        method=one.method,
+        target_etag=one.etag,
+        target_version_id=one.version_id,
+        checksum_algorithm=one.checksum_algorithm,
+        checksum=one.checksum,
+        verified=one.verified,
+        failed=failed,
     )

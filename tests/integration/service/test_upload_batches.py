@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
 from seqferry.db.tables import notice
+from seqferry.engine.upload_batches import UploadBatchSource, UploadOutcome
 from seqferry.model.errors import ConfigError, SeqferryError, UsageError
 from seqferry.model.locations import S3Location
 from seqferry.proof import target_verification
@@ -27,15 +28,7 @@ PLACE = S3Location("sequencing", "runs/", endpoint_url="http://127.0.0.1:9", reg
 JOURNAL = "0123456789abcdef"
 
 
-def outcome(path: str, **facts: Any) -> dict[str, Any]:
-    version = {
-        "etag": f"etag-{path}",
-        "version_id": f"version-{path}",
-        "checksum_algorithm": "CRC64NVME",
-        "checksum": "AAAAAAAAAAA=",
-        "method": "stream",
-        "verified": "checksum",
-    }
+def outcome(path: str, **facts: Any) -> UploadOutcome:
     found = {
         "path": path,
         "size": 10,
@@ -45,42 +38,51 @@ def outcome(path: str, **facts: Any) -> dict[str, Any]:
         "attempts": 1,
         "uid": 1000,
         "address": "10.1.2.3",
-        "version": version,
+        "etag": f"etag-{path}",
+        "version_id": f"version-{path}",
+        "checksum_algorithm": "CRC64NVME",
+        "checksum": "AAAAAAAAAAA=",
+        "method": "stream",
+        "verified": "checksum",
         "failure": None,
     }
-    return found | facts
+    return cast("UploadOutcome", SimpleNamespace(**found | facts))
 
 
-def failed(path: str, code: str) -> dict[str, Any]:
-    failure = {"class": "exists", "code": code, "operation": "upload", "message": f"s3://sequencing/runs/{path}: no."}
-    return outcome(path, version=None, failure=failure)
+def failed(path: str, code: str) -> UploadOutcome:
+    version = ("etag", "version_id", "checksum_algorithm", "checksum", "method", "verified")
+    failure = ("exists", code, "upload", f"s3://sequencing/runs/{path}: no.")
+    return outcome(path, failure=failure, **dict.fromkeys(version))
 
 
 class Script:
-    """What a gateway answers: one share with epochs, of pages with two outcomes each."""
+    """What a gateway hands over: one share with epochs."""
 
-    def __init__(self, *epochs: list[dict[str, Any]]) -> None:
+    def __init__(self, *epochs: list[UploadOutcome]) -> None:
         self.epochs = dict(enumerate(epochs))
         self.loses_forget = False
 
-    def ask(self, line: str) -> str:
-        return json.dumps({"ok": self._answer(json.loads(line))})
+    def upload_batches(self) -> list[Batch]:
+        return [Batch(self, number) for number in sorted(self.epochs)]
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        match request["command"]:
-            case "epochs":
-                of_share = {"share": "runs", "bucket": "sequencing", "prefix": "runs/", "journal": JOURNAL}
-                return {"shares": [{**of_share, "epochs": sorted(self.epochs)}]}
-            case "epoch":
-                outcomes, at = self.epochs[request["epoch"]], request["offset"]
-                return {"outcomes": outcomes[at : at + 2], "next": at + 2 if at + 2 < len(outcomes) else None}
-            case "forget":
-                if self.loses_forget:
-                    raise ConfigError("The process was killed.")
-                del self.epochs[request["epoch"]]
-                return {}
-            case other:
-                raise AssertionError(other)
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of the script."""
+
+    script: Script
+    number: int
+    share: str = "runs"
+    prefix: str = "runs/"
+    journal: str = JOURNAL
+
+    def outcomes(self) -> list[UploadOutcome]:
+        return self.script.epochs[self.number]
+
+    def forget(self) -> None:
+        if self.script.loses_forget:
+            raise ConfigError("The process was killed.")
+        del self.script.epochs[self.number]
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +98,8 @@ def service(settings: Settings) -> Iterator[Service]:
 
 
 def record(settings: Settings, script: Script) -> int:
-    with closing(UploadBatchRecorder(settings, {"runs": PLACE}, script.ask)) as recorder:
+    source = cast("UploadBatchSource", script)
+    with closing(UploadBatchRecorder(settings, {"runs": PLACE}, source)) as recorder:
         return recorder.record()
 
 

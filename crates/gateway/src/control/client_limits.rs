@@ -27,12 +27,7 @@ enum RequestKind {
 
 fn kind_of(request: &ControlRequest) -> RequestKind {
     match request {
-        ControlRequest::Status
-        | ControlRequest::UploadBatches
-        | ControlRequest::Freeze
-        | ControlRequest::UploadBatch { .. }
-        | ControlRequest::Forget { .. }
-        | ControlRequest::HandOver { .. } => RequestKind::Quick,
+        ControlRequest::Status | ControlRequest::HandOver { .. } => RequestKind::Quick,
         ControlRequest::Ls { .. }
         | ControlRequest::Refresh { .. }
         | ControlRequest::Conflicts
@@ -136,9 +131,7 @@ mod tests {
         assert!(
             client_limits.admit(&request(r#"{"command": "conflicts"}"#)).unwrap_err().contains("that ask the bucket")
         );
-        for quick in ["status", "epochs", "freeze"] {
-            drop(client_limits.admit(&request(&format!(r#"{{"command": "{quick}"}}"#))).unwrap());
-        }
+        drop(client_limits.admit(&request(r#"{"command": "status"}"#)).unwrap());
         drop((waiting, asking));
         drop(client_limits.admit(&wait).unwrap());
         drop(client_limits.admit(&ask).unwrap());

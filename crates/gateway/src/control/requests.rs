@@ -43,26 +43,6 @@ pub(super) enum ControlRequest {
     },
     Conflicts,
     Drain,
-    /// Upload batches that the record has not taken.
-    #[serde(rename = "epochs")]
-    UploadBatches,
-    /// Put all outcomes into batches now.
-    Freeze,
-    /// Outcomes of a batch from an offset on.
-    #[serde(rename = "epoch")]
-    UploadBatch {
-        share: String,
-        #[serde(rename = "epoch")]
-        batch: u64,
-        #[serde(default)]
-        offset: u64,
-    },
-    /// The record has a batch.
-    Forget {
-        share: String,
-        #[serde(rename = "epoch")]
-        batch: u64,
-    },
     HandOver {
         source: String,
     },
@@ -283,10 +263,6 @@ impl GatewayControl {
             }
             ControlRequest::Conflicts => self.conflicts().await,
             ControlRequest::Drain => Ok(self.drain().await),
-            ControlRequest::UploadBatches => Ok(self.upload_batches()),
-            ControlRequest::Freeze => self.freeze().await.map(|()| json!({})),
-            ControlRequest::UploadBatch { share, batch, offset } => self.upload_batch_page(&share, batch, offset).await,
-            ControlRequest::Forget { share, batch } => self.forget_upload_batch(&share, batch).await,
             ControlRequest::HandOver { source } => self.hand_over(&source).map(|()| json!({})),
         }
     }

@@ -1,26 +1,74 @@
-//! Control requests about upload batches, sent by the process that records them as transfers.
+//! Upload batches, for the code of this process that records them as transfers.
 
-use serde_json::{Value, json};
+use std::fmt::Display;
+
+use tokio::runtime::Handle;
 
 use super::GatewayControl;
-use super::requests::ControlReply;
+use crate::error::GatewayError;
+use crate::overlay::UploadOutcome;
 use crate::writable_share::WritableShare;
 
+/// An upload batch that is not on record. Its methods block.
+#[derive(Debug)]
+pub struct UploadBatch {
+    /// Name of the share.
+    pub share: String,
+    /// Beginning of the keys before the paths of the share.
+    pub prefix: String,
+    /// Name of the share's journal: batches of different journals are different ones.
+    pub journal: String,
+    /// Number of the batch in its journal.
+    pub number: u64,
+    writable: WritableShare,
+    runtime: Handle,
+}
+
+impl UploadBatch {
+    /// Its outcomes, in their order.
+    ///
+    /// # Errors
+    /// When its file cannot be read or is damaged.
+    pub fn outcomes(&self) -> Result<Vec<UploadOutcome>, GatewayError> {
+        let read = self.runtime.block_on(self.writable.read_upload_batch(self.number));
+        read.map_err(|error| self.error("read", &error))
+    }
+
+    /// Remove it: the record has it. A batch that is not known is removed already.
+    ///
+    /// # Errors
+    /// When its file cannot be removed.
+    pub fn forget(&self) -> Result<(), GatewayError> {
+        let forgotten = self.runtime.block_on(self.writable.forget_upload_batch(self.number));
+        forgotten.map_err(|error| self.error("removed", &error))
+    }
+
+    fn error(&self, what: &str, error: &dyn Display) -> GatewayError {
+        let Self { number, share, .. } = self;
+        GatewayError(format!("the upload batch {number} of the share {share} cannot be {what}: {error}"))
+    }
+}
+
 impl GatewayControl {
-    /// Upload batches of each share that the record has not taken.
-    pub(super) fn upload_batches(&self) -> Value {
-        let shares = self.writable().map(|(one, writable)| {
-            let waiting = writable.pending_upload_batches();
-            json!({
-                "share": one.name, "bucket": one.bucket, "prefix": one.prefix, "journal": waiting.journal,
-                "epochs": waiting.upload_batches,
+    /// Upload batches of all shares that the record has not taken, the oldest of each share first.
+    pub(crate) fn upload_batches(&self, runtime: &Handle) -> Vec<UploadBatch> {
+        let pending =
+            self.writable().filter_map(|(one, writable)| Some((one, writable, writable.pending_upload_batches()?)));
+        let batches = pending.flat_map(|(one, writable, (journal, numbers))| {
+            numbers.into_iter().map(move |number| UploadBatch {
+                share: one.name.clone(),
+                prefix: one.prefix.clone(),
+                journal: journal.clone(),
+                number,
+                writable: writable.clone(),
+                runtime: runtime.clone(),
             })
         });
-        json!({"shares": shares.collect::<Vec<_>>()})
+        batches.collect()
     }
 
     /// Put all outcomes into batches.
-    pub(super) async fn freeze(&self) -> Result<(), String> {
+    pub(crate) async fn freeze(&self) -> Result<(), String> {
         let mut done = Ok(());
         for (one, writable) in self.writable() {
             if let Err(text) = writable.freeze_upload_batch().await {
@@ -28,27 +76,5 @@ impl GatewayControl {
             }
         }
         done
-    }
-
-    fn written(&self, name: &str) -> Result<&WritableShare, String> {
-        let found = self.writable().find(|(one, _)| one.name == name);
-        found.map(|(_, writable)| writable).ok_or_else(|| format!("no share {name} is written here"))
-    }
-
-    /// Outcomes of a batch from an offset on.
-    pub(super) async fn upload_batch_page(&self, share: &str, batch: u64, offset: u64) -> ControlReply {
-        match self.written(share)?.upload_batch_page(batch, offset).await {
-            Ok(Some(page)) => serde_json::to_value(page).map_err(|error| error.to_string()),
-            Ok(None) => Err(format!("the upload batch {batch} of the share {share} was taken already")),
-            Err(error) => Err(format!("the upload batch {batch} of the share {share} cannot be read: {error}")),
-        }
-    }
-
-    /// The record has a batch.
-    pub(super) async fn forget_upload_batch(&self, share: &str, batch: u64) -> ControlReply {
-        let forgotten = self.written(share)?.forget_upload_batch(batch).await;
-        forgotten
-            .map_err(|error| format!("the upload batch {batch} of the share {share} cannot be removed: {error}"))?;
-        Ok(json!({}))
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use seqferry_share::Caller;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The caller who changed a file last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,46 +19,61 @@ impl From<&Caller> for FileWriter {
 }
 
 /// End of an upload, or of the attempts at it. Times are seconds since 1970.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct UploadOutcome<'a> {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UploadOutcome<S = String> {
     /// Path below the share; that of a folder marker ends in a slash.
-    pub(crate) path: &'a str,
-    pub(crate) size: u64,
-    pub(crate) modified: f64,
-    pub(crate) started: f64,
-    pub(crate) ended: f64,
-    pub(crate) attempts: u32,
+    pub path: S,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last change of its bytes.
+    pub modified: f64,
+    /// Time of the first attempt.
+    pub started: f64,
+    /// Time of the end.
+    pub ended: f64,
+    /// Attempts in all.
+    pub attempts: u32,
     /// The caller who wrote the file; None where the share does not know.
-    pub(crate) uid: Option<u32>,
-    pub(crate) address: Option<String>,
+    pub uid: Option<u32>,
+    /// Address of that caller.
+    pub address: Option<String>,
     /// The version that was made. None: none was.
-    pub(crate) version: Option<OutcomeVersion<'a>>,
+    pub version: Option<OutcomeVersion<S>>,
     /// Cause of the failure, where no version was made.
-    pub(crate) failure: Option<OutcomeFailure<'a>>,
+    pub failure: Option<OutcomeFailure<S>>,
 }
 
 /// A version of an object.
-#[derive(Debug, Serialize)]
-pub(crate) struct OutcomeVersion<'a> {
-    pub(crate) etag: &'a str,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OutcomeVersion<S = String> {
+    /// `ETag`.
+    pub etag: S,
     /// Empty in a bucket without versions.
-    pub(crate) version_id: &'a str,
-    pub(crate) checksum_algorithm: Option<&'a str>,
-    pub(crate) checksum: Option<&'a str>,
-    pub(crate) method: &'a str,
-    pub(crate) verified: &'a str,
+    pub version_id: S,
+    /// Algorithm of the checksum. None: the service stored none.
+    pub checksum_algorithm: Option<S>,
+    /// The checksum.
+    pub checksum: Option<S>,
+    /// How the bytes were sent.
+    pub method: S,
+    /// How the version was verified.
+    pub verified: S,
 }
 
 /// Cause of a failure: its class and code, and a sentence with the next step.
-#[derive(Debug, Serialize)]
-pub(crate) struct OutcomeFailure<'a> {
-    pub(crate) class: &'a str,
-    pub(crate) code: &'a str,
-    pub(crate) operation: &'a str,
-    pub(crate) message: &'a str,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OutcomeFailure<S = String> {
+    /// Class.
+    pub class: S,
+    /// Code.
+    pub code: S,
+    /// Operation that failed.
+    pub operation: S,
+    /// Cause and next step.
+    pub message: S,
 }
 
-impl UploadOutcome<'_> {
+impl UploadOutcome<&str> {
     /// One line of JSON.
     pub(crate) fn line(&self) -> Box<str> {
         serde_json::to_string(self).unwrap_or_default().into()

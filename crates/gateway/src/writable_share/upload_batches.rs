@@ -1,16 +1,15 @@
-//! Outcomes of uploads on their way to the control plane: frozen into upload batches, read page by page, and deleted.
+//! Outcomes of uploads on their way to the control plane: frozen into upload batches, read, and deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_store::crash_point::{self, When};
-use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
-use crate::overlay::{Change, now};
-use crate::upload_batches::{self, UploadBatchPage};
+use crate::overlay::{Change, UploadOutcome, now};
+use crate::upload_batches;
 
 /// Outcomes of a batch that is not requested: as many rows are one transaction of half a second.
 const BATCH_OUTCOMES: usize = 10_000;
@@ -29,15 +28,6 @@ const MAX_NUMBERS: usize = 100;
 /// True when so many outcomes, the oldest of this age, become a batch without a request.
 fn is_due(outcomes: usize, age: Duration) -> bool {
     outcomes >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
-}
-
-/// The batches of a share that the record has not taken.
-#[derive(Debug, Serialize)]
-pub(crate) struct PendingUploadBatches {
-    /// Name of the journal. None: nothing was frozen yet.
-    pub(crate) journal: Option<String>,
-    /// The oldest of them.
-    pub(crate) upload_batches: Vec<u64>,
 }
 
 impl<D: Disk> Inner<D> {
@@ -116,19 +106,16 @@ impl<D: Disk> WritableShare<D> {
         frozen.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Upload batches that the record has not taken, the oldest first.
-    pub(crate) fn pending_upload_batches(&self) -> PendingUploadBatches {
+    /// Name of the journal, and the oldest batches that the record has not taken. None: nothing was frozen yet.
+    pub(crate) fn pending_upload_batches(&self) -> Option<(String, Vec<u64>)> {
         let journal = self.0.overlay.read(|overlay| overlay.outcomes().journal.as_deref().map(str::to_owned));
-        PendingUploadBatches { journal, upload_batches: self.0.upload_batches.numbers(MAX_NUMBERS) }
+        Some((journal?, self.0.upload_batches.numbers(MAX_NUMBERS)))
     }
 
-    /// Outcomes of a batch from an offset on. None: it was taken.
-    pub(crate) async fn upload_batch_page(&self, batch: u64, offset: u64) -> std::io::Result<Option<UploadBatchPage>> {
-        if !self.0.upload_batches.contains(batch) {
-            return Ok(None);
-        }
+    /// Outcomes of a batch.
+    pub(crate) async fn read_upload_batch(&self, batch: u64) -> std::io::Result<Vec<UploadOutcome>> {
         let disk = self.0.upload_batches.disk().clone();
-        self.0.upload_batches.disk().run(move || upload_batches::page(&disk, batch, offset)).await.map(Some)
+        self.0.upload_batches.disk().run(move || upload_batches::read(&disk, batch)).await
     }
 
     /// Forget a batch that the record has taken; one that is not known is forgotten already.

@@ -164,7 +164,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     with manager.feed_watchdog(served.answers):
         manager.ready()
         written = {share.name: place for share, place in spec.shares if not share.read_only}
-        with UploadBatchRecorder(settings, written, served.ask) if written else nullcontext():
+        with UploadBatchRecorder(settings, written, served) if written else nullcontext():
             with Presence(settings, "gateway", lambda: activity_of(served, spec)):
                 while not asked and not served.wait(_LOOK):
                     pass

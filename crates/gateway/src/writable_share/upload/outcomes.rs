@@ -35,7 +35,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     std::time::Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
-fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts: u32) -> (u64, UploadOutcome<'a>) {
+fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts: u32) -> (u64, UploadOutcome<&'a str>) {
     let at = now();
     let writer = node.and_then(|node| node.writer);
     let outcome = UploadOutcome {
@@ -76,7 +76,7 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// The record of a file that did not get to its key.
-    pub(super) fn not_written(&self, file_upload: &FileUpload, node: &Node, failure: OutcomeFailure<'_>) -> Change {
+    pub(super) fn not_written(&self, file_upload: &FileUpload, node: &Node, failure: OutcomeFailure<&str>) -> Change {
         let (begun, failed) = self.inner.control.attempt_of(file_upload.number);
         let (at, outcome) = outcome(&file_upload.path, Some(node), begun, failed + 1);
         Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }

@@ -1,5 +1,6 @@
 //! Outcomes of uploads: each version is in one batch, until the record has it.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -7,20 +8,18 @@ use seqferry_share::{Caller, SetAttributes, Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Rule};
-use serde_json::{Value, json};
 
 use super::super::tests::{Setting, random};
 use super::tests::{Running, drained, head, store_of};
+use crate::overlay::UploadOutcome;
 use crate::upload_batches;
 
-async fn outcomes(setting: &Setting, batch: u64) -> Vec<Value> {
-    let page = setting.share.upload_batch_page(batch, 0).await.unwrap().unwrap();
-    assert_eq!(page.next, None);
-    page.outcomes
+async fn outcomes(setting: &Setting, batch: u64) -> Vec<UploadOutcome> {
+    setting.share.read_upload_batch(batch).await.unwrap()
 }
 
-fn paths(outcomes: &[Value]) -> Vec<&str> {
-    let mut paths: Vec<&str> = outcomes.iter().map(|one| one["path"].as_str().unwrap()).collect();
+fn paths(outcomes: &[UploadOutcome]) -> Vec<&str> {
+    let mut paths: Vec<&str> = outcomes.iter().map(|one| one.path.as_str()).collect();
     paths.sort_unstable();
     paths
 }
@@ -36,7 +35,7 @@ pub(super) async fn paths_on_record(setting: &Setting) -> Vec<String> {
 }
 
 fn numbers(setting: &Setting) -> Vec<u64> {
-    setting.share.pending_upload_batches().upload_batches
+    setting.share.pending_upload_batches().map(|(_, numbers)| numbers).unwrap_or_default()
 }
 
 #[tokio::test]
@@ -57,14 +56,14 @@ async fn each_version_is_in_one_epoch_until_it_is_taken_whatever_is_killed_betwe
     assert_eq!((numbers(&setting), setting.share.write_status().await.unrecorded), (vec![0], 2));
     let found = outcomes(&setting, 0).await;
     assert_eq!(paths(&found), ["a", "d/"]);
-    let a = found.iter().find(|one| one["path"] == "a").unwrap();
+    let a = found.iter().find(|one| one.path == "a").unwrap();
     let meta = head(&setting, "a").await;
-    assert_eq!((&a["uid"], &a["address"], &a["size"]), (&json!(0), &json!("10.1.2.3"), &json!(5)));
-    assert_eq!((&a["version"]["etag"], &a["failure"]), (&json!(meta.etag), &Value::Null));
-    let checksum = meta.checksum.unwrap();
-    assert_eq!(a["version"]["checksum_algorithm"], checksum.algorithm.name());
-    assert_eq!(a["version"]["checksum"], checksum.value);
-    assert!(a["started"].as_f64() <= a["ended"].as_f64());
+    assert_eq!((a.uid, a.address.as_deref(), a.size), (Some(0), Some("10.1.2.3"), 5));
+    assert!(a.failure.is_none() && a.started <= a.ended);
+    let (version, checksum) = (a.version.as_ref().unwrap(), meta.checksum.unwrap());
+    assert_eq!(version.etag, meta.etag);
+    assert_eq!(version.checksum_algorithm.as_deref(), Some(checksum.algorithm.name()));
+    assert_eq!(version.checksum, Some(checksum.value));
 
     // A process that is killed between the file and the journal leaves a file that nothing was promised of.
     upload_batches::write(&setting.journal, "other", 1, &["{}".into()]).unwrap();
@@ -85,7 +84,7 @@ async fn each_version_is_in_one_epoch_until_it_is_taken_whatever_is_killed_betwe
     drained(&setting).await;
     setting.share.freeze_upload_batch().await.unwrap();
     assert_eq!((numbers(&setting), paths(&outcomes(&setting, 2).await)), (vec![2], vec!["c"]));
-    assert!(setting.share.upload_batch_page(1, 0).await.unwrap().is_none());
+    assert_eq!(setting.share.read_upload_batch(1).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]
@@ -104,7 +103,7 @@ async fn an_upload_whose_process_was_killed_before_it_was_recorded_has_one_outco
 
     let found = outcomes(&setting, 0).await;
     assert_eq!(paths(&found), ["a"]);
-    assert_eq!(found[0]["version"]["etag"], head(&setting, "a").await.etag);
+    assert_eq!(found[0].version.as_ref().unwrap().etag, head(&setting, "a").await.etag);
 }
 
 #[tokio::test]
@@ -118,10 +117,9 @@ async fn a_conflict_is_a_failure_of_the_key_and_a_version_beside_it() {
     let found = outcomes(&setting, 0).await;
 
     let [kept, lost] = &found[..] else { panic!("{found:?}") };
-    assert!(kept["path"].as_str().unwrap().starts_with(".seqferry-conflicts/new."), "{kept}");
-    assert!(kept["version"]["etag"].is_string());
-    assert_eq!((&lost["path"], &lost["version"]), (&json!("new"), &Value::Null));
-    assert_eq!(lost["failure"]["code"], "Conflict");
+    assert!(kept.path.starts_with(".seqferry-conflicts/new."), "{kept:?}");
+    assert!(kept.version.is_some() && lost.version.is_none());
+    assert_eq!((lost.path.as_str(), lost.failure.as_ref().unwrap().code.as_str()), ("new", "Conflict"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,6 +158,6 @@ async fn a_file_that_goes_on_failing_is_one_outcome() {
     let found = outcomes(&setting, 0).await;
 
     assert_eq!(paths(&found), ["denied"]);
-    assert!(found[0]["failure"]["message"].as_str().unwrap().contains("AccessDenied"), "{found:?}");
-    assert_eq!(found[0]["attempts"], 3);
+    assert!(found[0].failure.as_ref().unwrap().message.contains("AccessDenied"), "{found:?}");
+    assert_eq!(found[0].attempts, 3);
 }
