@@ -15,7 +15,7 @@ use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, S
 use seqferry_share::Share;
 use seqferry_store::{Advice, ObjectUri};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheOpenError, CacheTier, DiskCache, TierOptions};
-use seqferry_vfs::{ArchiveView, BucketFiles, BucketFilesSpec, FileSystem, Freshness, Pool, TreeOptions};
+use seqferry_vfs::{ArchiveView, BucketFiles, BucketFilesSpec, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -430,11 +430,10 @@ impl Gateway {
         self.address
     }
 
-    /// The first share and the files below it, for FUSE in this process, with the runtime that serves them. None once
-    /// the gateway has ended.
-    pub fn first_share(&self) -> Option<(Arc<dyn Share>, Arc<FileSystem>, &Handle)> {
+    /// The first share, for FUSE in this process, with the runtime that serves it. None once the gateway has ended.
+    pub fn first_share(&self) -> Option<(Arc<dyn Share>, &Handle)> {
         let share = self.controlled.shares.first()?;
-        Some((Arc::clone(&share.share), Arc::clone(&share.files), self.runtime.as_ref()?.handle()))
+        Some((Arc::clone(&share.share), self.runtime.as_ref()?.handle()))
     }
 
     /// Upload everything that is to be in a bucket, and end the gateway then. Changes are held meanwhile. Returns

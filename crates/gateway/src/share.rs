@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_share::{
-    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind, ReadData,
-    Result, Share, SpaceInfo,
+    ATTRIBUTE_TTL, Access, Attributes, Caller, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind,
+    ReadData, Result, Share, SpaceInfo,
 };
 use seqferry_store::ErrorClass;
 use seqferry_vfs::{FileSystem, NamePage, VfsError};
@@ -64,6 +64,7 @@ impl ShareDefaults {
             accessed: modified,
             modified,
             changed: modified,
+            valid: ATTRIBUTE_TTL,
         }
     }
 }

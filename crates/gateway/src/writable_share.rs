@@ -31,6 +31,7 @@ use seqferry_share::{
     ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, WriteResult, XattrCondition,
 };
 use seqferry_vfs::FileSystem;
+use seqferry_vfs::filesystem::MOUNT_XATTR_PREFIX;
 
 use crate::data_folder::DataFolder;
 use crate::file_table::{FileTable, ROOT};
@@ -335,6 +336,9 @@ impl<D: Disk> Share for WritableShare<D> {
     }
 
     async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
+        if name.len() > self.limits().max_name as usize {
+            return Err(FileError::NameTooLong);
+        }
         self.answer(self.0.lookup(caller, directory, name)).await
     }
 
@@ -444,6 +448,9 @@ impl<D: Disk> Share for WritableShare<D> {
     }
 
     async fn extended_attribute(&self, caller: &Caller, file: FileId, name: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(name) = std::str::from_utf8(name).ok().filter(|name| name.starts_with(MOUNT_XATTR_PREFIX)) {
+            return Ok(self.0.mount_attribute(file, name).await);
+        }
         self.answer(self.0.attribute(caller, file, name)).await
     }
 

@@ -2,16 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use fuser::{FileAttr, FileType, INodeNo};
 use seqferry_gateway::REMOVED;
 use seqferry_share::{Attributes, FileId, FileKind};
 
-use crate::fuse::BLOCK_SIZE;
+/// A size of blocks that copying programs go by.
+pub(crate) const BLOCK_SIZE: u32 = 128 << 10;
 
 /// See the module. Memory grows with what the kernel keeps, which it bounds.
 pub(crate) struct KnownFiles {
     root: FileId,
+    /// An inode is the identity of its file, and nothing else has to be known.
+    is_identity: bool,
     files: Mutex<HashMap<u64, KnownFile>>,
     /// Names at the top of the share that removed files have.
     removed: Mutex<HashSet<String>>,
@@ -29,8 +33,8 @@ struct KnownFile {
 }
 
 impl KnownFiles {
-    pub(crate) fn new(root: FileId) -> Self {
-        Self { root, files: Mutex::default(), removed: Mutex::default() }
+    pub(crate) fn new(root: FileId, is_identity: bool) -> Self {
+        Self { root, is_identity, files: Mutex::default(), removed: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, KnownFile>> {
@@ -42,11 +46,17 @@ impl KnownFiles {
         if inode == INodeNo::ROOT {
             return Some(self.root);
         }
+        if self.is_identity {
+            return Some(FileId { number: inode.0, generation: 0 });
+        }
         self.lock().get(&inode.0).map(|known| FileId { number: inode.0, generation: known.generation })
     }
 
     /// Count a reference of the kernel to a file.
     pub(crate) fn add_lookup(&self, file: FileId) {
+        if self.is_identity {
+            return;
+        }
         let mut files = self.lock();
         let known = files.entry(file.number).or_default();
         known.generation = file.generation;
@@ -64,6 +74,9 @@ impl KnownFiles {
     }
 
     pub(crate) fn open(&self, file: FileId) {
+        if self.is_identity {
+            return;
+        }
         let mut files = self.lock();
         let known = files.entry(file.number).or_default();
         known.generation = file.generation;
@@ -120,7 +133,30 @@ impl KnownFiles {
     }
 
     fn is_removed(&self, file: FileId) -> bool {
-        self.lock().get(&file.number).is_some_and(|known| known.hidden.is_some())
+        !self.is_identity && self.lock().get(&file.number).is_some_and(|known| known.hidden.is_some())
+    }
+
+    /// The entry of a name that does not exist: inode 0, believed for a while.
+    pub(crate) fn absent() -> FileAttr {
+        let at = UNIX_EPOCH;
+        let (ino, kind) = (INodeNo(0), FileType::RegularFile);
+        FileAttr {
+            ino,
+            size: 0,
+            blocks: 0,
+            atime: at,
+            mtime: at,
+            ctime: at,
+            crtime: at,
+            kind,
+            perm: 0,
+            nlink: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: BLOCK_SIZE,
+            flags: 0,
+        }
     }
 
     /// Facts in the form of the kernel. A removed file that is open has no link: programs tell it so from others.
@@ -168,14 +204,14 @@ mod tests {
 
     #[test]
     fn the_root_is_the_first_inode_whatever_its_number() {
-        let known = KnownFiles::new(ROOT);
+        let known = KnownFiles::new(ROOT, false);
         assert_eq!(known.file(INodeNo::ROOT), Some(ROOT));
         assert_eq!(known.file(INodeNo(77)), None, "of which the kernel was never told");
     }
 
     #[test]
     fn a_file_is_known_until_the_kernel_forgets_it_and_it_is_closed() {
-        let known = KnownFiles::new(ROOT);
+        let known = KnownFiles::new(ROOT, false);
         known.add_lookup(FILE);
         known.add_lookup(FILE);
         known.open(FILE);
@@ -187,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_last_handle_of_a_removed_file_tells_the_name_to_remove() {
-        let known = KnownFiles::new(ROOT);
+        let known = KnownFiles::new(ROOT, false);
         known.add_lookup(FILE);
         known.open(FILE);
         known.open(FILE);

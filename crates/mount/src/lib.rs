@@ -1,6 +1,6 @@
-//! The FUSE file systems: a read-only folder over `seqferry-vfs`, and a folder over a share of `seqferry-gateway`.
+//! The FUSE file system over a share: a writable one of `seqferry-gateway`, or a read-only one over `seqferry-vfs`.
 //!
-//! An interface translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
+//! The interface translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
 //! mounts a file system and serves it on threads of its own and on the given runtime. [`MountSession`] waits for its
 //! end and unmounts it.
 
@@ -14,11 +14,11 @@ mod known_files;
 mod log;
 mod options;
 #[cfg(target_os = "linux")]
+mod read_only_share;
+#[cfg(target_os = "linux")]
 mod service;
 #[cfg(target_os = "linux")]
 mod session;
-#[cfg(target_os = "linux")]
-mod share_fuse;
 #[cfg(target_os = "linux")]
 mod share_mount;
 

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fuser::{BackgroundSession, Config, Filesystem, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use seqferry_share::Share;
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
-use crate::fuse::ReadOnlyFuse;
+use crate::fuse::ShareFuse;
 use crate::options::{MountError, MountOptions};
-use crate::share_fuse::ShareFuse;
+use crate::read_only_share::ReadOnlyShare;
 
 /// Threads that take requests from the kernel. Two: one more costs CPU and gains nothing (measured with fio).
 const THREADS: usize = 2;
@@ -34,33 +34,24 @@ pub struct MountSession {
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
 pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
-    mount(ReadOnlyFuse::new(files, options, runtime.clone()), options, MountOption::RO)
+    start_share(Arc::new(ReadOnlyShare::new(files, options)), options, runtime)
 }
 
-/// Mount a writable share. The folder can be used when this returns.
+/// Mount a share. The folder can be used when this returns.
 ///
 /// # Errors
 /// See [`start`].
-pub(crate) fn start_writable(
+pub(crate) fn start_share(
     share: Arc<dyn Share>,
-    files: Arc<FileSystem>,
     options: &MountOptions,
     runtime: &Handle,
-) -> Result<MountSession, MountError> {
-    mount(ShareFuse::new(share, files, runtime.clone()), options, MountOption::RW)
-}
-
-fn mount(
-    filesystem: impl Filesystem + 'static,
-    options: &MountOptions,
-    access: MountOption,
 ) -> Result<MountSession, MountError> {
     check_directory(options)?;
     check_device()?;
     let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let mut config = Config::default();
     config.mount_options = vec![
-        access,
+        if share.is_read_only() { MountOption::RO } else { MountOption::RW },
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::NoAtime,
@@ -71,7 +62,8 @@ fn mount(
     config.acl = acl;
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let session = Session::new(filesystem, &options.directory, &config).and_then(Session::spawn);
+    let session =
+        Session::new(ShareFuse::new(share, runtime.clone()), &options.directory, &config).and_then(Session::spawn);
     let session = session.map_err(|error| explain(&error, options))?;
     let directory = options.directory.clone();
     Ok(MountSession { session: Some(session), directory })

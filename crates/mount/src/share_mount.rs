@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqferry_gateway::{Gateway, GatewaySpec};
 
 use crate::options::{MountError, MountOptions};
-use crate::session::{MountSession, start_writable};
+use crate::session::{MountSession, start_share};
 
 /// Specification of a mount that can be written.
 #[derive(Debug, Clone)]
@@ -31,10 +31,10 @@ impl ShareMount {
     /// When the share cannot be served or the folder cannot be mounted; nothing is left mounted then.
     pub fn start(self) -> Result<MountedShare, MountError> {
         let gateway = self.gateway.start().map_err(|error| MountError(error.0))?;
-        let Some((share, files, runtime)) = gateway.first_share() else {
+        let Some((share, runtime)) = gateway.first_share() else {
             return Err(MountError("no share is named for the mount".to_owned()));
         };
-        let mounted = start_writable(share, files, &self.options, runtime)?;
+        let mounted = start_share(share, &self.options, runtime)?;
         Ok(MountedShare { mounted, gateway })
     }
 }

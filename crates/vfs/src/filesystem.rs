@@ -23,7 +23,7 @@ pub use archives::Archives;
 use archives::MemberHandle;
 use open_predictor::OpenPredictor;
 use stateless_reads::HandleCache;
-pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
+pub use xattrs::{HIDDEN_XATTR, MOUNT_XATTR_PREFIX, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
 
 /// Freshness that an object needs when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

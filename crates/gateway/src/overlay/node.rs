@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use seqferry_share::{Attributes, FileId, FileKind};
+use seqferry_share::{ATTRIBUTE_TTL, Attributes, FileId, FileKind};
 
 use super::extents::Extents;
 use super::upload_outcome::FileWriter;
@@ -154,6 +154,7 @@ impl Node {
             accessed: system_time(self.accessed),
             modified: system_time(self.modified),
             changed: system_time(self.changed),
+            valid: ATTRIBUTE_TTL,
         }
     }
 

@@ -71,7 +71,7 @@ fn root() -> Caller {
 }
 
 fn write(gateway: &Gateway, name: &str) {
-    let (share, _, runtime) = gateway.first_share().unwrap();
+    let (share, runtime) = gateway.first_share().unwrap();
     runtime.block_on(async {
         let how = CreateMode::Unchecked(SetAttributes::default());
         let made = share.create(&root(), share.root(), name.as_bytes(), how).await.unwrap();
@@ -81,7 +81,7 @@ fn write(gateway: &Gateway, name: &str) {
 }
 
 fn read(gateway: &Gateway, name: &str) -> Vec<u8> {
-    let (share, _, runtime) = gateway.first_share().unwrap();
+    let (share, runtime) = gateway.first_share().unwrap();
     runtime.block_on(async {
         let found = share.lookup(&root(), share.root(), name.as_bytes()).await.unwrap();
         share.read(&root(), found.file, 0, 4096).await.unwrap().slices.concat()

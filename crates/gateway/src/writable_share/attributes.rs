@@ -5,6 +5,7 @@ use seqferry_share::{Access, Caller, FileError, FileId, Result, XattrCondition};
 
 use super::Inner;
 use super::checks::check_data;
+use crate::file_table::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{Change, Overlay};
 
@@ -24,6 +25,15 @@ impl<D: Disk> Inner<D> {
         let found = self.find(file).await?;
         check_data(caller, &found.attributes, &[Access::READ])?;
         Ok(self.overlay.read(|overlay| overlay.attributes().get(file.number, name).cloned()))
+    }
+
+    /// Value of an attribute that describes the share as a whole, which its root has.
+    pub(super) async fn mount_attribute(&self, file: FileId, name: &str) -> Option<Bytes> {
+        if file.number != ROOT {
+            return None;
+        }
+        let value = self.files.xattr(seqferry_vfs::ROOT, name).await;
+        value.ok().flatten().map(Bytes::from)
     }
 
     /// Names of the attributes of a file.

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_share::{
-    Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry, DirectoryPage,
-    EntryDetail, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Share, SpaceInfo, Stability, TimeUpdate,
-    WriteResult,
+    ATTRIBUTE_TTL, Access, Attributes, Caller, ChangeResult, ChangeStamp, CreateMode, CreateResult, DirectoryEntry,
+    DirectoryPage, EntryDetail, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Share, SpaceInfo,
+    Stability, TimeUpdate, WriteResult,
 };
 use tokio::sync::Semaphore;
 
@@ -139,6 +139,7 @@ impl State {
             accessed: now,
             modified: now,
             changed: now,
+            valid: ATTRIBUTE_TTL,
         };
         self.nodes.insert(number, Node { attributes, content, parent, exclusive: None });
         file

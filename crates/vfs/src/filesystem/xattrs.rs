@@ -10,6 +10,9 @@ use crate::version::VersionPin;
 /// Beginning of the names of all attributes of objects.
 pub const XATTR_PREFIX: &str = "user.s3.";
 
+/// Beginning of the names of attributes that describe a mount.
+pub const MOUNT_XATTR_PREFIX: &str = "user.seqferry.";
+
 /// Attribute of the root that counts and names the hidden keys of the directories listed so far.
 pub const HIDDEN_XATTR: &str = "user.seqferry.hidden";
 

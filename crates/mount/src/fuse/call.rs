@@ -1,4 +1,4 @@
-//! One FUSE request on a writable share: the calls of the share that answer it.
+//! One FUSE request: the calls of the share that answer it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fuser::{Errno, FileAttr, INodeNo};
+use fuser::{Errno, FileAttr, Generation, INodeNo, ReplyEntry};
 use seqferry_share::{
     Attributes, Caller, CreateMode, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind,
-    SetAttributes, Share,
+    NameLookup, SetAttributes, Share,
 };
 use seqferry_vfs::LONGEST_TARGET;
 
-use crate::fuse::MAX_ENTRIES;
 use crate::interrupt::wait_for_interrupt;
 use crate::known_files::{KnownFiles, hidden_name};
 
 /// First pause before a share that answered "try later" is asked again; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Entries that are made for one request for a directory: more never fit.
+const MAX_ENTRIES: usize = 512;
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
 pub(super) const PERMISSIONS: u32 = 0o7777;
 
@@ -34,6 +35,8 @@ pub(super) struct ShareCall {
     pub(super) caller: Caller,
     pub(super) uid: u32,
     pub(super) thread: u32,
+    /// A call under way is cancelled when the program is interrupted.
+    pub(super) is_cancellable: bool,
 }
 
 impl ShareCall {
@@ -41,14 +44,24 @@ impl ShareCall {
         self.known.file(inode).ok_or(Errno::ESTALE)
     }
 
-    /// Ask the share, again and again while it answers "try later". A call under way is never broken off.
+    /// Ask the share, again and again while it answers "try later".
     pub(super) async fn retry_while_busy<'a, T>(
         &'a self,
         mut call: impl FnMut(&'a dyn Share, &'a Caller) -> ShareFuture<'a, T>,
     ) -> FuseResult<T> {
         let mut pause = FIRST_PAUSE;
         loop {
-            match call(self.share.as_ref(), &self.caller).await {
+            let answer = call(self.share.as_ref(), &self.caller);
+            let answer = if self.is_cancellable {
+                tokio::select! {
+                    biased;
+                    answer = answer => answer,
+                    () = wait_for_interrupt(self.thread) => return Err(Errno::EINTR),
+                }
+            } else {
+                answer.await
+            };
+            match answer {
                 Err(FileError::TryLater) => {}
                 answer => return answer.map_err(errno),
             }
@@ -64,13 +77,24 @@ impl ShareCall {
     }
 
     pub(super) async fn lookup(&self, directory: FileId, name: &[u8]) -> FuseResult<Attributes> {
-        if name.len() > self.share.limits().max_name as usize {
-            return Err(Errno::ENAMETOOLONG);
+        match self.lookup_name(directory, name).await? {
+            NameLookup::Found(found) => Ok(found),
+            NameLookup::Absent(_) => Err(Errno::ENOENT),
         }
+    }
+
+    pub(super) async fn lookup_name(&self, directory: FileId, name: &[u8]) -> FuseResult<NameLookup> {
         if self.known.is_hidden(directory, name) {
             return Err(Errno::ENOENT);
         }
-        self.retry_while_busy(|share, caller| share.lookup(caller, directory, name)).await
+        self.retry_while_busy(|share, caller| share.lookup_name(caller, directory, name)).await
+    }
+
+    /// Open a file; returns the share's handle.
+    pub(super) async fn open(&self, file: FileId) -> FuseResult<u64> {
+        let handle = self.retry_while_busy(|share, caller| share.open(caller, file)).await?;
+        self.known.open(file);
+        Ok(handle)
     }
 
     /// Facts that a new file, folder or link gets.
@@ -159,6 +183,14 @@ impl ShareCall {
     pub(super) fn entry(&self, found: &Attributes) -> FileAttr {
         self.known.add_lookup(found.file);
         self.known.facts(found)
+    }
+
+    /// Answer with a file, folder or link that was made.
+    pub(super) fn answer_created(&self, reply: ReplyEntry, created: FuseResult<Attributes>) {
+        match created {
+            Ok(created) => reply.entry(&created.valid, &self.entry(&created), Generation(0)),
+            Err(error) => reply.error(error),
+        }
     }
 
     pub(super) async fn set(&self, inode: INodeNo, set: SetAttributes) -> FuseResult<FileAttr> {
