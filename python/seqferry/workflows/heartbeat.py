@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import notice_rows, worker_reports, worker_rows
+from seqferry.db import notice_rows, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
 from seqferry.db.worker_rows import DeadWorker
-from seqferry.model import names
+from seqferry.dbos import ownership
+from seqferry.dbos.ownership import LastBeat
 from seqferry.model.workers import Process
 from seqferry.places import processes
 from seqferry.settings.channels import Notices
@@ -34,7 +35,7 @@ class Heartbeat:
     Args:
         pulse: a database that waits for no other connection, however busy the process is.
         facts: those of the kind of this process.
-        listened: names the queues that this worker takes from.
+        polled: names the queues that this worker takes from.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Heartbeat:
         lease: Lease,
         signal: WorkSignal | None,
         notices: Notices,
-        listened: Callable[[], list[str]],
+        polled: Callable[[], list[str]],
     ) -> None:
         self._pulse = pulse
         self._process = process
@@ -53,7 +54,7 @@ class Heartbeat:
         self._lease = lease
         self._signal = signal
         self._notices = notices
-        self._listened = listened
+        self._polled = polled
         self._watcher = liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS)
 
     def begin(self) -> None:
@@ -61,25 +62,25 @@ class Heartbeat:
         self._reap({}, self._beat())
 
     def beat_and_reap(self) -> None:
-        seen: dict[str, worker_reports.LastBeat | None] = {}
+        seen: dict[str, LastBeat | None] = {}
 
-        def beat() -> dict[str, worker_reports.LastBeat | None]:
+        def beat() -> dict[str, LastBeat | None]:
             seen.update(self._beat())
             return seen
 
         self._reap(self._watcher.find_dead(beat), seen)
 
-    def _beat(self) -> dict[str, worker_reports.LastBeat | None]:
+    def _beat(self) -> dict[str, LastBeat | None]:
         """Beat, which extends the lease; returns the last beats of all workers."""
-        lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
+        lease, queues = self._lease, self._polled()
         while True:
             lapsed, sent = lease.lapsed, lease.now()
             with self._pulse.write() as connection:
                 if lapsed:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
-                    worker_reports.exclude_reapers(connection)
+                    ownership.exclude_reapers(connection)
                 worker_rows.beat(connection, self._process, self._facts)
-                signs, news = worker_reports.read_beats_and_work(connection, queues)
+                signs, news = ownership.read_beats_and_work(connection, queues)
             if lease.extend(sent, new_epoch=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
@@ -90,16 +91,14 @@ class Heartbeat:
                     self._signal.receive(news)
                 return signs
 
-    def _reap(
-        self, silent: Mapping[str, worker_reports.LastBeat | None], signs: Mapping[str, worker_reports.LastBeat | None]
-    ) -> None:
+    def _reap(self, silent: Mapping[str, LastBeat | None], signs: Mapping[str, LastBeat | None]) -> None:
         """Requeue the work of silent workers, and of ended workers of this machine."""
         gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
         dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self._process.id}
         if not dead:
             return
         with self._pulse.write() as connection:
-            reaped = worker_reports.reap(connection, dead)
+            reaped = ownership.reap(connection, dead)
             record_dead_workers(connection, self._notices, reaped.gone, set(reaped.work.values()))
         if reaped.work:
             log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))

@@ -100,13 +100,12 @@ class ScheduleReconciler:
         for row in rows:
             context = {"schedule": row.id, "name": row.name, "revision": row.revision}
             known = there.pop(row.id, None)
-            was = None if known is None else (known["schedule"], known["cron_timezone"], known["context"])
-            if was != (row.cron, row.timezone, context):
+            if known is None or known.definition != (row.cron, row.timezone, context):
                 queue.apply_schedule(row.id, row.cron, row.timezone, context)
                 has_changed = True
-            is_active = known is None or known["status"] == "ACTIVE"
-            if is_active != (row.state == schedule_rows.ACTIVE):
-                queue.set_schedule_active(row.id, active=not is_active)
+            is_active = row.state == schedule_rows.ACTIVE
+            if (known is None or known.is_active) != is_active:
+                queue.set_schedule_active(row.id, active=is_active)
                 has_changed = True
         for name in there:
             queue.remove_schedule(name)
@@ -126,9 +125,7 @@ class ScheduleReconciler:
             known = fired.get(row.id)
             if known is None or due_at > now - late or self._caught_up.get(row.id) == due_at:
                 continue
-            last = known["last_fired_at"]
-            since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
-            if due_at > since:
+            if due_at > max(row.active_since, known.last_fired_at):
                 log.info("schedule %s: the run of %s was missed and is caught up", row.name, _format_time(due_at))
                 self._service.queue.trigger(row.id, datetime.fromtimestamp(due_at, fires.zone))
             self._caught_up[row.id] = due_at

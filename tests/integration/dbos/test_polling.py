@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from ferry import Ferry
 
 from seqferry.db.tables import batch, transfer
+from seqferry.dbos import runner
+from seqferry.dbos.polling import QueuePolls
 from seqferry.service.service import Service
-from seqferry.workflows import dbos_runner
-from seqferry.workflows.idle_polling import QueuePolls
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
@@ -29,7 +29,7 @@ def test_batches_begin_once_they_are_planned(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dbos_runner, "_POLL_SECONDS", _POLL_SECONDS)
+    monkeypatch.setattr(runner, "_POLL_SECONDS", _POLL_SECONDS)
     ferry = Ferry(service, versitygw, versitygw, make_bucket(versitygw), make_bucket(versitygw), rng, start_worker)
     ferry.fill({"run/a": 1})
     ferry.work()
