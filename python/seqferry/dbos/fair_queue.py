@@ -11,7 +11,7 @@ Would be replaced by queues of DBOS that are fair between keys: partitions have 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -44,9 +44,7 @@ def check(database: Database) -> None:
 
 def is_contended(connection: sa.Connection) -> bool:
     """True when several people have work of one priority waiting on a queue."""
-    return any(
-        connection.execute(_statement(connection, _SEVERAL, work), _parameters()).first() for work in (_WORK, _RUNS)
-    )
+    return any(_execute(connection, _SEVERAL, work).first() for work in (_WORK, _RUNS))
 
 
 def rebalance(connection: sa.Connection, slots: int) -> None:
@@ -56,11 +54,11 @@ def rebalance(connection: sa.Connection, slots: int) -> None:
         slots: workflows that workers may begin before the next call.
     """
     if try_acquire(connection, AdvisoryLock.FAIR_TURNS):
-        connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))
-        connection.execute(_statement(connection, _SHARE, _RUNS), _parameters(slots, in_order=slots))
+        _execute(connection, _SHARE, _WORK, slots=slots, in_order=_IN_ORDER)
+        _execute(connection, _SHARE, _RUNS, slots=slots, in_order=slots)
 
 
-def _statement(connection: sa.Connection, text: str, work: str) -> sa.TextClause:
+def _execute(connection: sa.Connection, text: str, work: str, **more: int) -> sa.CursorResult[Any]:
     if connection.dialect.name == "sqlite":
         before = "substr(t.created_by, 1, instr(t.created_by || '{0}', '{0}') - 1)"
         collation = ""
@@ -72,20 +70,18 @@ def _statement(connection: sa.Connection, text: str, work: str) -> sa.TextClause
     person = f"case when t.created_by like 'http %' then {client} else {user} end"
     table = table_of(connection)
     work = work.format(table=table, collation=collation, person=person)
-    return sa.text(text.format(table=table, work=work))
+    return connection.execute(sa.text(text.format(table=table, work=work)), {**_PARAMETERS, **more})
 
 
-def _parameters(slots: int | None = None, *, in_order: int = 0) -> dict[str, str | int]:
-    given: dict[str, str | int] = {
-        "app": names.APPLICATION,
-        "transfers": names.QUEUE_TRANSFERS,
-        "batches": names.QUEUE_BATCHES,
-        "runs": names.QUEUE_SCHEDULES,
-        "paused": f"%.{names.PAUSED_LANE}",
-        "most": MAX_PRIORITY,
-    }
-    return given if slots is None else {**given, "step": PRIORITY_STEP, "slots": slots, "in_order": in_order}
-
+_PARAMETERS: Final = {
+    "app": names.APPLICATION,
+    "transfers": names.QUEUE_TRANSFERS,
+    "batches": names.QUEUE_BATCHES,
+    "runs": names.QUEUE_SCHEDULES,
+    "paused": f"%.{names.PAUSED_LANE}",
+    "most": MAX_PRIORITY,
+    "step": PRIORITY_STEP,
+}
 
 _WORK: Final = f"""
     select w.workflow_uuid as id, w.queue_name as queue, w.status, w.priority as place, w.created_at,

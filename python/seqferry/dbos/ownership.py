@@ -54,29 +54,21 @@ def read_beats_and_work(
     return beats, PendingWork(rows[0].waiting, rows[0].entries, rows[0].schedules)
 
 
-@dataclass(frozen=True, slots=True)
-class ReapedWork:
-    """Dead workers, and by id the workflows that were requeued, each with its worker."""
-
-    gone: list[DeadWorker]
-    work: dict[str, str]
-
-
-def reap(connection: sa.Connection, dead: Mapping[str, LastBeat | None]) -> ReapedWork:
-    """Requeue the work of dead workers, in one transaction.
+def reap(connection: sa.Connection, dead: Mapping[str, LastBeat | None]) -> tuple[list[DeadWorker], dict[str, str]]:
+    """Mark workers as dead, and requeue their work, in one transaction; returns both, the work as ``requeue`` does.
 
     Only of workers whose last beat is still the given one: an earlier beat saves its worker, and a later one waits for
     the end of this transaction.
     """
     if not dead or not try_acquire(connection, AdvisoryLock.REAPING):
-        return ReapedWork([], {})
+        return [], {}
     found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
     found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
     now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
     allotments.release(connection, silent)
-    return ReapedWork(worker_rows.mark_dead(connection, silent), requeue(connection, silent))
+    return worker_rows.mark_dead(connection, silent), requeue(connection, silent)
 
 
 def requeue(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
@@ -101,10 +93,8 @@ def exclude_reapers(connection: sa.Connection) -> None:
 
 
 def find_owned(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
-    """Workflows, among the given ones, that this worker owns; in the caller's transaction.
-
-    Would be replaced by ``list_workflows`` on a given connection.
-    """
+    """Workflows, among the given ones, that this worker owns; in the caller's transaction."""
+    # Would be replaced by ``list_workflows`` on a given connection.
     return set(connection.execute(_OWNED, {"ids": list(workflow_ids), "me": executor_id}).scalars())
 
 

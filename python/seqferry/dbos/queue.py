@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -37,7 +36,7 @@ does not sync them, or a replica took its place) may have lost ours, and get the
 PRIORITY_STEP: Final = 64
 """Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
 
-_OF: Final = "substr(workflow_uuid, 1, :size) = :id"
+_OF: Final = "workflow_uuid like :id || '%'"
 """Workflows of one transfer: their ids begin with its own."""
 
 
@@ -46,27 +45,9 @@ def first_priority(priority: int) -> int:
     return PRIORITY_STEP * (MAX_PRIORITY - priority)
 
 
-def _whose(transfer_id: str) -> Mapping[str, str | int]:
-    return {"id": transfer_id, "size": len(transfer_id)}
-
-
 def table_of(connection: sa.Connection) -> str:
     """Table of the workflows."""
     return "workflow_status" if connection.dialect.name == "sqlite" else f"{Queue.schema}.workflow_status"
-
-
-@dataclass(frozen=True, slots=True)
-class QueueSchedule:
-    """A schedule as DBOS fires it.
-
-    Attributes:
-        definition: cron expression, time zone and context.
-        last_fired_at: seconds since the epoch; 0 before the first time.
-    """
-
-    definition: tuple[str, str | None, Any]
-    is_active: bool
-    last_fired_at: float
 
 
 class Queue:
@@ -113,13 +94,7 @@ class Queue:
         )
 
     def enqueue_transfer(
-        self,
-        connection: sa.Connection,
-        transfer_id: str,
-        lane: str | None,
-        *,
-        priority: int = 0,
-        revival: int = 0,
+        self, connection: sa.Connection, transfer_id: str, lane: str | None, *, priority: int = 0, revival: int = 0
     ) -> None:
         """Add the workflow of a transfer; ``revival`` is the number of its workflows that failed before."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
@@ -137,11 +112,7 @@ class Queue:
         self._enqueue(connection, names.WORKFLOW_BATCH, queue, workflow_id, priority, transfer_id, number)
 
     def enqueue_with_batches(
-        self,
-        connection: sa.Connection,
-        transfer_id: str,
-        lane: str | None,
-        priority: int,
+        self, connection: sa.Connection, transfer_id: str, lane: str | None, priority: int
     ) -> None:
         """Add the workflows of a transfer that is not on the queue, and of its open batches."""
         self.enqueue_transfer(connection, transfer_id, lane, priority=priority)
@@ -150,27 +121,21 @@ class Queue:
             self.enqueue_batch(connection, transfer_id, lane, number, place)
 
     def contains(self, connection: sa.Connection, transfer_id: str) -> bool:
-        """True when the transfer is, or was, on the queue; in the caller's transaction.
-
-        Would be replaced by ``list_workflows`` on a given connection.
-        """
+        """True when the transfer is, or was, on the queue; in the caller's transaction."""
+        # Would be replaced by ``list_workflows`` on a given connection.
         query = sa.text(f"select 1 from {table_of(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
-        """Change the priority of the waiting workflows of a transfer.
-
-        Would be replaced by a verb that sets the priority of a waiting workflow; only ``enqueue`` takes one.
-        """
+        """Change the priority of the waiting workflows of a transfer."""
+        # Would be replaced by a verb that sets the priority of a waiting workflow; only ``enqueue`` takes one.
         query = f"update {table_of(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
         change = first_priority(priority) - first_priority(before)
-        connection.execute(sa.text(query), {"change": change, **_whose(transfer_id)})
+        connection.execute(sa.text(query), {"change": change, "id": transfer_id})
 
     def requeue(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
-        """Put a running workflow of this executor back on a queue.
-
-        Would be replaced by a ``resume_workflows`` that takes an executor id, and keeps attempts and deadline.
-        """
+        """Put a running workflow of this executor back on a queue."""
+        # Would be replaced by a ``resume_workflows`` that takes an executor id, and keeps attempts and deadline.
         query = f"""
             update {table_of(connection)} set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
                 queue_name = :queue, updated_at = :now
@@ -181,18 +146,16 @@ class Queue:
         changes.notify(connection)
 
     def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
-        """Move the workflows of a transfer to another lane. A running workflow stays until it is queued again.
-
-        Would be replaced by a verb that changes the queue of a workflow, and keeps its state.
-        """
+        """Move the workflows of a transfer to another lane. A running workflow stays until it is queued again."""
+        # Would be replaced by a verb that changes the queue of a workflow, and keeps its state.
         unfinished = "status in ('ENQUEUED', 'PENDING')"
         for queue in (names.QUEUE_TRANSFERS, names.QUEUE_BATCHES):
             query = (
                 f"update {table_of(connection)} set queue_name = :lane "  # noqa: S608 - constants
                 f"where queue_name = :before and {unfinished} and {_OF}"
             )
-            moved = {"before": names.queue_of(queue, before), "lane": names.queue_of(queue, lane)}
-            connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
+            moved = {"before": names.queue_of(queue, before), "lane": names.queue_of(queue, lane), "id": transfer_id}
+            connection.execute(sa.text(query), moved)
         changes.notify(connection)
 
     def cancel(self, workflow_ids: list[str]) -> None:
@@ -203,53 +166,52 @@ class Queue:
         """Delete ended workflows, with their steps."""
         self._client().delete_workflows(workflow_ids)
 
-    def schedules(self) -> dict[str, QueueSchedule]:
-        """Schedules that DBOS fires, by name."""
-        return {
-            one["schedule_name"]: QueueSchedule(
-                (one["schedule"], one["cron_timezone"], one["context"]),
-                one["status"] == "ACTIVE",
-                0.0 if (last := one["last_fired_at"]) is None else datetime.fromisoformat(last).timestamp(),
-            )
-            for one in self._client().list_schedules()
-        }
+    def sync_schedules(self, wanted: Mapping[str, tuple[str, str, dict[str, Any], bool]]) -> None:
+        """Make the schedules of DBOS these, by name: cron expression, time zone, context, and whether it is fired.
 
-    def apply_schedule(self, name: str, cron: str, timezone: str, context: Mapping[str, Any]) -> None:
-        """Create or change a schedule of DBOS."""
-        self._client().apply_schedules(
-            [
-                {
-                    "schedule_name": name,
-                    "workflow_name": names.WORKFLOW_SCHEDULE,
-                    "schedule": cron,
-                    "context": dict(context),
-                    "automatic_backfill": False,
-                    "cron_timezone": timezone,
-                    "queue_name": names.QUEUE_SCHEDULES,
-                }
-            ]
-        )
+        Queued ticks of a deleted schedule stay.
+        """
+        client, has_changed = self._client(), False
+        known = {one["schedule_name"]: one for one in client.list_schedules()}
+        for name, (cron, timezone, context, is_active) in wanted.items():
+            was = known.pop(name, None)
+            if was is None or (was["schedule"], was["cron_timezone"], was["context"]) != (cron, timezone, context):
+                client.apply_schedules(
+                    [
+                        {
+                            "schedule_name": name,
+                            "workflow_name": names.WORKFLOW_SCHEDULE,
+                            "schedule": cron,
+                            "context": context,
+                            "automatic_backfill": False,
+                            "cron_timezone": timezone,
+                            "queue_name": names.QUEUE_SCHEDULES,
+                        }
+                    ]
+                )
+                has_changed = True
+            if (was is None or was["status"] == "ACTIVE") != is_active:
+                (client.resume_schedule if is_active else client.pause_schedule)(name)
+                has_changed = True
+        for name in known:
+            client.delete_schedule(name)
+        if has_changed or known:
+            self._notify()  # DBOS itself notifies of none, and its threads rest
 
-    def set_schedule_active(self, name: str, *, active: bool) -> None:
-        """Resume or pause a schedule of DBOS."""
-        if active:
-            self._client().resume_schedule(name)
-        else:
-            self._client().pause_schedule(name)
-
-    def remove_schedule(self, name: str) -> None:
-        """Delete a schedule of DBOS. Queued ticks stay."""
-        self._client().delete_schedule(name)
+    def last_fired(self) -> dict[str, float]:
+        """The time of the last tick of each schedule by name; 0 before the first one."""
+        found = {one["schedule_name"]: one["last_fired_at"] for one in self._client().list_schedules()}
+        return {name: 0.0 if at is None else datetime.fromisoformat(at).timestamp() for name, at in found.items()}
 
     def trigger(self, name: str, at: datetime) -> None:
         """Enqueue a tick of a schedule, unless it is, or was, on the queue."""
         second = timedelta(seconds=1)
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
-    def find_known(self, workflow_ids: list[str]) -> set[str]:
-        """Workflows, among the given ones, that are, or were, on the queue."""
-        found = self._client().list_workflows(workflow_ids=workflow_ids, load_input=False, load_output=False)
-        return {workflow.workflow_id for workflow in found}
+    def states(self, workflow_ids: Iterable[str]) -> dict[str, str]:
+        """States of the workflows, among the given ones, that are, or were, on the queue."""
+        found = self._client().list_workflows(workflow_ids=list(workflow_ids), load_input=False, load_output=False)
+        return {workflow.workflow_id: workflow.status for workflow in found}
 
     def stopped_batches(self, transfer_id: str, numbers: list[int]) -> tuple[list[int], list[int]]:
         """Batches, among the given ones, that DBOS has given up, and those whose workflows have ended.
@@ -257,11 +219,11 @@ class Queue:
         The end of a batch that is open after this call is lost.
         """
         by_id = {names.batch_workflow_id(transfer_id, number): number for number in numbers}
-        found = self._client().list_workflows(
-            workflow_ids=list(by_id), status=[*DEAD_STATES, ENDED_STATE], load_input=False, load_output=False
+        states = {by_id[workflow_id]: state for workflow_id, state in self.states(by_id).items()}
+        return (
+            sorted(number for number, state in states.items() if state in DEAD_STATES),
+            sorted(number for number, state in states.items() if state == ENDED_STATE),
         )
-        ended = sorted(by_id[one.workflow_id] for one in found if one.status == ENDED_STATE)
-        return sorted(by_id[one.workflow_id] for one in found if one.status != ENDED_STATE), ended
 
     def restart_batch(self, transfer_id: str, number: int, lane: str | None) -> None:
         """Restart the workflow of a batch from its first step. It must not be running."""
@@ -270,8 +232,7 @@ class Queue:
             application_version=names.WORKFLOW_SHAPE,
             queue_name=names.queue_of(names.QUEUE_BATCHES, lane),
         )
-        with self._database.write(durable=False) as connection:
-            changes.notify(connection)
+        self._notify()
 
     def dead_transfers(self, transfer_ids: list[str]) -> dict[str, int]:
         """Transfers of which DBOS runs no workflow any more, each with the number of its workflows.
@@ -279,22 +240,22 @@ class Queue:
         One that is unfinished after this was asked needs another.
         """
         owners = {each: owner for owner in transfer_ids for each in names.transfer_workflow_ids(owner)}
-        found = self._client().list_workflows(workflow_ids=list(owners), load_input=False, load_output=False)
         dead, alive = Counter[str](), set[str]()
-        for workflow in found:
-            owner = owners[workflow.workflow_id]
-            if workflow.status in DEAD_STATES or workflow.status == ENDED_STATE:
-                dead[owner] += 1
+        for workflow_id, state in self.states(owners).items():
+            if state in (*DEAD_STATES, ENDED_STATE):
+                dead[owners[workflow_id]] += 1
             else:
-                alive.add(owner)
+                alive.add(owners[workflow_id])
         return {owner: count for owner, count in dead.items() if owner not in alive}
 
     def close(self) -> None:
         with self._lock:
-            if self._made is not None:
-                self._made.destroy()
-                self._made = None
             self._held.close()
+            self._made = None
+
+    def _notify(self) -> None:
+        with self._database.write(durable=False) as connection:
+            changes.notify(connection)
 
     def _enqueue(
         self, connection: sa.Connection, workflow: str, queue: str, workflow_id: str, priority: int, *args: Any
@@ -327,4 +288,5 @@ class Queue:
                     # Made within a transaction, which must not wait for another connection.
                     lazy=True,
                 )
+                self._held.callback(self._made.destroy)
             return self._made

@@ -28,14 +28,14 @@ def enqueue_missing(database: Database, queue: Queue, inline: Collection[str]) -
         inline: ids of transfers that this process runs without the queue.
     """
     for page in _find_unfinished(database):
-        known = queue.find_known(list(page))
+        known = queue.states(page)
         missing = [transfer_id for transfer_id in page if not (transfer_id in known or transfer_id in inline)]
         if not missing:
             continue
         with database.write() as connection:
             for transfer_id in missing:
-                place = page[transfer_id]
-                queue.enqueue_with_batches(connection, transfer_id, place.lane, place.priority)
+                if (row := transfers.row_of(connection, transfer_id)) is not None:
+                    queue.enqueue_with_batches(connection, transfer_id, row.lane, row.priority)
 
 
 def restart_dead(database: Database, queue: Queue, fail: Callable[[str], None]) -> None:
@@ -45,7 +45,7 @@ def restart_dead(database: Database, queue: Queue, fail: Callable[[str], None]) 
         fail: ends a transfer as failed whose workflow has failed after each restart.
     """
     for page in _find_unfinished(database):
-        for transfer_id, given_up in queue.dead_transfers(list(page)).items():
+        for transfer_id, given_up in queue.dead_transfers(page).items():
             if given_up > names.REVIVALS:
                 fail(transfer_id)
                 continue
@@ -54,11 +54,10 @@ def restart_dead(database: Database, queue: Queue, fail: Callable[[str], None]) 
                 if row is None or row.ended_at is not None:
                     continue  # it ended since the page was read
                 log.warning("the workflow of transfer %s has ended before its transfer; it is restarted", transfer_id)
-                place = page[transfer_id]
-                queue.enqueue_transfer(connection, transfer_id, place.lane, priority=place.priority, revival=given_up)
+                queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority, revival=given_up)
 
 
-def _find_unfinished(database: Database) -> Generator[dict[str, transfers.QueuePlacement]]:
+def _find_unfinished(database: Database) -> Generator[list[str]]:
     after = ""
     while True:
         with database.read() as connection:
@@ -66,4 +65,4 @@ def _find_unfinished(database: Database) -> Generator[dict[str, transfers.QueueP
         if not page:
             return
         yield page
-        after = max(page)
+        after = page[-1]

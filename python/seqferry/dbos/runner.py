@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from seqferry.db.database import Database
-from seqferry.dbos.polling import ChangeSignal, QueuePolls, set_waits
+from seqferry.dbos.polling import ChangeCount, set_waits
 from seqferry.dbos.queue import INTERNAL_QUEUE, Queue
 from seqferry.model import names
 
@@ -24,44 +25,31 @@ _MAX_RUNNING_SCHEDULES: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _POLL_JITTER: Final = 1.05  # DBOS varies each wait by so much
 _LISTEN_SECONDS: Final = 0.1  # sleep of DBOS's listener on SQLite, for which its end waits; nothing is sent
-_COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
 _MAX_RUNNING_TRANSFERS: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20  # on SQLite
 
 
+@dataclass
 class DbosRunner:
     """DBOS of one worker, launched once something needs the queue.
 
-    Args:
-        register: registers the workflows of this product with DBOS.
+    Attributes:
+        register_workflows: registers the workflows of this product with DBOS.
         batches: most batches that run at a time.
-        held: what is closed when the worker has ended.
         schedules: take the runs of schedules as well.
-        polls: wakes the threads that poll the queues.
+        queued: changes of the queues by this process, for which they are polled immediately.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        queue: Queue,
-        register: Callable[[], None],
-        executor_id: str,
-        held: ExitStack,
-        *,
-        batches: int,
-        schedules: bool,
-        polls: QueuePolls,
-    ) -> None:
-        self._database = database
-        self._queue = queue
-        self._register_workflows = register
-        self._executor_id = executor_id
-        self._held = held
-        self._limits = {names.QUEUE_TRANSFERS: _MAX_RUNNING_TRANSFERS, names.QUEUE_BATCHES: batches}
-        self._schedules = schedules
-        self._polls = polls
-        self._listened: list[str] = []
-        self._dbos: DBOS | None = None
+    database: Database
+    queue: Queue
+    executor_id: str
+    register_workflows: Callable[[], None]
+    batches: int
+    schedules: bool
+    queued: ChangeCount
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _listened: list[str] = field(default_factory=list[str], init=False)
+    _dbos: DBOS | None = field(default=None, init=False)
 
     @property
     def is_launched(self) -> bool:
@@ -72,30 +60,28 @@ class DbosRunner:
         """Names of the queues from which this worker takes work."""
         return [*self._listened, INTERNAL_QUEUE]
 
-    def launch(self, lanes: Iterable[str | None], signal: ChangeSignal | None) -> None:
+    def launch(self, lanes: Iterable[str | None], signal: ChangeCount | None) -> None:
         """Take work from the queues of these lanes; ``signal`` is that of an idle worker."""
-        # Imported here: it takes longer than copying a small object.
         from seqferry.dbos.library import DBOS, DBOSPortableJSONSerializer
         from seqferry.dbos.log_filter import quieten_dbos
 
-        self._register_workflows()
+        self.register_workflows()
         # Before the launch, which lists the queues at its start and then only each second.
         listened = [queue for lane in lanes for queue in self._register(lane)]
-        if self._schedules:
-            self._queue.register(names.QUEUE_SCHEDULES, _MAX_RUNNING_SCHEDULES, _POLL_SECONDS)
+        if self.schedules:
+            self.queue.register(names.QUEUE_SCHEDULES, _MAX_RUNNING_SCHEDULES, _POLL_SECONDS)
             listened.append(names.QUEUE_SCHEDULES)
-        engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
+        engine = self._held.enter_context(self.database.dbos_engine(_DBOS_POOL))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
-                "system_database_url": self._database.url.render_as_string(hide_password=False),
+                "system_database_url": self.database.url.render_as_string(hide_password=False),
                 "system_database_engine": engine,
                 "application_version": names.WORKFLOW_SHAPE,
-                "executor_id": self._executor_id,
+                "executor_id": self.executor_id,
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
                 "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
-                "notification_coalesce_sec": _COALESCE_SECONDS,
                 "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
                 # Nothing of ours waits for what DBOS notifies of, and its listener takes a connection of the pool.
                 "use_listen_notify": False,
@@ -104,16 +90,14 @@ class DbosRunner:
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
-        set_waits(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
+        set_waits(self._dbos, signal, self.queued, _POLL_SECONDS * _POLL_JITTER)
         quieten_dbos()
         # The list of DBOS itself, which its queue thread reads each second.
         self._listened = self._dbos._listening_queues or []
 
-    def listen(self, lanes: Iterable[str | None], signal: ChangeSignal | None) -> None:
-        """Take work also from the queues of lanes that were found since the launch.
-
-        Would be replaced by a ``DBOS.listen_queues`` that may be called after the launch.
-        """
+    def listen(self, lanes: Iterable[str | None], signal: ChangeCount | None) -> None:
+        """Take work also from the queues of lanes that were found since the launch."""
+        # Would be replaced by a ``DBOS.listen_queues`` that may be called after the launch.
         if self._dbos is None:
             return
         for lane in lanes:
@@ -123,26 +107,24 @@ class DbosRunner:
                     signal.notify()
 
     def active(self) -> list[str]:
-        """Ids of the workflows that run, until the last write of each.
-
-        Would be replaced by a public list of the workflows that run in this process.
-        """
+        """Ids of the workflows that run, until the last write of each."""
+        # Would be replaced by a public list of the workflows that run in this process.
         return [] if self._dbos is None else self._dbos._active_workflows_set.activeList()
 
     def stop_polling(self) -> None:
-        """Take nothing from the queues any more.
-
-        Would be replaced by a public first half of ``DBOS.destroy``.
-        """
+        """Take nothing from the queues any more."""
+        # Would be replaced by a public first half of ``DBOS.destroy``.
         for event in self._dbos.background_thread_stop_events if self._dbos is not None else ():
             event.set()
 
     def end(self) -> None:
         if self._dbos is not None:
             self._dbos.destroy()
+        self._held.close()
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""
-        for queue, concurrency in self._limits.items():
-            self._queue.register(names.queue_of(queue, lane), concurrency, _POLL_SECONDS)
-        return [names.queue_of(queue, lane) for queue in self._limits]
+        limits = {names.QUEUE_TRANSFERS: _MAX_RUNNING_TRANSFERS, names.QUEUE_BATCHES: self.batches}
+        for queue, concurrency in limits.items():
+            self.queue.register(names.queue_of(queue, lane), concurrency, _POLL_SECONDS)
+        return [names.queue_of(queue, lane) for queue in limits]

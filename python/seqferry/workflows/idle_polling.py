@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from seqferry.db import changes
+from seqferry.dbos.polling import ChangeCount
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -34,16 +35,15 @@ IDLE_SECONDS: Final = 15.0
 """Between two checks by a worker's thread for changes outside of the database, such as credentials."""
 
 
-class WorkSignal:
+class WorkSignal(ChangeCount):
     """Signal to the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
 
     def __init__(self, database: Database, is_busy: Callable[[], bool]) -> None:
         """``is_busy``: True while the worker runs something."""
+        super().__init__()
         self._database = database
         self._is_busy = is_busy
         self._news: PendingWork | None = None
-        self._changed = threading.Condition()
-        self._count = 0
         self._stopping = threading.Event()
         self._watcher: changes.ChangeWatcher | None = None
         self._thread = threading.Thread(target=self._watch, name="seqferry-changes", daemon=True)
@@ -56,36 +56,26 @@ class WorkSignal:
             watcher.interrupt()
         self._thread.join(timeout=5.0)
 
-    def notify(self) -> None:
-        """Wake all waiting threads."""
-        with self._changed:
-            self._count += 1
-            self._changed.notify_all()
-
     def receive(self, news: PendingWork) -> None:
         """Wake all threads if a heartbeat found work, also without a notification. For one thread."""
         before, self._news = self._news, news
         if news.waiting or news != before:
             self.notify()
 
-    @property
-    def count(self) -> int:
-        """Changes so far."""
-        return self._count
-
     def is_busy(self) -> bool:
         return self._is_busy()
 
-    def wait(self, seen: int, seconds: float, stop: threading.Event) -> None:
-        """Wait until there are more changes than ``seen``, the worker is busy or stops, or the time is over."""
+    def wait(self, seen: int, seconds: float, stop: threading.Event) -> bool:
+        """As ``ChangeCount.wait``; also ends while the worker is busy, and when it stops."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._count == seen and not (stop.is_set() or self._stopping.is_set() or self._is_busy()):
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return
+                    break
                 # Work that begins here, and the end of the worker, are noticed without a change.
                 self._changed.wait(min(left, POLL_SECONDS))
+        return stop.is_set()
 
     def _watch(self) -> None:
         while not self._stopping.is_set():

@@ -22,6 +22,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -29,7 +30,7 @@ from seqferry.db import allotments, outage, worker_lock, worker_reports, worker_
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD
 from seqferry.dbos import ownership, recovery
-from seqferry.dbos.polling import QueuePolls
+from seqferry.dbos.polling import ChangeCount
 from seqferry.dbos.runner import DbosRunner
 from seqferry.engine.engine import version
 from seqferry.model import names
@@ -129,7 +130,7 @@ class Worker:
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
-        self._polls = QueuePolls()
+        queued = ChangeCount()
         self._runtime = Runtime(
             service.database,
             service.queue,
@@ -141,7 +142,7 @@ class Worker:
             self._lease,
             service.settings.notices,
             on_work=lambda: self._limits.update(),
-            on_queued=self._polls.poll_now,
+            on_queued=queued.notify,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
@@ -152,12 +153,11 @@ class Worker:
         self._dbos = DbosRunner(
             service.database,
             service.queue,
-            _register_workflows,
             self.executor_id,
-            held,
+            _register_workflows,
             batches=inline.MAX_RUNNING_BATCHES,
             schedules=not own_work,
-            polls=self._polls,
+            queued=queued,
         )
         self._draining = DrainMonitor(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
         self._threads = Threads()
@@ -430,11 +430,8 @@ class Worker:
 
     def _restart_dead(self) -> None:
         if self._dbos.is_launched:
-            recovery.restart_dead(
-                self._database,
-                self.service.queue,
-                fail=lambda transfer_id: transfer_steps.fail_dead_transfer(self._runtime, transfer_id),
-            )
+            fail = partial(transfer_steps.fail_dead_transfer, self._runtime)
+            recovery.restart_dead(self._database, self.service.queue, fail)
 
     def _rebalance_queue(self) -> None:
         if self._dbos.is_launched:

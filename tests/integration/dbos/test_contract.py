@@ -16,7 +16,7 @@ from dbos import _queue, _scheduler, _utils, _workflow_commands
 from dbos._sys_db import SystemDatabase, WorkflowStatusString
 
 from seqferry.dbos import ownership
-from seqferry.dbos.polling import _IdleWait
+from seqferry.dbos.polling import _Waits
 from seqferry.dbos.queue import DEAD_STATES, ENDED_STATE, INTERNAL_QUEUE, table_of
 from seqferry.model import names
 from seqferry.service.service import Service
@@ -136,7 +136,7 @@ def test_the_states_are_those_of_dbos() -> None:
 
 def test_a_tick_has_the_name_of_its_schedule_and_is_fired_once(service: Service) -> None:
     service.queue._client()._sys_db.create_application_version(names.WORKFLOW_SHAPE)  # as the launch of a worker does
-    service.queue.apply_schedule("nightly", "0 3 * * *", "UTC", {"schedule": "nightly"})
+    service.queue.sync_schedules({"nightly": ("0 3 * * *", "UTC", {"schedule": "nightly"}, False)})
 
     for _ in range(2):
         service.queue.trigger("nightly", datetime(2026, 11, 1, 3, tzinfo=UTC))
@@ -145,7 +145,7 @@ def test_a_tick_has_the_name_of_its_schedule_and_is_fired_once(service: Service)
         query = sa.text(f"select workflow_uuid, queue_name, priority from {table_of(connection)} where name = :name")
         ticks = connection.execute(query, {"name": names.WORKFLOW_SCHEDULE}).all()
     assert ticks == [("sched-nightly-2026-11-01T03:00:00+00:00", names.QUEUE_SCHEDULES, 0)]
-    assert service.queue.schedules()["nightly"].definition == ("0 3 * * *", "UTC", {"schedule": "nightly"})
+    assert service.queue.last_fired() == {"nightly": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_launched_dbos_has_what_is_read_and_replaced(
     assert len(events) >= 3  # recovery, queues and schedules; jobs
     for event in events:
         assert isinstance(event, threading.Event)
-        assert isinstance(getattr(event.wait, "__self__", None), _IdleWait)
+        assert isinstance(getattr(event.wait, "__self__", None), _Waits)
 
 
 def test_a_queue_that_is_listed_after_the_launch_is_polled(
