@@ -103,7 +103,7 @@ _USED: Final = (
         "seqferry.workflows.schedule_ticks",
         "seqferry.workflows.inline",
         "seqferry.db.verifications",
-        "seqferry.db.fair_queue",
+        "seqferry.dbos.fair_queue",
     ),
     *("seqferry.api.server", "uvicorn.lifespan.off", "uvicorn.loops.asyncio"),
     *("seqferry.settings.environment", "dbos", "dbos._sys_db_sqlite", "alembic.command", "alembic.config"),

@@ -1,4 +1,4 @@
-"""Bring a database to the shape that this version needs: our tables by alembic, those of DBOS by DBOS.
+"""Bring a database to the shape that this version needs: our tables by alembic, those of the queue by its library.
 
 Safe to call from several processes concurrently: a lock serializes them, and each step checks first what exists.
 """
@@ -12,15 +12,13 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
-from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.model.errors import ConfigError
-from seqferry.model.shortages import find_shortage
 from seqferry.places import private_files
 from seqferry.settings.config import Settings
 
@@ -54,7 +52,17 @@ _NO_LOCK: Final = "55P03"
 """SQLSTATE of a lock that was not available in time."""
 
 
-def migrate(settings: Settings, database: Database) -> None:
+class QueueTables(Protocol):
+    """The tables of the work queue in a database, in a schema of their own on PostgreSQL."""
+
+    schema: ClassVar[str]
+
+    def migrate(self) -> None: ...
+
+    def has_workflows(self, connection: sa.Connection) -> bool: ...
+
+
+def migrate(settings: Settings, database: Database, queue: QueueTables) -> None:
     """Create or upgrade all tables.
 
     Raises:
@@ -71,10 +79,10 @@ def migrate(settings: Settings, database: Database) -> None:
         if not database.is_sqlite:
             from seqferry.db import preconditions
 
-            preconditions.require_rights(database, VERSION_TABLE)
+            preconditions.require_rights(database, VERSION_TABLE, queue.schema)
             if found is None:
-                preconditions.require_vacancy(database, VERSION_TABLE)
-        _migrate_dbos(database)
+                preconditions.require_vacancy(database, VERSION_TABLE, queue)
+        queue.migrate()
         _migrate_ours(database)
 
 
@@ -226,21 +234,6 @@ def _try_to_migrate_ours(database: Database) -> None:
                 sa.text("insert into schema_note (about, comment) values (:about, :comment)"),
                 {"about": about, "comment": comment},
             )
-
-
-def _migrate_dbos(database: Database) -> None:
-    quieten_dbos()
-    from dbos import DBOS
-
-    try:
-        DBOS.migrate(database.direct_url.render_as_string(hide_password=False))
-    except Exception as why:  # any error of the library: without its tables nothing works
-        if (fault := database.fault(why) or find_shortage(why)) is not None:
-            raise fault from why
-        raise ConfigError(
-            f"The tables of the work queue could not be made in the database {database.label}: "
-            f"{type(why).__name__}. See that its user may create schemas and tables."
-        ) from why
 
 
 def _holder(connection: psycopg.Connection[Any]) -> str:

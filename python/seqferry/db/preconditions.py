@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -10,8 +10,11 @@ from seqferry.db.database import Database
 from seqferry.db.tables import complete
 from seqferry.model.errors import ConfigError
 
+if TYPE_CHECKING:
+    from seqferry.db.migrate import QueueTables
 
-def require_rights(database: Database, version_table: str) -> None:
+
+def require_rights(database: Database, version_table: str, queue_schema: str) -> None:
     """Check that the user may create or change all tables, before the first change.
 
     Raises:
@@ -24,7 +27,7 @@ def require_rights(database: Database, version_table: str) -> None:
                 f"The tables of the database {database.label} cannot be made: the search_path of its user names no "
                 "existing schema. Set it with `ALTER ROLE ... SET search_path = public`; nothing was changed."
             )
-        found = connection.execute(_RIGHTS, {"table": version_table}).one()
+        found = connection.execute(_RIGHTS, {"table": version_table, "queue": queue_schema}).one()
     wanted = ("CREATE on the database", f"CREATE on the schema {schema}", "the rights of the owner of the tables")
     lacks = [right for right, is_there in zip(wanted, found, strict=True) if not is_there]
     if lacks:
@@ -37,13 +40,13 @@ def require_rights(database: Database, version_table: str) -> None:
 _RIGHTS: Final = sa.text("""
     select
         has_database_privilege(current_database(), 'CREATE')
-            or coalesce(has_schema_privilege(to_regnamespace('dbos'), 'CREATE'), false),
+            or coalesce(has_schema_privilege(to_regnamespace(:queue), 'CREATE'), false),
         has_schema_privilege(current_schema(), 'CREATE'),
         coalesce((select pg_has_role(relowner, 'USAGE') from pg_class where oid = to_regclass(:table)), true)
 """)
 
 
-def require_vacancy(database: Database, version_table: str) -> None:
+def require_vacancy(database: Database, version_table: str, queue: QueueTables) -> None:
     """Check that a database without our tables holds none of another product, nor ours in another schema.
 
     Two sets of tables over one queue would give the work of one fleet to the workers of the other.
@@ -55,8 +58,7 @@ def require_vacancy(database: Database, version_table: str) -> None:
         elsewhere = connection.execute(_ELSEWHERE, {"table": version_table}).scalar()
         names = sorted({table.name for table in complete().tables.values()})
         taken = connection.execute(_TAKEN, {"names": names}).scalars().all()
-        has_queue = connection.execute(_QUEUE).scalar() is not None
-        in_use = has_queue and connection.execute(_QUEUED).scalar() is not None
+        in_use = queue.has_workflows(connection)
     if elsewhere is not None:
         raise ConfigError(
             f"The tables of the database {database.label} are in its schema {elsewhere}, which the search_path of this "
@@ -69,8 +71,8 @@ def require_vacancy(database: Database, version_table: str) -> None:
         )
     if in_use:
         raise ConfigError(
-            f"Another application has work in the schema dbos of the database {database.label}. Give Seqferry a "
-            "database of its own in SEQFERRY_DATABASE_URL; nothing was changed."
+            f"Another application has work in the schema {queue.schema} of the database {database.label}. Give "
+            "Seqferry a database of its own in SEQFERRY_DATABASE_URL; nothing was changed."
         )
 
 
@@ -82,5 +84,3 @@ _TAKEN: Final = sa.text("""
     select relname from pg_class
     where relnamespace = to_regnamespace(quote_ident(current_schema())) and relname = any(:names) order by relname
 """)
-_QUEUE: Final = sa.text("select to_regclass('dbos.workflow_status')")
-_QUEUED: Final = sa.text("select 1 from dbos.workflow_status limit 1")

@@ -21,7 +21,7 @@ from, in the transaction that changes the state; a worker that comes upon it els
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -70,23 +70,15 @@ def find_by_id_prefix(connection: sa.Connection, prefix: str, limit: int) -> lis
     )
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlacement:
-    """Lane and priority of a transfer in the queue."""
-
-    lane: str | None
-    priority: int
-
-
-def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, QueuePlacement]:
+def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> list[str]:
     """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
-        sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
+        sa.select(transfer.c.id)
         .where(transfer.c.id > after, UNFINISHED, transfer.c.blocked_by.is_(None), transfer.c.state != "paused")
         .order_by(transfer.c.id)
         .limit(limit)
     )
-    return {row.id: QueuePlacement(row.lane, row.priority) for row in rows}
+    return list(rows.scalars())
 
 
 def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, TransferState]:

@@ -1,4 +1,4 @@
-"""Reports of workers about transfers, and the requeueing of the work of dead workers."""
+"""Reports of workers about transfers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import allotments, worker_rows
-from seqferry.db.advisory import AdvisoryLock, acquire, try_acquire
+from seqferry.db import worker_rows
 from seqferry.db.database import Database, clock
-from seqferry.db.tables import tally, worker, worker_live
+from seqferry.db.tables import tally, worker_live
 from seqferry.db.worker_rows import DeadWorker
-from seqferry.model import names
-
-LastBeat = tuple[int, float]
-"""Last heartbeat of a worker: a counter, and the time by the database's clock."""
 
 _SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
@@ -113,138 +108,6 @@ def delete_all_reports(connection: sa.Connection) -> list[DeadWorker]:
     On SQLite, with the lock of the state folder."""
     connection.execute(worker_live.delete())
     return worker_rows.mark_dead(connection)
-
-
-def read_last_beats(connection: sa.Connection) -> dict[str, LastBeat | None]:
-    """The last beat of each worker that has beaten or holds work; None if it never has. PostgreSQL only."""
-    rows = connection.execute(_SIGNS, {"app": names.APPLICATION})
-    return {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
-
-
-@dataclass(frozen=True, slots=True)
-class PendingWork:
-    """Facts that show an idle worker new work, in case that a notification was lost.
-
-    Attributes:
-        waiting: something waits on a queue of this worker.
-        entries: number of entries of the ledger: submissions, ends, and later events.
-        schedules: a number that changes with each change of a schedule.
-    """
-
-    waiting: bool
-    entries: int
-    schedules: int
-
-
-def read_beats_and_work(
-    connection: sa.Connection, queues: Sequence[str]
-) -> tuple[dict[str, LastBeat | None], PendingWork]:
-    """``signs``, and what an idle worker looks for, in one statement; for a worker that has beaten: a row is there."""
-    rows = connection.execute(_SIGNS_AND_NEWS, {"app": names.APPLICATION, "queues": list(queues)}).all()
-    found = {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
-    return found, PendingWork(rows[0].waiting, rows[0].entries, rows[0].schedules)
-
-
-@dataclass(frozen=True, slots=True)
-class ReapedWork:
-    """Dead workers, and by id the workflows that were requeued, each with its worker."""
-
-    gone: list[DeadWorker]
-    work: dict[str, str]
-
-
-def reap(connection: sa.Connection, dead: Mapping[str, LastBeat | None]) -> ReapedWork:
-    """Requeue the work of dead workers. PostgreSQL only, one transaction.
-
-    Only of workers whose last beat is still the given one: an earlier beat saves its worker, and a later one waits for
-    the end of this transaction.
-
-    DBOS itself recovers work only when a process starts again under the same executor id, which ours never do. The
-    statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
-    """
-    if not dead or not try_acquire(connection, AdvisoryLock.REAPING):
-        return ReapedWork([], {})
-    found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
-    found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
-    now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
-    silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
-    connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
-    allotments.release(connection, silent)
-    return ReapedWork(worker_rows.mark_dead(connection, silent), requeue(connection, silent))
-
-
-def requeue(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
-    """Requeue the workflows of these workers; returns their ids, each with its worker.
-
-    A workflow whose transfer has ended has nothing left to do and leaves the queue: no worker may take from its lane
-    any more.
-    """
-    rows = connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": list(executor_ids)})
-    return {row.workflow_uuid: row.executor_id for row in rows if row.status == "ENQUEUED"}
-
-
-def exclude_reapers(connection: sa.Connection) -> None:
-    """Wait for a reaper that is at work, and exclude reapers until the end of the transaction."""
-    acquire(connection, AdvisoryLock.REAPING)
-
-
-def find_owned(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
-    """Workflows, among the given ones, that this worker owns. PostgreSQL only."""
-    return set(connection.execute(_HELD, {"ids": list(workflow_ids), "me": executor_id}).scalars())
-
-
-_HELD: Final = sa.text("""
-    select workflow_uuid from dbos.workflow_status
-    where workflow_uuid = any(:ids) and status = 'PENDING' and executor_id = :me
-""")
-
-
-_SIGNS_TEXT: Final = """
-    select coalesce(b.id, w.executor_id) as executor_id, b.beats, b.seen_at
-    from (
-        select distinct executor_id from dbos.workflow_status where status = 'PENDING' and application_name = :app
-    ) w
-    full join (
-        select id, beats, seen_at from worker where gone_at is null and kind in ('worker', 'serve')
-    ) b on b.id = w.executor_id collate "C"
-    where coalesce(b.id, w.executor_id) is not null
-"""
-
-_SIGNS: Final = sa.text(_SIGNS_TEXT)
-
-_SIGNS_AND_NEWS: Final = sa.text(f"""
-    select signs.executor_id, signs.beats, signs.seen_at, news.waiting, news.entries, news.schedules
-    from (
-        select
-            exists(
-                select 1 from dbos.workflow_status where status = 'ENQUEUED' and queue_name = any(:queues)
-            ) as waiting,
-            (select coalesce(max(number), 0) from ledger) as entries,
-            (select count(*) + coalesce(sum(revision), 0) from schedule) as schedules
-    ) news cross join ({_SIGNS_TEXT}) signs
-""")  # noqa: S608 - constants
-
-_REQUEUE: Final = sa.text("""
-    with held as (
-        select workflow_uuid, exists(
-            select 1 from transfer
-            where id = split_part(workflow_uuid, ':', 1) collate "C" and ended_at is not null
-        ) as is_over
-        from dbos.workflow_status
-        where status = 'PENDING' and application_name = :app and executor_id = any(:dead)
-        for update
-    ), clock as (
-        select (extract(epoch from clock_timestamp()) * 1000)::bigint as now
-    )
-    update dbos.workflow_status w set
-        status = case when held.is_over then 'CANCELLED' else 'ENQUEUED' end,
-        queue_name = case when held.is_over then null else coalesce(w.queue_name, '_dbos_internal_queue') end,
-        deduplication_id = case when held.is_over then null else w.deduplication_id end,
-        completed_at = case when held.is_over then clock.now else w.completed_at end,
-        owner_xid = null, started_at_epoch_ms = null, updated_at = clock.now
-    from held, clock where w.workflow_uuid = held.workflow_uuid
-    returning w.workflow_uuid, w.executor_id, w.status
-""")
 
 
 @cache

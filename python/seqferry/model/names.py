@@ -16,9 +16,6 @@ QUEUE_BATCHES: Final = "batches"
 QUEUE_SCHEDULES: Final = "schedules"
 """Ticks of schedules: only ``serve`` and ``worker`` take from it."""
 
-QUEUE_OF_DBOS: Final = "_dbos_internal_queue"
-"""Queue of DBOS itself, for what has no other."""
-
 
 def queue_of(queue: str, lane: str | None) -> str:
     """The queue of a lane (``spec.identity.lane``): its workers can be the identities of its transfers."""

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from seqferry.db import delivery_mail_rows, transfer_pages
 from seqferry.db.database import Database
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
-from seqferry.db.queue import Queue
 from seqferry.db.record import events, merkle, receipts
 from seqferry.db.tables import object_, sample, seal, tally, transfer
+from seqferry.dbos.queue import Queue
 from seqferry.model import names
 from seqferry.model.errors import ConflictError
 

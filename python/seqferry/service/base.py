@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from seqferry.db import transfers
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate, require_current
-from seqferry.db.queue import Queue
 from seqferry.db.record import signing
+from seqferry.dbos.queue import Queue
 from seqferry.model.errors import NotFoundError
 from seqferry.model.labels import Description, compose
 from seqferry.settings.config import Settings
@@ -63,7 +63,7 @@ class Base:
             if read_only:
                 require_current(database)
             else:
-                migrate(settings, database)
+                migrate(settings, database, Queue(database))
         except BaseException:
             database.close()
             raise

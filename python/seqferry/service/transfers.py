@@ -20,7 +20,6 @@ from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import MAX_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
 from seqferry.places import paths, processes
-from seqferry.planning import batching
 from seqferry.service.queries import Queries
 from seqferry.settings.config import Settings
 from seqferry.spec import hosts, identity, stored
@@ -341,9 +340,7 @@ class Transfers(Queries):
         """
         self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
         if row.blocked_by is None and not self.queue.contains(connection, row.id):
-            sizes = batches.open_batch_sizes(connection, row.id)
-            places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
-            self.queue.enqueue_with_batches(connection, row.id, row.lane, row.priority, places)
+            self.queue.enqueue_with_batches(connection, row.id, row.lane, row.priority)
 
 
 def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, actor: str) -> None:

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dbos import DBOS
-
+from seqferry.dbos.library import DBOS
 from seqferry.model import names
 from seqferry.workflows import batch_steps, schedule_ticks, transfer_steps
 from seqferry.workflows.runtime import current

@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import notice_rows, worker_reports, worker_rows
+from seqferry.db import notice_rows, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
 from seqferry.db.worker_rows import DeadWorker
-from seqferry.model import names
+from seqferry.dbos import ownership
+from seqferry.dbos.ownership import LastBeat
 from seqferry.model.workers import Process
 from seqferry.places import processes
 from seqferry.settings.channels import Notices
@@ -28,81 +30,72 @@ from seqferry.workflows.lease import Lease
 log: Final = logging.getLogger("seqferry.worker")
 
 
+@dataclass
 class Heartbeat:
     """One per worker; one thread calls ``beat_and_reap`` each second.
 
-    Args:
+    Attributes:
         pulse: a database that waits for no other connection, however busy the process is.
         facts: those of the kind of this process.
-        listened: names the queues that this worker takes from.
+        polled: names the queues that this worker takes from.
     """
 
-    def __init__(
-        self,
-        pulse: Database,
-        process: Process,
-        facts: dict[str, Any],
-        lease: Lease,
-        signal: WorkSignal | None,
-        notices: Notices,
-        listened: Callable[[], list[str]],
-    ) -> None:
-        self._pulse = pulse
-        self._process = process
-        self._facts = facts
-        self._lease = lease
-        self._signal = signal
-        self._notices = notices
-        self._listened = listened
-        self._watcher = liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS)
+    pulse: Database
+    process: Process
+    facts: dict[str, Any]
+    lease: Lease
+    signal: WorkSignal | None
+    notices: Notices
+    polled: Callable[[], list[str]]
+    _watcher: liveness.LivenessWatcher = field(
+        default_factory=lambda: liveness.LivenessWatcher(liveness.DEAD_AFTER_SECONDS), init=False
+    )
 
     def begin(self) -> None:
         """Beat for the first time, and requeue the work of ended workers of this machine."""
         self._reap({}, self._beat())
 
     def beat_and_reap(self) -> None:
-        seen: dict[str, worker_reports.LastBeat | None] = {}
+        seen: dict[str, LastBeat | None] = {}
 
-        def beat() -> dict[str, worker_reports.LastBeat | None]:
+        def beat() -> dict[str, LastBeat | None]:
             seen.update(self._beat())
             return seen
 
         self._reap(self._watcher.find_dead(beat), seen)
 
-    def _beat(self) -> dict[str, worker_reports.LastBeat | None]:
+    def _beat(self) -> dict[str, LastBeat | None]:
         """Beat, which extends the lease; returns the last beats of all workers."""
-        lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
+        lease, queues = self.lease, self.polled()
         while True:
             lapsed, sent = lease.lapsed, lease.now()
-            with self._pulse.write() as connection:
+            with self.pulse.write() as connection:
                 if lapsed:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
-                    worker_reports.exclude_reapers(connection)
-                worker_rows.beat(connection, self._process, self._facts)
-                signs, news = worker_reports.read_beats_and_work(connection, queues)
+                    ownership.exclude_reapers(connection)
+                worker_rows.beat(connection, self.process, self.facts)
+                signs, news = ownership.read_beats_and_work(connection, queues)
             if lease.extend(sent, new_epoch=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
                         "the database did not answer for some time, and nothing was written to the storage meanwhile; "
                         "work that no other worker has taken goes on"
                     )
-                if self._signal is not None:
-                    self._signal.receive(news)
+                if self.signal is not None:
+                    self.signal.receive(news)
                 return signs
 
-    def _reap(
-        self, silent: Mapping[str, worker_reports.LastBeat | None], signs: Mapping[str, worker_reports.LastBeat | None]
-    ) -> None:
+    def _reap(self, silent: Mapping[str, LastBeat | None], signs: Mapping[str, LastBeat | None]) -> None:
         """Requeue the work of silent workers, and of ended workers of this machine."""
         gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
-        dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self._process.id}
+        dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self.process.id}
         if not dead:
             return
-        with self._pulse.write() as connection:
-            reaped = worker_reports.reap(connection, dead)
-            record_dead_workers(connection, self._notices, reaped.gone, set(reaped.work.values()))
-        if reaped.work:
-            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
+        with self.pulse.write() as connection:
+            gone_workers, work = ownership.reap(connection, dead)
+            record_dead_workers(connection, self.notices, gone_workers, set(work.values()))
+        if work:
+            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(work))
 
 
 def record_dead_workers(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from seqferry.db.worker_reports import LastBeat
+from seqferry.dbos.ownership import LastBeat
 
 DEAD_AFTER_SECONDS: Final = 10.0
 """Ten beats: a worker with a longer silence counts as dead, and its work goes back to the queue."""

@@ -66,7 +66,7 @@ class Notifier:
         """Record notices of failures that need a person, and of stalled transfers."""
         database = self._service.database
         with database.read() as connection:
-            ids = list(transfers.find_unfinished(connection, after="", limit=_MAX_WATCHED))
+            ids = transfers.find_unfinished(connection, after="", limit=_MAX_WATCHED)
             found = transfer_status.statuses(connection, database, ids=ids, limit=_MAX_WATCHED) if ids else []
             failing = notice_rows.find_needing_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:

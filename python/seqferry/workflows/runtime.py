@@ -15,12 +15,13 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db import actors, batches, notice_rows, retry_chains, transfers, worker_reports
+from seqferry.db import actors, batches, notice_rows, retry_chains, transfers
 from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
-from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
+from seqferry.dbos import ownership
+from seqferry.dbos.queue import Queue
 from seqferry.engine.engine import Engine
 from seqferry.engine.executor import Job
 from seqferry.model import names
@@ -223,7 +224,7 @@ class Runtime:
 
         A worker that counted as dead while it was cut off does not take back work that others have by now.
         """
-        if self.lease is not None and not worker_reports.find_owned(connection, self.executor_id, workflow_ids):
+        if self.lease is not None and not ownership.find_owned(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
             raise StepSuspension
 
@@ -232,9 +233,7 @@ class Runtime:
         shut_out = batches.find_superseded(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = worker_reports.find_owned(
-                connection, self.executor_id, [_workflow_of(batch.run) for batch in running]
-            )
+            held = ownership.find_owned(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
         return [
             batch
             for batch in running

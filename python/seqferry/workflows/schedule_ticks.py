@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.db import changes, schedule_rows
+from seqferry.db import schedule_rows
 from seqferry.model.errors import ConfigError
 from seqferry.service import schedules
 from seqferry.service.cron import Cron
@@ -95,40 +95,24 @@ class ScheduleReconciler:
             log.warning("schedule %s is paused: %s", name, why)
 
     def _apply(self, rows: list[sa.Row[Any]]) -> None:
-        queue = self._service.queue
-        there, has_changed = queue.schedules(), False
+        wanted: dict[str, tuple[str, str, dict[str, Any], bool]] = {}
         for row in rows:
             context = {"schedule": row.id, "name": row.name, "revision": row.revision}
-            known = there.pop(row.id, None)
-            was = None if known is None else (known["schedule"], known["cron_timezone"], known["context"])
-            if was != (row.cron, row.timezone, context):
-                queue.apply_schedule(row.id, row.cron, row.timezone, context)
-                has_changed = True
-            is_active = known is None or known["status"] == "ACTIVE"
-            if is_active != (row.state == schedule_rows.ACTIVE):
-                queue.set_schedule_active(row.id, active=not is_active)
-                has_changed = True
-        for name in there:
-            queue.remove_schedule(name)
-            has_changed = True
-        if has_changed:
-            with self._service.database.write(durable=False) as connection:
-                changes.notify(connection)  # DBOS itself notifies of none, and its threads rest
+            wanted[row.id] = (row.cron, row.timezone, context, row.state == schedule_rows.ACTIVE)
+        self._service.queue.sync_schedules(wanted)
 
     def _catch_up(self, rows: list[sa.Row[Any]], *, late: float) -> None:
         """Fire the last tick of each schedule, if it was missed. DBOS knows by its id whether it was fired."""
         now = time.time()
         active = [row for row in rows if row.state == schedule_rows.ACTIVE]
-        fired = self._service.queue.schedules() if active else {}
+        fired = self._service.queue.last_fired() if active else {}
         for row in active:
             fires = Cron(row.cron, row.timezone)
             due_at = fires.previous_time(now)
-            known = fired.get(row.id)
-            if known is None or due_at > now - late or self._caught_up.get(row.id) == due_at:
+            fired_at = fired.get(row.id)
+            if fired_at is None or due_at > now - late or self._caught_up.get(row.id) == due_at:
                 continue
-            last = known["last_fired_at"]
-            since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
-            if due_at > since:
+            if due_at > max(row.active_since, fired_at):
                 log.info("schedule %s: the run of %s was missed and is caught up", row.name, _format_time(due_at))
                 self._service.queue.trigger(row.id, datetime.fromtimestamp(due_at, fires.zone))
             self._caught_up[row.id] = due_at

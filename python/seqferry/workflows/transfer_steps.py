@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.db.queue import first_priority
 from seqferry.db.record import receipts
+from seqferry.dbos.queue import first_priority
 from seqferry.engine import crash_points
 from seqferry.engine.traces import trace_as
 from seqferry.model import names
@@ -357,9 +357,9 @@ def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     Those that DBOS has given up end. Those that have ended for DBOS alone are restarted: their end was lost.
     """
     left = _open_batches(runtime, transfer_id)
-    for number in runtime.queue.dead_batches(transfer_id, left):
+    dead, ended = runtime.queue.stopped_batches(transfer_id, left)
+    for number in dead:
         end_failed(runtime, transfer_id, number, "its workflow failed after too many restarts.")
-    ended = runtime.queue.ended_batches(transfer_id, left)
     if not ended:
         return
     with runtime.database.read() as connection:

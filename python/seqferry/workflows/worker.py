@@ -22,12 +22,16 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from seqferry.db import allotments, outage, worker_lock, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD
+from seqferry.dbos import ownership, recovery
+from seqferry.dbos.polling import ChangeCount
+from seqferry.dbos.runner import DbosRunner
 from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
@@ -40,15 +44,13 @@ from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows import inline, liveness
-from seqferry.workflows.dbos_runner import DbosRunner
+from seqferry.workflows import inline, liveness, transfer_steps
 from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
 from seqferry.workflows.heartbeat import Heartbeat, record_dead_workers
-from seqferry.workflows.idle_polling import QueuePolls, WorkSignal
+from seqferry.workflows.idle_polling import WorkSignal
 from seqferry.workflows.job_control import LimitUpdater, control_jobs
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.recovery import enqueue_missing, restart_dead
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
@@ -67,15 +69,17 @@ _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
 _RECOVERY_SECONDS: Final = 5.0
 _FAIR_QUEUE_SECONDS: Final = 1.0
-_BATCHES_PER_CHECK: Final = 32
-"""Batches that a worker begins at most between two checks of the fair queue (``dbos_runner``)."""
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
 _SCHEDULE_SECONDS: Final = 1.0
 
 
-# Imported where a setting asks for them: most commands that work have neither.
+# Imported where they are needed: most commands that work have none of these.
+
+
+def _register_workflows() -> None:
+    from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
 
 
 def _notifier_of(service: Service) -> Notifier | None:
@@ -126,7 +130,7 @@ class Worker:
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
-        self._polls = QueuePolls()
+        queued = ChangeCount()
         self._runtime = Runtime(
             service.database,
             service.queue,
@@ -138,7 +142,7 @@ class Worker:
             self._lease,
             service.settings.notices,
             on_work=lambda: self._limits.update(),
-            on_queued=self._polls.poll_now,
+            on_queued=queued.notify,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
@@ -149,11 +153,11 @@ class Worker:
         self._dbos = DbosRunner(
             service.database,
             service.queue,
-            self._lanes,
             self.executor_id,
-            held,
+            _register_workflows,
+            batches=inline.MAX_RUNNING_BATCHES,
             schedules=not own_work,
-            polls=self._polls,
+            queued=queued,
         )
         self._draining = DrainMonitor(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
         self._threads = Threads()
@@ -254,9 +258,10 @@ class Worker:
             if self._stopped:
                 return
             if self._database.is_sqlite:
-                enqueue_missing(self._runtime, self._inline.keys() - self._handed_over)
+                inline_ids = self._inline.keys() - self._handed_over
+                recovery.enqueue_missing(self._database, self.service.queue, inline_ids)
             if not self._dbos.is_launched:
-                self._dbos.launch(self._signal)
+                self._dbos.launch(self._lanes.open, self._signal)
 
     def check(self) -> None:
         """Raise the error because of which this worker cannot work, if any."""
@@ -283,7 +288,7 @@ class Worker:
                 worker_rows.remove(connection, self._process.id)
                 allotments.release(connection, [self._process.id])
                 if self._lease is not None and drained:
-                    worker_reports.requeue(connection, [self.executor_id])
+                    ownership.requeue(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
         self._held.close()
@@ -336,7 +341,7 @@ class Worker:
     def _create_heartbeat(self, lease: Lease) -> Heartbeat:
         notices = self.service.settings.notices
         return Heartbeat(
-            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened_queues
+            self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.polled_queues
         )
 
     def _thread(
@@ -418,26 +423,21 @@ class Worker:
         self._lanes.refresh()
         if not self._dbos.is_launched and self._others_wait():
             self._take_queue_or_fail()
-        self._dbos.listen(self._signal)
+        self._dbos.listen(self._lanes.open, self._signal)
 
     def _list_awaited(self) -> list[str]:
         return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
     def _restart_dead(self) -> None:
         if self._dbos.is_launched:
-            restart_dead(self._runtime)
+            fail = partial(transfer_steps.fail_dead_transfer, self._runtime)
+            recovery.restart_dead(self._database, self.service.queue, fail)
 
     def _rebalance_queue(self) -> None:
-        if not self._dbos.is_launched:
-            return
-        from seqferry.db import fair_queue  # a worker without the queue needs it not
+        if self._dbos.is_launched:
+            from seqferry.dbos import fair_queue
 
-        with self._database.read() as connection:
-            if not fair_queue.is_contended(connection):
-                return
-            slots = _BATCHES_PER_CHECK * max(worker_rows.count_alive(connection), 1)
-        with self._database.write(durable=False) as connection:
-            fair_queue.rebalance(connection, slots)
+            fair_queue.check(self._database)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that does not run here: submitted meanwhile, or left by a dead process."""

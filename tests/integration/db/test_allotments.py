@@ -13,6 +13,7 @@ from seqferry.db import allotments
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.tables import allotment
+from seqferry.dbos.queue import Queue
 from seqferry.settings.config import Settings
 
 pytestmark = pytest.mark.postgres
@@ -23,7 +24,7 @@ WORKERS = [f"worker{number}" for number in range(5)]
 def database(migrated_url: str, unused_settings: Settings) -> Iterator[Database]:
     settings = replace(unused_settings, database_url=migrated_url)
     database = Database(settings)
-    migrate(settings, database)
+    migrate(settings, database, Queue(database))
     yield database
     database.close()
 

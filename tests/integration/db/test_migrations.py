@@ -19,6 +19,7 @@ from seqferry.cli.app import run
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, INITIAL, VERSION_TABLE, migrate, oldest_reader, require_current
 from seqferry.db.tables import complete
+from seqferry.dbos.queue import Queue
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.every_database
 def _opened(empty_settings: Settings) -> Database:
     empty_settings.prepare_state_dir()
     database = Database(empty_settings)
-    migrate(empty_settings, database)
+    migrate(empty_settings, database, Queue(database))
     return database
 
 
@@ -92,7 +93,7 @@ def test_keys_are_compared_byte_by_byte(empty_settings: Settings) -> None:
 
 def test_migrating_again_changes_nothing(empty_settings: Settings) -> None:
     database = _opened(empty_settings)
-    migrate(empty_settings, database)
+    migrate(empty_settings, database, Queue(database))
     database.close()
 
     again = _opened(empty_settings)

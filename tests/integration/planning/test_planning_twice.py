@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from seqferry.db import submissions, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
+from seqferry.dbos.queue import Queue
 from seqferry.model import names
 from seqferry.planning.batching import GIANT, GIANTS
 from seqferry.service.service import Service

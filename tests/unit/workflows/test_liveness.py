@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqferry.db.worker_reports import LastBeat
+from seqferry.dbos.ownership import LastBeat
 from seqferry.workflows.liveness import LivenessWatcher
 
 

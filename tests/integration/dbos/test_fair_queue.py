@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from control import spec_number
 
-from seqferry.db import fair_queue
-from seqferry.db.queue import first_priority
+from seqferry.dbos import fair_queue
+from seqferry.dbos.queue import first_priority
 from seqferry.service import control, schedules
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker

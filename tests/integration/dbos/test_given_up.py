@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from control import spec_on, until_ended
 from mirror import SMALL, digests, fill
 
-from seqferry.db import batches, worker_reports
+from seqferry.db import batches
 from seqferry.db.batches import BatchRun
+from seqferry.dbos import ownership
 from seqferry.model import names
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -98,7 +99,7 @@ def test_what_a_dead_worker_held_of_an_ended_transfer_leaves_the_queue(
             "update dbos.workflow_status set status = 'PENDING', executor_id = 'dead' where workflow_uuid = any(:ids)"
         )
         assert connection.execute(sa.text(hold), {"ids": held}).rowcount == 3
-        given = worker_reports.requeue(connection, ["dead"])
+        given = ownership.requeue(connection, ["dead"])
         query = sa.text("select workflow_uuid, status from dbos.workflow_status where workflow_uuid = any(:ids)")
         states = {row.workflow_uuid: row.status for row in connection.execute(query, {"ids": held})}
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from ferry import Ferry
 
 from seqferry.db.tables import batch, transfer
+from seqferry.dbos import runner
+from seqferry.dbos.polling import ChangeCount
 from seqferry.service.service import Service
-from seqferry.workflows import dbos_runner
-from seqferry.workflows.idle_polling import QueuePolls
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
@@ -29,7 +29,7 @@ def test_batches_begin_once_they_are_planned(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dbos_runner, "_POLL_SECONDS", _POLL_SECONDS)
+    monkeypatch.setattr(runner, "_POLL_SECONDS", _POLL_SECONDS)
     ferry = Ferry(service, versitygw, versitygw, make_bucket(versitygw), make_bucket(versitygw), rng, start_worker)
     ferry.fill({"run/a": 1})
     ferry.work()
@@ -46,18 +46,16 @@ def test_batches_begin_once_they_are_planned(
     assert begun - planned < _POLL_SECONDS / 2
 
 
-@pytest.mark.parametrize("end", ["hurry", "stop"])
+@pytest.mark.parametrize("end", ["work", "stop"])
 def test_a_wait_for_a_poll_ends_with_new_work_and_with_the_worker(end: str) -> None:
-    polls, stop, ended = QueuePolls(), threading.Event(), list[bool]()
+    polls, stop, ended = ChangeCount(), threading.Event(), list[bool]()
     seen = polls.count
     thread = threading.Thread(target=lambda: ended.append(polls.wait(seen, 600.0, stop)), daemon=True)
     thread.start()
 
-    if end == "hurry":
-        polls.poll_now()
-    else:
+    if end == "stop":
         stop.set()
-        polls.wake()
+    polls.notify()
 
     thread.join(60.0)
     assert ended == [end == "stop"]

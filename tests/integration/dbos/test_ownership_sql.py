@@ -12,9 +12,10 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
-from seqferry.db import batches, submissions, worker_reports, worker_rows
+from seqferry.db import batches, submissions, worker_rows
 from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
+from seqferry.dbos import ownership
 from seqferry.model import names
 from seqferry.model.workers import Process
 from seqferry.service.service import Service
@@ -41,7 +42,7 @@ class _Product:
         self._workflow_id = names.batch_workflow_id(self._transfer_id, 0)
         self._workers = [f"{self._walk}-{number}" for number in range(_WORKERS)]
         self._runs: list[BatchRun | None] = [None] * _WORKERS
-        self._seen: list[worker_reports.LastBeat | None] = [None] * _WORKERS
+        self._seen: list[ownership.LastBeat | None] = [None] * _WORKERS
         with self._database.write() as connection:
             submissions.insert(
                 connection, ANY_SPEC, transfer_id=self._transfer_id, at=time.time(), actor="ada", idempotency_key=None
@@ -63,14 +64,14 @@ class _Product:
 
     def _beat(self, connection: sa.Connection, step: Step, before: State) -> None:
         if not before.workers[step.worker].lease:
-            worker_reports.exclude_reapers(connection)
+            ownership.exclude_reapers(connection)
         worker_rows.beat(connection, _process(self._workers[step.worker]))
 
     def _stale(self, connection: sa.Connection, step: Step, _before: State) -> None:
-        self._seen[step.worker] = worker_reports.read_last_beats(connection)[self._workers[step.worker]]
+        self._seen[step.worker] = ownership.read_beats_and_work(connection, [])[0][self._workers[step.worker]]
 
     def _reap(self, connection: sa.Connection, step: Step, _before: State) -> None:
-        worker_reports.reap(connection, {self._workers[step.worker]: self._seen[step.worker]})
+        ownership.reap(connection, {self._workers[step.worker]: self._seen[step.worker]})
 
     def _claim(self, connection: sa.Connection, step: Step, _before: State) -> None:
         # What the library does when it takes work off the queue.
@@ -82,7 +83,7 @@ class _Product:
     def _begin(self, connection: sa.Connection, step: Step, before: State) -> None:
         attempt = connection.begin_nested()
         run = batches.begin_batch(connection, self._transfer_id, 0, time.time())
-        if run is None or not worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id]):
+        if run is None or not ownership.find_owned(connection, self._workers[step.worker], [self._workflow_id]):
             attempt.rollback()
             assert before.ended or before.holder != step.worker
             return
@@ -93,7 +94,7 @@ class _Product:
         run = self._runs[step.worker]
         assert run is not None
         lost = bool(batches.find_superseded(connection, [run]))
-        held = worker_reports.find_owned(connection, self._workers[step.worker], [self._workflow_id])
+        held = ownership.find_owned(connection, self._workers[step.worker], [self._workflow_id])
         is_its_own = before.workers[step.worker].run == before.runs and before.holder == step.worker
         assert (not lost and bool(held)) == is_its_own
 
@@ -124,7 +125,7 @@ class _Product:
                 sa.text("select status, executor_id from dbos.workflow_status where workflow_uuid = :it"),
                 {"it": self._workflow_id},
             ).one()
-            signs = worker_reports.read_last_beats(connection)
+            signs = ownership.read_beats_and_work(connection, [])[0]
         return {
             "runs": batch.runs,
             "ended": batch.state == "ended",

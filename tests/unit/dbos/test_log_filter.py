@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from dbos import _error as errors
 
-from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.dbos.log_filter import quieten_dbos
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ import logging
 import subprocess
 import sys
 from dbos._logger import init_logger
-from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.dbos.log_filter import quieten_dbos
 from seqferry.settings.logs import to_stderr
 to_stderr("json")
 init_logger()

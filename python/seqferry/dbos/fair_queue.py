@@ -5,16 +5,20 @@ with a thousand batches would be served before all later submissions. So batches
 others move to the first values of their priority, which are reserved for this: as many as workers can begin until the
 next check. Priorities of transfers come first, and the order of one person's batches stays. Runs of schedules have a
 queue of their own and one value.
+
+Would be replaced by queues of DBOS that are fair between keys: partitions have limits, and no order among each other.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
+from seqferry.db import worker_rows
 from seqferry.db.advisory import AdvisoryLock, try_acquire
-from seqferry.db.queue import PRIORITY_STEP
+from seqferry.db.database import Database
+from seqferry.dbos.queue import PRIORITY_STEP, table_of
 from seqferry.model import names
 from seqferry.model.models import MAX_PRIORITY
 
@@ -24,12 +28,23 @@ _TRANSFER_ID: Final = 36
 _IN_ORDER: Final = 12
 """Reserved values before those by size (``batching.priority``): so many batches are put in order."""
 
+_BATCHES_PER_CHECK: Final = 32
+"""Batches that a worker begins at most between two checks, a second apart (``runner``)."""
+
+
+def check(database: Database) -> None:
+    """Rebalance the queue where several people have work on it."""
+    with database.read() as connection:
+        if not is_contended(connection):
+            return
+        slots = _BATCHES_PER_CHECK * max(worker_rows.count_alive(connection), 1)
+    with database.write(durable=False) as connection:
+        rebalance(connection, slots)
+
 
 def is_contended(connection: sa.Connection) -> bool:
     """True when several people have work of one priority waiting on a queue."""
-    return any(
-        connection.execute(_statement(connection, _SEVERAL, work), _parameters()).first() for work in (_WORK, _RUNS)
-    )
+    return any(_execute(connection, _SEVERAL, work).first() for work in (_WORK, _RUNS))
 
 
 def rebalance(connection: sa.Connection, slots: int) -> None:
@@ -39,35 +54,34 @@ def rebalance(connection: sa.Connection, slots: int) -> None:
         slots: workflows that workers may begin before the next call.
     """
     if try_acquire(connection, AdvisoryLock.FAIR_TURNS):
-        connection.execute(_statement(connection, _SHARE, _WORK), _parameters(slots, in_order=_IN_ORDER))
-        connection.execute(_statement(connection, _SHARE, _RUNS), _parameters(slots, in_order=slots))
+        _execute(connection, _SHARE, _WORK, slots=slots, in_order=_IN_ORDER)
+        _execute(connection, _SHARE, _RUNS, slots=slots, in_order=slots)
 
 
-def _statement(connection: sa.Connection, text: str, work: str) -> sa.TextClause:
+def _execute(connection: sa.Connection, text: str, work: str, **more: int) -> sa.CursorResult[Any]:
     if connection.dialect.name == "sqlite":
         before = "substr(t.created_by, 1, instr(t.created_by || '{0}', '{0}') - 1)"
-        table, collation = "workflow_status", ""
+        collation = ""
     else:
         before = "split_part(t.created_by, '{0}', 1)"
-        table, collation = "dbos.workflow_status", 'collate "C"'
+        collation = 'collate "C"'
     # One person on several hosts is one, and so is a token that several addresses use (``actors.client_of``).
     client, user = before.format(" from "), before.format("@")
     person = f"case when t.created_by like 'http %' then {client} else {user} end"
+    table = table_of(connection)
     work = work.format(table=table, collation=collation, person=person)
-    return sa.text(text.format(table=table, work=work))
+    return connection.execute(sa.text(text.format(table=table, work=work)), {**_PARAMETERS, **more})
 
 
-def _parameters(slots: int | None = None, *, in_order: int = 0) -> dict[str, str | int]:
-    given: dict[str, str | int] = {
-        "app": names.APPLICATION,
-        "transfers": names.QUEUE_TRANSFERS,
-        "batches": names.QUEUE_BATCHES,
-        "runs": names.QUEUE_SCHEDULES,
-        "paused": f"%.{names.PAUSED_LANE}",
-        "most": MAX_PRIORITY,
-    }
-    return given if slots is None else {**given, "step": PRIORITY_STEP, "slots": slots, "in_order": in_order}
-
+_PARAMETERS: Final = {
+    "app": names.APPLICATION,
+    "transfers": names.QUEUE_TRANSFERS,
+    "batches": names.QUEUE_BATCHES,
+    "runs": names.QUEUE_SCHEDULES,
+    "paused": f"%.{names.PAUSED_LANE}",
+    "most": MAX_PRIORITY,
+    "step": PRIORITY_STEP,
+}
 
 _WORK: Final = f"""
     select w.workflow_uuid as id, w.queue_name as queue, w.status, w.priority as place, w.created_at,

@@ -3,95 +3,85 @@
 One per process, as DBOS is.
 """
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from seqferry.db.database import Database
-from seqferry.db.dbos_logging import quieten_dbos
-from seqferry.db.queue import Queue
+from seqferry.dbos.polling import ChangeCount, set_waits
+from seqferry.dbos.queue import INTERNAL_QUEUE, Queue
 from seqferry.model import names
-from seqferry.workflows import inline
-from seqferry.workflows.idle_polling import QueuePolls, WorkSignal, set_waits
-from seqferry.workflows.lanes import Lanes
 
 if TYPE_CHECKING:
-    from dbos import DBOS
+    from seqferry.dbos.library import DBOS
 
 _SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a changed schedule; each check is a query
 _MAX_RUNNING_SCHEDULES: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _POLL_JITTER: Final = 1.05  # DBOS varies each wait by so much
 _LISTEN_SECONDS: Final = 0.1  # sleep of DBOS's listener on SQLite, for which its end waits; nothing is sent
-_COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
 _MAX_RUNNING_TRANSFERS: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20  # on SQLite
 
 
+@dataclass
 class DbosRunner:
     """DBOS of one worker, launched once something needs the queue.
 
-    Args:
-        held: what is closed when the worker has ended.
+    Attributes:
+        register_workflows: registers the workflows of this product with DBOS.
+        batches: most batches that run at a time.
         schedules: take the runs of schedules as well.
-        polls: wakes the threads that poll the queues.
+        queued: changes of the queues by this process, for which they are polled immediately.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        queue: Queue,
-        lanes: Lanes,
-        executor_id: str,
-        held: ExitStack,
-        *,
-        schedules: bool,
-        polls: QueuePolls,
-    ) -> None:
-        self._database = database
-        self._queue = queue
-        self._lanes = lanes
-        self._executor_id = executor_id
-        self._held = held
-        self._schedules = schedules
-        self._polls = polls
-        self._dbos: DBOS | None = None
+    database: Database
+    queue: Queue
+    executor_id: str
+    register_workflows: Callable[[], None]
+    batches: int
+    schedules: bool
+    queued: ChangeCount
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _listened: list[str] = field(default_factory=list[str], init=False)
+    _dbos: DBOS | None = field(default=None, init=False)
 
     @property
     def is_launched(self) -> bool:
         return self._dbos is not None
 
     @property
-    def listened_queues(self) -> list[str]:
+    def polled_queues(self) -> list[str]:
         """Names of the queues from which this worker takes work."""
-        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        return listened or []
+        return [*self._listened, INTERNAL_QUEUE]
 
-    def launch(self, signal: WorkSignal | None) -> None:
-        # Imported here: it takes longer than copying a small object.
-        from dbos import DBOS, DBOSPortableJSONSerializer
+    def launch(self, lanes: Iterable[str | None], signal: ChangeCount | None) -> None:
+        """Take work from the queues of these lanes; ``signal`` is that of an idle worker."""
+        from seqferry.dbos.library import DBOS, DBOSPortableJSONSerializer
+        from seqferry.dbos.log_filter import quieten_dbos
 
-        from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
-
+        self.register_workflows()
         # Before the launch, which lists the queues at its start and then only each second.
-        listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
-        if self._schedules:
-            self._queue.register(names.QUEUE_SCHEDULES, _MAX_RUNNING_SCHEDULES, _POLL_SECONDS)
+        listened = [queue for lane in lanes for queue in self._register(lane)]
+        if self.schedules:
+            self.queue.register(names.QUEUE_SCHEDULES, _MAX_RUNNING_SCHEDULES, _POLL_SECONDS)
             listened.append(names.QUEUE_SCHEDULES)
-        quieten_dbos()
-        engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
+        engine = self._held.enter_context(self.database.dbos_engine(_DBOS_POOL))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
-                "system_database_url": self._database.url.render_as_string(hide_password=False),
+                "system_database_url": self.database.url.render_as_string(hide_password=False),
                 "system_database_engine": engine,
                 "application_version": names.WORKFLOW_SHAPE,
-                "executor_id": self._executor_id,
+                "executor_id": self.executor_id,
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
                 "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
-                "notification_coalesce_sec": _COALESCE_SECONDS,
                 "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
                 # Nothing of ours waits for what DBOS notifies of, and its listener takes a connection of the pool.
                 "use_listen_notify": False,
@@ -100,39 +90,41 @@ class DbosRunner:
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
-        set_waits(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
+        set_waits(self._dbos, signal, self.queued, _POLL_SECONDS * _POLL_JITTER)
         quieten_dbos()
+        # The list of DBOS itself, which its queue thread reads each second.
+        self._listened = self._dbos._listening_queues or []
 
-    def listen(self, signal: WorkSignal | None) -> None:
+    def listen(self, lanes: Iterable[str | None], signal: ChangeCount | None) -> None:
         """Take work also from the queues of lanes that were found since the launch."""
+        # Would be replaced by a ``DBOS.listen_queues`` that may be called after the launch.
         if self._dbos is None:
             return
-        listened = self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        assert listened is not None
-        for lane in self._lanes.open:
-            if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
-                listened += self._register(lane)  # DBOS reads its list each second
+        for lane in lanes:
+            if names.queue_of(names.QUEUE_TRANSFERS, lane) not in self._listened:
+                self._listened += self._register(lane)
                 if signal is not None:
                     signal.notify()
 
     def active(self) -> list[str]:
         """Ids of the workflows that run, until the last write of each."""
-        return [] if self._dbos is None else self._dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        # Would be replaced by a public list of the workflows that run in this process.
+        return [] if self._dbos is None else self._dbos._active_workflows_set.activeList()
 
     def stop_polling(self) -> None:
         """Take nothing from the queues any more."""
+        # Would be replaced by a public first half of ``DBOS.destroy``.
         for event in self._dbos.background_thread_stop_events if self._dbos is not None else ():
             event.set()
 
     def end(self) -> None:
         if self._dbos is not None:
-            from dbos import DBOS
-
-            DBOS.destroy()
+            self._dbos.destroy()
+        self._held.close()
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""
-        limits = {names.QUEUE_TRANSFERS: _MAX_RUNNING_TRANSFERS, names.QUEUE_BATCHES: inline.MAX_RUNNING_BATCHES}
+        limits = {names.QUEUE_TRANSFERS: _MAX_RUNNING_TRANSFERS, names.QUEUE_BATCHES: self.batches}
         for queue, concurrency in limits.items():
-            self._queue.register(names.queue_of(queue, lane), concurrency, _POLL_SECONDS)
+            self.queue.register(names.queue_of(queue, lane), concurrency, _POLL_SECONDS)
         return [names.queue_of(queue, lane) for queue in limits]
