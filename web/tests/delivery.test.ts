@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addressWrong, ending, reason, sentence } from '../src/lib/delivery'
+import { addressWrong, ending, sentence } from '../src/lib/delivery'
 import type { Delivery } from '../src/lib/types'
 
 const now = new Date(2026, 10, 27, 14, 0)
@@ -56,14 +56,6 @@ describe('the sentence of a delivery', () => {
     ],
   ] as [Partial<Delivery>, string][])('%j', (change, expected) => {
     expect(sentence({ ...base, ...change }, now)).toBe(expected)
-  })
-
-  it('speaks of one file or of many', () => {
-    expect(reason('access to them was denied', 1)).toBe('access to it was denied')
-    expect(reason('they are in an archive and have to be restored first', 1)).toBe(
-      'it is in an archive and has to be restored first',
-    )
-    expect(reason('they were not found', 2)).toBe('they were not found')
   })
 
   it('names no end before one is known', () => {

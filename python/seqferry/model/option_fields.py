@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 Notation = Literal["size", "bandwidth", "pairs", "moment"]
 """Form of a value on the command line: ``64MiB``, ``200MiB`` or a timetable, ``NAME=VALUE``, a time or an age to come.
@@ -53,6 +53,32 @@ class Option:
     """True for an option of the interface or the process, which is no argument of a spec."""
     http: Http | None = Http()
     """None: no field over HTTP. The option is about this machine, this process, or a form of the command line."""
+
+
+_LABELS: Final = {
+    "acl": "ACL",
+    "endpoint_url": "Endpoint URL",
+    "if_exists": "If it exists",
+    "max_bandwidth": "Bytes per second",
+    "max_requests": "Requests in flight",
+    "new": "Allow a duplicate transfer",
+    "raw": "No wildcards",
+    "settle": "Minimum age",
+    "source_endpoint_url": "Source endpoint URL",
+    "sse": "Encryption",
+    "sse_c_copy_source_key": "SSE-C copy source key",
+    "sse_c_key": "SSE-C key",
+    "sse_kms_key_id": "SSE KMS key ID",
+    "target_endpoint_url": "Target endpoint URL",
+    "tpslimit": "Requests per second",
+    "version_id": "Version ID",
+}
+"""Labels that the names of their options do not make."""
+
+
+def label(name: str) -> str:
+    """The label of an option in a form, and in texts for its readers: ``Storage class`` of ``storage_class``."""
+    return _LABELS.get(name) or name.replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True, slots=True)

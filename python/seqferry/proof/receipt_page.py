@@ -17,9 +17,10 @@ from itertools import islice
 from typing import Any, Final
 
 from seqferry.db.record import sealed_row
-from seqferry.model import advice, formatting
+from seqferry.model import formatting
+from seqferry.model.messages import steps
+from seqferry.model.messages.events import ADJUSTABLE, event_text
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
-from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
 OBJECTS_OF_PAGE: Final = 10_000
@@ -81,40 +82,6 @@ STATES: Final = {
     "failed": ("not complete, because it failed", "bad"),
     "cancelled": ("not complete, because it was cancelled", "bad"),
 }
-
-ACTS: Final = {
-    "submitted": "submitted the transfer",
-    "joined": "submitted the same transfer again; the first one went on",
-    "planned": "the source was listed",
-    "started": "the transfer started",
-    "paused": "paused the transfer",
-    "resumed": "resumed the transfer",
-    "resume_requested": "requested that a worker resumes it",
-    "cancel_requested": "cancelled the transfer",
-    "stopping": "requests in flight ended, and open multipart uploads were aborted",
-    "key_renewed": "provided renewed keys",
-    "done": "the transfer ended",
-    "done_with_failures": "the transfer ended with failed objects",
-    "failed": "the transfer failed",
-    "cancelled": "the transfer ended after its cancellation",
-    "shared": "created a share link",
-    "share_revoked": "revoked a share link",
-    "pruned": "removed the list of objects from the records; the digest still covers it",
-    "restoring": "the restore of archived objects was requested",
-    "adopted": "sealed a record that is older than the key",
-    "preflight": "the check before the start found objects that cannot be copied",
-    "removing": "objects that are not in the source are removed at the target",
-    "not_removed": "did not remove objects at the target",
-    "nothing_removed": "removed nothing at the target",
-    "removing_sources": "the sources of copied objects are removed",
-    "sources_left": "did not remove sources",
-    "folders_found": "the folders of the archive were recorded",
-    "line_arrived": "the objects of a line were copied",
-    "line_ended": "a line ended",
-}
-"""Texts of events, behind the name of the actor."""
-
-_ADJUSTED: Final = ("priority", "max_requests", "max_bandwidth", "tpslimit")
 
 
 def render(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
@@ -222,11 +189,12 @@ def _failures(known: TransferRecord) -> str:
     for group in known.failures:
         more = group.count - min(len(group.keys), _KEYS)
         keys = ", ".join(f"<code>{_text(key)}</code>" for key in group.keys[:_KEYS])
+        code = steps.next_step_code(group.error_class, group.error_code, group.message)
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(advice.split_next_step(group.message)[0])}<br><i>Next step:</i> "
-            f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
+            f"<br>{_text(steps.split_next_step(group.message)[0])}<br><i>Next step:</i> "
+            f"{_text(steps.page_step(code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
     return f"<ul>{found}</ul>\n"
@@ -235,11 +203,11 @@ def _failures(known: TransferRecord) -> str:
 def _acts(known: TransferRecord) -> str:
     rows, limits = "", dict[str, Any]({"priority": 0})
     for one in known.events:
-        words = _act(one["kind"], one["data"])
+        words = event_text(one["kind"], one["data"], limits)
         if one["kind"] == "submitted" and isinstance(sealed := one["data"].get(sealed_row.SEALED), dict):
-            limits |= {name: sealed[name] for name in _ADJUSTED if name in sealed}
+            limits |= {name: sealed[name] for name in ADJUSTABLE if name in sealed}
         if one["kind"] == "adjusted":
-            words, limits = _adjustment(limits, one["data"]), one["data"]
+            limits = one["data"]
         rows += (
             f'<tr><td class="t">{_when(_microseconds_of(one["at"]))}<td>{_text(_person(one["actor"]))}'
             f"<td>{_text(words)}</tr>\n"
@@ -248,29 +216,6 @@ def _acts(known: TransferRecord) -> str:
         "What was done, and by whom",
         f'<table class="acts"><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>',
     )
-
-
-def _act(kind: str, data: dict[str, Any]) -> str:
-    """An event as text."""
-    if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
-        labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
-        return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
-    objects, same = data.get("objects"), data.get("same")
-    if kind == "verified" and isinstance(objects, int) and isinstance(same, int):
-        how = ", all bytes read" if data.get("how") == "content" else ""
-        part = "" if same == objects else f"{same:,} of "
-        return f"the target was verified{how}: {part}{formatting.count(objects, 'object')} as received"
-    return ACTS.get(kind, kind.replace("_", " "))
-
-
-def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Changes by an adjustment, as text."""
-    changes = [
-        f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
-        for name in _ADJUSTED
-        if name in after and after[name] != before.get(name)
-    ]
-    return f"changed {', '.join(changes) or 'nothing'}"
 
 
 def _objects(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int) -> Iterator[str]:

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from seqferry.db import actors, failed_objects, retry_chains, verifications
 from seqferry.db.paging import ObjectFilter, TransferFilter
-from seqferry.model import delivery_causes, labels, progress
-from seqferry.model.delivery_causes import Needs
+from seqferry.model import labels, progress
 from seqferry.model.locations import S3Location
+from seqferry.model.messages import recipients
+from seqferry.model.messages.recipients import Needs, PlainCause
 from seqferry.model.models import FailureGroup, Status, Totals
 from seqferry.service import authority
 from seqferry.service.service import Service
@@ -72,6 +73,8 @@ class DeliveryWait:
 class MissingCause:
     needs: Needs
     words: str
+    text: str
+    """``words`` for so many files."""
     count: int
     bytes: int
 
@@ -82,6 +85,8 @@ class MissingFile:
     """Below the place that it comes from."""
     size: int
     words: str
+    text: str
+    """``words`` for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +257,7 @@ class Deliveries:
             files_more=max(missing - len(failures.files), 0),
             retries=len(chain) - 1,
             retrying=len(chain) > 1 and not latest.ended,
-            error=delivery_causes.explain_end(latest.error_code) if state == "failed" else None,
+            error=recipients.explain_end(latest.error_code) if state == "failed" else None,
             receipts=[
                 Receipt(delivery_key(link, one.id), one.ended_at, one.totals.objects)
                 for one in chain
@@ -314,14 +319,11 @@ class Deliveries:
             groups = failed_objects.group_failures(connection, latest.id, 0)
         page = self._service.object_page(latest.id, ObjectFilter(state="failed"), limit=MOST_FILES)
         start = latest.spec.source.key if isinstance(latest.spec.source, S3Location) else ""
-        files = [
-            MissingFile(
-                one.source_key.removeprefix(start) or one.source_key,
-                one.size,
-                delivery_causes.explain_failure(one.error_class, one.error_code, one.error_operation).words,
-            )
-            for one in page.entries
-        ]
+        files = list[MissingFile]()
+        for one in page.entries:
+            cause = recipients.explain_failure(one.error_class, one.error_code, one.error_operation)
+            name = one.source_key.removeprefix(start) or one.source_key
+            files.append(MissingFile(name, one.size, cause.words, cause.text(1)))
         return _Failures(now, _causes(groups), files)
 
 
@@ -352,12 +354,13 @@ def _share(first: Status, sums: Totals, *, is_complete: bool) -> float | None:
 
 
 def _causes(groups: Sequence[FailureGroup]) -> list[MissingCause]:
-    """Causes as text, equal texts merged, the most frequent first."""
-    found: dict[tuple[Any, str], MissingCause] = {}
+    """Causes as text, equal ones merged, the most frequent first."""
+    found: dict[PlainCause, tuple[int, int]] = {}
     for group in groups:
-        cause = delivery_causes.explain_failure(group.error_class, group.error_code, group.operation)
-        before = found.get((cause.needs, cause.words), MissingCause(cause.needs, cause.words, 0, 0))
-        found[cause.needs, cause.words] = MissingCause(
-            cause.needs, cause.words, before.count + group.count, before.bytes + group.bytes
-        )
-    return sorted(found.values(), key=lambda one: -one.count)
+        cause = recipients.explain_failure(group.error_class, group.error_code, group.operation)
+        count, size = found.get(cause, (0, 0))
+        found[cause] = count + group.count, size + group.bytes
+    return [
+        MissingCause(cause.needs, cause.words, cause.text(count), count, size)
+        for cause, (count, size) in sorted(found.items(), key=lambda one: -one[1][0])
+    ]

@@ -107,7 +107,7 @@ def _lines(delivery: Delivery) -> list[str]:
         "cancelled": "The delivery was cancelled",
     }.get(delivery.state, "The delivery has ended, and what is missing is tried again")
     causes = [
-        f"{count(one.count, 'file')} {'is' if one.count == 1 else 'are'} missing: {one.words}."
+        f"{count(one.count, 'file')} {'is' if one.count == 1 else 'are'} missing: {one.text}."
         for one in delivery.causes
     ]
     return [f"{begins}. {some}.", *causes]

@@ -24,6 +24,7 @@ from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import probes, report
 from seqferry.preflight.report import MAX_CHECKED, PREFLIGHT, PredictedFailure, PreflightReport
@@ -137,7 +138,7 @@ class _SampleCheck:
             self._record(findings)
         if why is not None:
             cause = f"{why.message} ({why.code} by {why.operation})"
-            message = f"Preflight: {cause}. Nothing was moved; --no-preflight starts the transfer without this check."
+            message = f"Preflight: {cause}. {COMMAND_LINE.text('skip_preflight')}"
             raise StorageError(message, "person", why.code, why.operation, True)
 
     def _record(self, findings: PreflightReport) -> None:

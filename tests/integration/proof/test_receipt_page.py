@@ -62,7 +62,7 @@ def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
 
     assert "submitted the transfer" in acts
-    assert "bob called it Run 43" in acts
+    assert "bob named it “Run 43”" in acts
     assert "UTC" in acts
     assert "{" not in acts
 
@@ -93,8 +93,8 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
         first = sa.select(sa.func.min(event.c.number)).where(of).scalar_subquery()
         connection.execute(event.update().where(of, event.c.number == first).values(kind="described", data="no JSON"))
     assert "bob described" in _words(_page(service, transfer_id))
-    assert "bob changed max bandwidth 50MB " in acts
-    assert "bob changed priority 3, max bandwidth none" in acts
+    assert "bob set max bandwidth 50MB " in acts
+    assert "bob set priority 3, max bandwidth none" in acts
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,3 @@ export function remedy(needs: string): string {
   if (needs === 'storage') return 'The storage has failed; trying again may be enough.'
   return ''
 }
-
-/** The words for a cause, which speak of many files, for so many. */
-export function reason(words: string, files: number): string {
-  if (files !== 1) return words
-  return words
-    .replace(/\bthey are\b/g, 'it is')
-    .replace(/\bthey were\b/g, 'it was')
-    .replace(/\bthey cannot\b/g, 'it cannot')
-    .replace(/\bthey could\b/g, 'it could')
-    .replace(/\band have to be\b/g, 'and has to be')
-    .replace(/\bthem\b/g, 'it')
-}

@@ -1,6 +1,5 @@
 /** Objects of a transfer: their filter, as the address holds it, and their details. No module of the browser. */
 
-import { forReaders } from './options'
 import { bytes, counted, duration, rate } from './format'
 import type { Transfer, TransferObject } from './types'
 
@@ -85,7 +84,7 @@ export function details(one: TransferObject): [string, string][] {
     ['Source key', one.source_key],
     ['Target key', one.target_key === one.source_key ? '' : one.target_key],
     ['Size', `${bytes(one.size)}${one.size > 999 ? ` (${counted(one.size, 'byte')})` : ''}`],
-    ['Error', one.error_message === null ? null : forReaders(one.error_message)],
+    ['Error', one.error_text],
     ['Cause', [one.error_class, one.error_code, one.error_operation].filter(Boolean).join(', ')],
     ['Method', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
     [

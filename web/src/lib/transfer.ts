@@ -1,7 +1,6 @@
 /** Texts about a transfer, and its chain of retries as one transfer. No module of the browser is used here. */
 
 import { bytes, count, counted } from './format'
-import { reason } from './delivery'
 import type { Cause, Chain, Transfer } from './types'
 
 /** The latest of a chain, with the totals of all: what has arrived with any, and what the latest has left. */
@@ -60,7 +59,7 @@ export function nounOf(operation: string): string {
 /** A cause as the first line of its card: `2 objects, 82.0 GiB: access to them was denied`. */
 export function headline(cause: Cause): string {
   const size = cause.bytes > 0 ? `, ${bytes(cause.bytes)}` : ''
-  return `${counted(cause.count, 'object')}${size}: ${reason(cause.words, cause.count)}`
+  return `${counted(cause.count, 'object')}${size}: ${cause.missing_text}`
 }
 
 const REQUESTS: Record<Cause['needs'], string> = {
@@ -77,7 +76,7 @@ export function letter(transfer: Transfer, cause: Cause, keys: readonly string[]
   const listed = keys.length < cause.count ? ` (the first ${count(keys.length)} of ${count(cause.count)})` : ''
   const said = answer(cause)
   return [
-    `Of the delivery ${title}, ${counted(cause.count, 'file')}${size} ${one ? 'is' : 'are'} missing: ${reason(cause.words, cause.count)}.`,
+    `Of the delivery ${title}, ${counted(cause.count, 'file')}${size} ${one ? 'is' : 'are'} missing: ${cause.missing_text}.`,
     ...(said ? [`The storage answered ${said}.`] : []),
     REQUESTS[cause.needs],
     '',

@@ -1,4 +1,7 @@
-"""Causes of failures for recipients of a delivery: no code, no bucket, and who has to act."""
+"""Causes of failures for recipients of a delivery: no code, no bucket, and who has to act.
+
+A text speaks of the missing files by placeholders (``{they} {were} not found``), so that it fits one file as well.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,23 @@ Needs = Literal["sender", "operator", "storage"]
 
 @dataclass(frozen=True, slots=True)
 class PlainCause:
-    """A cause as the end of the sentence "3 files are missing: ..."."""
+    """A cause; ``template`` is its text with placeholders."""
 
     needs: Needs
-    words: str
+    template: str
+
+    @property
+    def words(self) -> str:
+        """The end of the sentence "3 files are missing: ..."."""
+        return self.text(2)
+
+    def text(self, files: int) -> str:
+        """The same for so many files."""
+        return self.template.format_map(_ONE if files == 1 else _MANY)
+
+
+_ONE: Final = {"they": "it", "them": "it", "are": "is", "were": "was", "have": "has"}
+_MANY: Final = {word: word for word in _ONE}
 
 
 _READS: Final = frozenset(
@@ -29,8 +45,8 @@ _DENIED: Final = frozenset({"AccessDenied", "Forbidden", "403", "AllAccessDisabl
 _ARCHIVED: Final = frozenset({"InvalidObjectState"})
 _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MissingAtSource"})
 _CHANGES: Final = {
-    "MissingAtTarget": PlainCause("operator", "they are not at the target"),
-    "ChangedAtTarget": PlainCause("operator", "they are not at the target as they were received"),
+    "MissingAtTarget": PlainCause("operator", "{they} {are} not at the target"),
+    "ChangedAtTarget": PlainCause("operator", "{they} {are} not at the target as {they} {were} received"),
 }
 """Findings of a comparison of two places, or of a target with its receipt."""
 _EXISTS: Final = "a different file of the same name is there already"
@@ -38,16 +54,16 @@ _EXISTS: Final = "a different file of the same name is there already"
 _OF_CLASS: Final[dict[str, PlainCause]] = {
     "retry": PlainCause("storage", "the storage did not answer for too long"),
     "throttle": PlainCause("storage", "the storage was too busy for too long"),
-    "credentials": PlainCause("operator", "the permission to copy them has expired"),
-    "redirect": PlainCause("operator", "they are in another region than was given"),
-    "source_changed": PlainCause("sender", "they were changed while they were copied"),
-    "object": PlainCause("operator", "they cannot be copied as they are"),
+    "credentials": PlainCause("operator", "the permission to copy {them} has expired"),
+    "redirect": PlainCause("operator", "{they} {are} in another region than was given"),
+    "source_changed": PlainCause("sender", "{they} {were} changed while {they} {were} copied"),
+    "object": PlainCause("operator", "{they} cannot be copied as {they} {are}"),
     "person": PlainCause("operator", "a permission has to be given first"),
-    "capability": PlainCause("operator", "the storage cannot keep them as was asked"),
+    "capability": PlainCause("operator", "the storage cannot keep {them} as was asked"),
     "mismatch": PlainCause("operator", "what arrived is not what was sent, and must not be used"),
     "exists": PlainCause("operator", _EXISTS),
 }
-_OTHER: Final = PlainCause("operator", "they could not be copied")
+_OTHER: Final = PlainCause("operator", "{they} could not be copied")
 
 
 def explain_failure(error_class: str | None, error_code: str | None, operation: str | None) -> PlainCause:
@@ -55,14 +71,14 @@ def explain_failure(error_class: str | None, error_code: str | None, operation: 
     code = error_code or ""
     if code in _DENIED:
         if (operation or "") in _READS:
-            return PlainCause("sender", "access to them was denied")
+            return PlainCause("sender", "access to {them} was denied")
         if (operation or "") in _COPIES:
-            return PlainCause("operator", "reading them, or writing them here, was denied")
-        return PlainCause("operator", "writing them was denied")
+            return PlainCause("operator", "reading {them}, or writing {them} here, was denied")
+        return PlainCause("operator", "writing {them} was denied")
     if code in _ARCHIVED:
-        return PlainCause("sender", "they are in an archive and have to be restored first")
+        return PlainCause("sender", "{they} {are} in an archive and {have} to be restored first")
     if code in _GONE:
-        return PlainCause("sender", "they were not found")
+        return PlainCause("sender", "{they} {were} not found")
     return _CHANGES.get(code) or _OF_CLASS.get(error_class or "", _OTHER)
 
 
