@@ -20,6 +20,7 @@ const object = {
   checksum_algorithm: 'CRC64NVME',
   checksum: 'AAAA',
   verified: 'checksum',
+  verified_text: 'A checksum is equal.',
   not_carried: [],
   error_class: null,
   error_code: null,
@@ -67,7 +68,7 @@ describe('the details of an object', () => {
   it('leaves out what is not known', () => {
     const facts = Object.fromEntries(details(object))
     expect(facts).toMatchObject({
-      Verified: 'checksum: source and target have the same checksum',
+      Verified: 'checksum: A checksum is equal.',
       Checksum: 'CRC64NVME AAAA',
       Duration: '2 s, 1.00 KiB/s',
       Method: 'server-side copy in one request (CopyObject)',

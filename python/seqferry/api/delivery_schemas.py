@@ -55,6 +55,8 @@ class DeliveryOut(BaseModel):
     name: str | None
     state: State
     """``complete``: all has arrived. ``incomplete``: it has ended, and files are missing."""
+    text: str
+    """The state as a text: what has arrived, and what happens next."""
     planned: bool
     """False while files are still being found: the counts grow."""
     objects: int

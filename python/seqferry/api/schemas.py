@@ -19,7 +19,7 @@ from seqferry.model import operations
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MAX_LABELS, MAX_NAME_LENGTH, Description, describe
 from seqferry.model.locations import S3Location
-from seqferry.model.messages import recipients, steps
+from seqferry.model.messages import events, recipients, steps
 from seqferry.model.messages.recipients import Needs
 from seqferry.model.models import (
     MAX_PRIORITY,
@@ -31,7 +31,6 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.model.operations import Operation
 from seqferry.model.option_fields import label
 from seqferry.model.progress import chain_totals
 from seqferry.planning.unpacking import build_operation_spec
@@ -226,6 +225,8 @@ class TransferOut(BaseModel):
     labels: dict[str, str]
     state: TransferState
     operation: str
+    noun: str
+    """The operation as a text: `copy` of a `transfer`."""
     source: str
     target: str
     way: DataPath
@@ -271,6 +272,7 @@ class TransferOut(BaseModel):
             labels=dict(status.description.labels),
             state=status.state,
             operation=status.spec.operation,
+            noun=status.spec.kind.noun,
             source=status.spec.source.uri,
             target=status.spec.target.uri,
             way=data_path(status.spec),
@@ -420,6 +422,8 @@ class ObjectOut(BaseModel):
     checksum_algorithm: str | None
     checksum: str | None
     verified: str | None
+    verified_text: str | None
+    """What that kind of verification proves."""
     not_carried: list[str]
     error_class: str | None
     error_code: str | None
@@ -438,6 +442,7 @@ class ObjectOut(BaseModel):
         del fields["row"]
         fields["started_at"], fields["ended_at"] = _time(record.started_at), _time(record.ended_at)
         fields["error_message"] = _message(record.error_message)
+        fields["verified_text"] = events.VERIFICATIONS.get(record.verified or "")
         fields["error_text"] = _page_text(record.error_message)
         return cls(**fields)
 
@@ -476,16 +481,16 @@ class FailureGroupOut(BaseModel):
     keys: list[str]
 
     @classmethod
-    def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
+    def of(cls, group: FailureGroup) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
         fields["message"] = shorten(steps.split_next_step(group.message)[0])
         cause = recipients.explain_failure(group.error_class, group.error_code, group.operation)
-        step = steps.next_step_code(group.error_class, group.error_code, group.message)
+        step = steps.step_code(group)
         return cls(
             id=group.id,
             **fields,
             text=steps.PAGE.with_labels(fields["message"]),
-            advice=steps.page_step(step, operation),
+            advice=steps.PAGE_OF_GROUP.step(step),
             step=step,
             needs=cause.needs,
             words=cause.words,

@@ -56,29 +56,23 @@ class Option:
 
 
 _LABELS: Final = {
-    "acl": "ACL",
-    "endpoint_url": "Endpoint URL",
     "if_exists": "If it exists",
     "max_bandwidth": "Bytes per second",
     "max_requests": "Requests in flight",
     "new": "Allow a duplicate transfer",
     "raw": "No wildcards",
     "settle": "Minimum age",
-    "source_endpoint_url": "Source endpoint URL",
     "sse": "Encryption",
-    "sse_c_copy_source_key": "SSE-C copy source key",
-    "sse_c_key": "SSE-C key",
-    "sse_kms_key_id": "SSE KMS key ID",
-    "target_endpoint_url": "Target endpoint URL",
     "tpslimit": "Requests per second",
-    "version_id": "Version ID",
 }
 """Labels that the names of their options do not make."""
+_ACRONYMS: Final = {word: word.upper() for word in ("acl", "id", "kms", "sse", "url")}
 
 
 def label(name: str) -> str:
     """The label of an option in a form, and in texts for its readers: ``Storage class`` of ``storage_class``."""
-    return _LABELS.get(name) or name.replace("_", " ").capitalize()
+    text = " ".join(_ACRONYMS.get(word, word) for word in name.split("_")).replace("SSE c ", "SSE-C ")
+    return _LABELS.get(name) or text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True, slots=True)

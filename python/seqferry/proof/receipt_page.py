@@ -19,7 +19,7 @@ from typing import Any, Final
 from seqferry.db.record import sealed_row
 from seqferry.model import formatting
 from seqferry.model.messages import steps
-from seqferry.model.messages.events import ADJUSTABLE, event_text
+from seqferry.model.messages.events import ADJUSTABLE, VERIFICATIONS, event_text
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
 from seqferry.proof.transfer_record import TransferRecord
 
@@ -65,16 +65,6 @@ POLICY: Final = (
     f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()}'"
 )
 """Content security policy of the page: its own style, and nothing else."""
-
-PROOF: Final = {
-    "checksum": "A checksum of the whole content is equal at both sides.",
-    "content": "The content was read at both sides, and is equal byte for byte.",
-    "etag": "The ETag, a digest of the content, is equal at both sides.",
-    "time": "Size and time of the file are equal to those that are kept with the object.",
-    "size": "The size alone is equal: other bytes of the same size would not show.",
-    "none": "Nothing was compared.",
-}
-"""Sentence on what a kind of verification proves."""
 
 STATES: Final = {
     "done": ("complete", "done"),
@@ -144,7 +134,7 @@ def _sentence(known: TransferRecord) -> str:
         f'<p class="sentence">This {what} {places}, requested by {_text(_person(facts["created_by"]))}, '
         f'<span class="state {css}">{_text(words)}</span>: {arrived:,} of {totals["objects"]:,} objects '
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
-        + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
+        + (f'<p class="bad">{_text(steps.page_text(facts["error_message"]))}</p>\n' if facts["error_message"] else "")
     )
 
 
@@ -175,7 +165,7 @@ def _render_verifications(known: TransferRecord) -> str:
         f'<tr><td class="t">{_text(one.verified)}<td class="t">'
         f"{'arrived' if one.state == 'done' else 'there already'}"
         f'<td class="n">{one.objects:,}<td class="n">{formatting.size(one.bytes)}'
-        f"<td>{_text(PROOF.get(one.verified, ''))}</tr>\n"
+        f"<td>{_text(VERIFICATIONS.get(one.verified, ''))}</tr>\n"
         for one in rows
     )
     head = '<tr><th>Verified by<th>Object<th class="n">Objects<th class="n">Bytes<th>What that proves</tr>'
@@ -189,12 +179,11 @@ def _failures(known: TransferRecord) -> str:
     for group in known.failures:
         more = group.count - min(len(group.keys), _KEYS)
         keys = ", ".join(f"<code>{_text(key)}</code>" for key in group.keys[:_KEYS])
-        code = steps.next_step_code(group.error_class, group.error_code, group.message)
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
             f"<br>{_text(steps.split_next_step(group.message)[0])}<br><i>Next step:</i> "
-            f"{_text(steps.page_step(code, known.spec.kind))}"
+            f"{_text(steps.PAGE_OF_GROUP.step(steps.step_code(group)))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
     return f"<ul>{found}</ul>\n"

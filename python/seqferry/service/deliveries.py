@@ -105,6 +105,7 @@ class Delivery:
     key: str
     name: str | None
     state: State
+    text: str
     planned: bool
     objects: int
     bytes: int
@@ -229,17 +230,20 @@ class Deliveries:
         if state == "complete" and missing:
             state = "incomplete"
         failures = self._missing(latest)
-        eta = progress.eta(latest, now)
+        eta, wait = progress.eta(latest, now), self._wait(latest, in_scope)
+        counts = {"objects": first.totals.objects, "arrived": arrived, "verified": max(arrived - unverified, 0)}
+        error = recipients.explain_end(latest.error_code) if state == "failed" else None
+        waits = None if wait is None else recipients.wait_text(wait.kind, wait.name, wait.ahead)
+        shown = "listing" if state == "arriving" and not first.planned else state
         return Delivery(
             key=delivery_key(link, first.id),
             name=first.description.name,
             state=state,
+            text=recipients.delivery_text(shown, **counts, missing=missing, error=error, waits=waits),
             planned=first.planned,
-            objects=first.totals.objects,
+            **counts,
             bytes=first.totals.bytes,
-            arrived=arrived,
             bytes_arrived=sums.bytes_done,
-            verified=max(arrived - unverified, 0),
             left_out=left_out,
             missing=missing,
             share=_share(first, sums, is_complete=state == "complete"),
@@ -251,13 +255,13 @@ class Deliveries:
             started_by=display_name(first.created_by),
             started_at=first.started_at,
             ended_at=latest.ended_at,
-            waits_for=self._wait(latest, in_scope),
+            waits_for=wait,
             causes=failures.causes,
             files=failures.files,
             files_more=max(missing - len(failures.files), 0),
             retries=len(chain) - 1,
             retrying=len(chain) > 1 and not latest.ended,
-            error=recipients.explain_end(latest.error_code) if state == "failed" else None,
+            error=error,
             receipts=[
                 Receipt(delivery_key(link, one.id), one.ended_at, one.totals.objects)
                 for one in chain

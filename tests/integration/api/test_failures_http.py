@@ -6,7 +6,7 @@ import pytest
 from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry.model.messages.steps import ADVICE, page_step
+from seqferry.model.messages.steps import ADVICE, PAGE_OF_GROUP
 from seqferry.service.service import Service
 
 
@@ -27,7 +27,7 @@ def test_a_cause_has_its_bytes_and_an_advice(service: Service) -> None:
     assert (first["error_code"], first["count"], first["keys"]) == ("AccessDenied", 2, ["run/a", "run/b"])
     assert first["bytes"] == 2 * 10
     assert (first["step"], first["text"]) == ("grant_read", "GetObject run/b: AccessDenied (403).")
-    assert first["advice"] == page_step("grant_read")
+    assert first["advice"] == PAGE_OF_GROUP.step("grant_read")
     assert (second["needs"], second["words"]) == ("sender", "they are in an archive and have to be restored first")
     assert second["missing_text"] == "it is in an archive and has to be restored first"
     assert second["step"] == "person"

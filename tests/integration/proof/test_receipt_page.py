@@ -14,6 +14,7 @@ from ended import begin, ended
 from seqferry.db.record import events
 from seqferry.db.tables import event
 from seqferry.model.errors import UsageError
+from seqferry.model.messages.events import VERIFICATIONS
 from seqferry.model.models import ENDED_TRANSFER_STATES
 from seqferry.proof import receipt_page, report
 from seqferry.service import control
@@ -166,5 +167,5 @@ def test_each_kind_of_verification_says_what_it_proves() -> None:
     )
 
     assert set(words) >= {"checksum", "content"}, "the words of the engine are no longer there"
-    assert set(receipt_page.PROOF) == set(words)
+    assert set(VERIFICATIONS) == set(words)
     assert set(receipt_page.STATES) == ENDED_TRANSFER_STATES

@@ -10,7 +10,7 @@ from statuses import status
 
 from seqferry.cli.output import summary
 from seqferry.model import operations
-from seqferry.model.messages.steps import ADVICE, command_step, next_step_code, split_next_step
+from seqferry.model.messages.steps import ADVICE, command_step, split_next_step, step_code
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 from seqferry.proof.auditing import Head
@@ -30,7 +30,7 @@ def next_step(
     message: str = "",
     retry: str | None = None,
 ) -> str:
-    return command_step(next_step_code(error_class, error_code, message), operation, retry)
+    return command_step(step_code(FailureGroup(error_class, error_code, "", message, 1, ())), operation, retry)
 
 
 def test_the_summary_tells_figures_and_verifications() -> None:

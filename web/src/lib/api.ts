@@ -6,7 +6,7 @@ import { connection } from './connection.svelte'
 import { base, session } from './session.svelte'
 
 /** What is wrong with one field of a request. */
-export interface Place {
+export interface FieldError {
   where: string
   text: string
 }
@@ -18,14 +18,14 @@ export interface ProblemDocument {
   detail?: string
   /** `detail` for readers of a page. */
   text?: string
-  errors?: Place[]
+  errors?: FieldError[]
 }
 
 /** An answer that is an error, or none at all (`status` 0). */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
-  readonly places: Place[]
+  readonly places: FieldError[]
 
   constructor(problem: Partial<ProblemDocument>, status: number) {
     super(problem.text ?? problem.detail ?? problem.title ?? `The server answered with status ${status}.`)

@@ -1,6 +1,6 @@
 /** A transfer that is being written: its request, what is wrong with it, and the same as a command line. */
 
-import type { Place } from './api'
+import type { FieldError } from './api'
 import { given, type Option, split, type Values, wrong } from './options'
 import { quoted } from './text'
 
@@ -78,7 +78,7 @@ export function bodyOf(draft: Draft, options: readonly Option[]): Body {
 /** An answer that refuses, as `ApiError`. */
 interface Refusal {
   message: string
-  places: Place[]
+  places: FieldError[]
 }
 
 /** Where each part of a refusal belongs: by field, and '' for what belongs to none. */

@@ -65,15 +65,6 @@ const METHODS: Record<string, string> = {
   head: 'checked (HEAD)',
 }
 
-const PROOFS: Record<string, string> = {
-  checksum: 'source and target have the same checksum',
-  content: 'source and target were read and have the same content',
-  etag: 'source and target have the same ETag, a digest of the content',
-  time: 'size and modification time are those recorded with the object',
-  size: 'only the size was compared',
-  none: 'nothing was compared',
-}
-
 /** The details of an object as pairs of a name and a value, without those that are not known. */
 export function details(one: TransferObject): [string, string][] {
   const attempts =
@@ -87,10 +78,7 @@ export function details(one: TransferObject): [string, string][] {
     ['Error', one.error_text],
     ['Cause', [one.error_class, one.error_code, one.error_operation].filter(Boolean).join(', ')],
     ['Method', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
-    [
-      'Verified',
-      one.verified === null ? '' : one.verified in PROOFS ? `${one.verified}: ${PROOFS[one.verified]}` : one.verified,
-    ],
+    ['Verified', [one.verified, one.verified_text].filter(Boolean).join(': ')],
     ['Checksum', one.checksum === null ? '' : `${one.checksum_algorithm ?? ''} ${one.checksum}`.trim()],
     ['ETag', [one.etag, one.target_etag].filter(Boolean).join(' → ')],
     ['Version', [one.version_id, one.target_version_id].filter(Boolean).join(' → ')],

@@ -31,29 +31,11 @@ export function replaceTransfer(chain: Chain, newer: Transfer): Chain {
   return { ...chain, transfers: chain.transfers.map((one) => (one.id === newer.id ? newer : one)) }
 }
 
-const NOUNS: Record<string, string> = {
-  transfer: 'copy',
-  pack: 'archive',
-  unpack: 'unpacking',
-  move: 'move',
-  remove: 'removal',
-  check: 'comparison',
-  cleanup: 'clean-up of open uploads',
-  verify: 'verification',
-  history: 'copy of all versions',
-  run: 'list of commands',
-  gateway: 'upload of a share',
-}
-
 const WITHOUT_ARRIVALS = ['remove', 'check', 'cleanup', 'verify', 'run']
 
 /** True where objects arrive at a target by the operation: what has failed of it is missing there. */
 export function copiesObjects(operation: string): boolean {
   return !WITHOUT_ARRIVALS.includes(operation)
-}
-
-export function nounOf(operation: string): string {
-  return NOUNS[operation] ?? operation
 }
 
 /** A cause as the first line of its card: `2 objects, 82.0 GiB: access to them was denied`. */

@@ -200,7 +200,7 @@ def _group(group: FailureGroup, operation: Operation, status_command: str, retry
     """A cause: how many objects, what was done, why it failed, the one next step, and the objects."""
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
     why, _ = steps.split_next_step(group.message)
-    step = steps.command_step(_step_code(group), operation, retry_command)
+    step = steps.command_step(steps.step_code(group), operation, retry_command)
     out = [f"{text.count(group.count, 'object')} failed: {text.printable(what)}"]
     if why:
         out.append(f"  {text.printable(why)}")
@@ -210,10 +210,6 @@ def _group(group: FailureGroup, operation: Operation, status_command: str, retry
     if rest > 0:
         out.append(f"    … and {rest:,} more: {status_command} --failed")
     return out
-
-
-def _step_code(group: FailureGroup) -> str:
-    return steps.next_step_code(group.error_class, group.error_code, group.message)
 
 
 def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
@@ -249,7 +245,7 @@ def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
             {
                 "id": group.id,
                 **asdict(group),
-                "next_step": steps.command_step(_step_code(group), status.spec.kind),
+                "next_step": steps.command_step(steps.step_code(group), status.spec.kind),
             }
             for group in result.failures
         ],

@@ -1,4 +1,4 @@
-"""Texts of the events of a transfer, which follow the name of the actor: for the page and for receipts."""
+"""Texts of a record for the page and for receipts: its events, after the name of the actor, and verifications."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ _TEXTS: Final = {
     "line_arrived": "the objects of a line were copied",
     "line_ended": "a line ended",
 }
+
+VERIFICATIONS: Final = {
+    "checksum": "A checksum of the whole content is equal at both sides.",
+    "content": "The content was read at both sides, and is equal byte for byte.",
+    "etag": "The ETag, a digest of the content, is equal at both sides.",
+    "time": "Size and time of the file are equal to those that are kept with the object.",
+    "size": "The size alone is equal: other bytes of the same size would not show.",
+    "none": "Nothing was compared.",
+}
+"""What each kind of verification proves."""
 
 
 def event_text(kind: str, data: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:

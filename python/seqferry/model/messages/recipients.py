@@ -1,4 +1,6 @@
-"""Causes of failures for recipients of a delivery: no code, no bucket, and who has to act.
+"""Texts for recipients of a delivery, on the page and in mails: its state, and causes of failures.
+
+They name no code and no bucket, and say who has to act.
 
 A text speaks of the missing files by placeholders (``{they} {were} not found``), so that it fits one file as well.
 """
@@ -7,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from seqferry.model.formatting import count
 
 Needs = Literal["sender", "operator", "storage"]
 """The side that has to act: the sender of the data, the operator of Seqferry, or the storage service."""
@@ -90,3 +94,44 @@ def explain_end(error_code: str | None) -> str:
     if code in ("NoSuchBucket", *_GONE):
         return "the place that the files come from, or go to, is not there"
     return "something has to be put right first; those who run the transfer can see what"
+
+
+def delivery_text(
+    state: str, *, objects: int, arrived: int, verified: int, missing: int, error: str | None, waits: str | None
+) -> str:
+    """The state of a delivery: what has arrived, and what happens next.
+
+    Args:
+        state: of ``service.deliveries``.
+        error: the cause, where all of it ended as failed.
+        waits: the text of ``wait_text``, where it has not begun.
+    """
+    some = f"{arrived:,} of {count(objects, 'file')} {'has' if objects == 1 else 'have'} arrived"
+    is_verified = verified == arrived
+    if state == "complete" and is_verified:
+        return f"Complete. {count(arrived, 'file')}, all verified."
+    all_of_it = "It" if arrived == 1 else "All"
+    texts = {
+        "complete": f"Complete. {all_of_it} arrived; {verified:,} of {arrived:,} were verified.",
+        "waiting": f"This delivery has not begun yet. {waits or ''}".rstrip(),
+        "listing": f"Listing files: {objects:,} found so far.",
+        "failed": f"The delivery has stopped: {error or 'it could not go on'}. {some}.",
+        "cancelled": f"The delivery was cancelled. {some}.",
+        "incomplete": f"The delivery has ended. {some}; {count(missing, 'file')} {_are(missing)} missing.",
+        "paused": f"The delivery is paused. {some} so far.",
+        "stopping": f"The delivery is being stopped. {some}.",
+    }
+    return texts.get(state) or (f"{some} and {_are(objects)} verified." if is_verified else f"{some}.")
+
+
+def wait_text(kind: str, name: str | None, ahead: int | None) -> str:
+    """What a delivery waits for: ``kind``, ``name`` and ``ahead`` of ``service.deliveries.DeliveryWait``."""
+    if kind == "delivery":
+        return f"It waits for {name or 'another delivery'}."
+    if kind == "worker":
+        return "It waits for a machine that can do it."
+    return f"{ahead:,} {'delivery comes' if ahead == 1 else 'deliveries come'} first." if ahead else "It is next."
+
+
+def _are(files: int) -> str:
+    return "is" if files == 1 else "are"

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 from seqferry.model.option_fields import label
+
+if TYPE_CHECKING:
+    from seqferry.model.models import FailureGroup
 
 _OF_ENGINE: Final = {
     "grant_tags": "Give these credentials s3:GetObjectTagging on the source, then copy the object again.",
@@ -187,7 +190,7 @@ _OF_FAILURE: Final = {
     "credentials": f"Renew the credentials (with SSO: `aws sso login`) and {_AGAIN}.",
     "redirect": "{Anew} with the region of the bucket as --source-region or --target-region.",
     "source_changed": f"The source was written to while it was copied: once it is quiet, {_AGAIN}.",
-    "object": f"These objects {{refused}}; change what the message names, and {_AGAIN}.",
+    "object": f"These objects were refused; change what the message names, and {_AGAIN}.",
     "person": f"These objects need permissions or a restore (the message says which); after that, {_AGAIN}.",
     "capability": "The storage cannot do what was asked: {anew} without what the message names.",
     "mismatch": (
@@ -219,8 +222,6 @@ _OF_PAGE: Final = {
     "narrow_window": "Have it compressed again without a long window.",
     "raise_memory": "Have the worker started with a larger --memory{then}.",
     "raise_memory_or_cut_parts": "{Anew} with a smaller --part-size.",
-    "replace_target": "Something is at the target already. {Anew} that skips or replaces it, or has another target.",
-    "overwrite_target": "Something is at the target already. {Anew} that replaces it, or has another target.",
     "allow_more_removals": "Nothing was removed; check the list before more may be removed.",
     "confirm_removals": "Nothing was removed; check the list before it is allowed.",
     "confirm_aborts": "Nothing was aborted; check the list before it is allowed.",
@@ -288,7 +289,6 @@ class Reader:
     anew: str = "run the same command"
     follows_up: bool = False
     skipped: str = ""
-    refused: str = "cannot be copied as asked"
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
     by_label: bool = False
 
@@ -313,7 +313,6 @@ class Reader:
             then=f", then {self.again}" if self.again else "",
             Then=f" Then {self.again}." if self.follows_up else "",
             skipped=self.skipped,
-            refused=self.refused,
         )
         return self.with_labels(filled)
 
@@ -322,7 +321,9 @@ COMMAND_LINE: Final = Reader()
 SERVICE: Final = Reader(again="", texts=_WHILE_SERVING)
 """The log of a process that serves."""
 PAGE: Final = Reader("retry it", "start a new transfer", follows_up=True, texts=_OF_PAGE, by_label=True)
-"""Readers of the page, a receipt or a mail."""
+"""Readers of the page or a receipt, of one object or transfer."""
+PAGE_OF_GROUP: Final = replace(PAGE, again="retry them")
+"""The same, of several failed objects."""
 
 ADVICE: Final = {code: COMMAND_LINE.text(code) for code in _OF_ENGINE}
 SERVING: Final = {code: text for code in _OF_ENGINE if (text := SERVICE.text(code)) != ADVICE[code]}
@@ -351,16 +352,12 @@ def page_text(message: str) -> str:
     return " ".join(filter(None, (PAGE.with_labels(cause), code and PAGE.step(code))))
 
 
-def next_step_code(error_class: str, error_code: str, message: str = "") -> str:
-    """The code of the one next step for failures: that of their code or message, or what helps most of their class.
-
-    Args:
-        message: of one of them, which may end with a step.
-    """
-    if error_code in _OF_FAILURE:
-        return error_code
-    of_message = None if error_class in ("mismatch", "exists") else split_next_step(message)[1]
-    return of_message or (error_class if error_class in _OF_FAILURE else "unknown")
+def step_code(failure: FailureGroup) -> str:
+    """The code of the one next step for failures: that of their code or message, or what helps most of their class."""
+    if failure.error_code in _OF_FAILURE:
+        return failure.error_code
+    of_class = failure.error_class if failure.error_class in _OF_FAILURE else "unknown"
+    return of_class if of_class in ("mismatch", "exists") else split_next_step(failure.message)[1] or of_class
 
 
 def command_step(code: str, operation: Operation = OPERATIONS[TRANSFER], retry: str | None = None) -> str:
@@ -369,17 +366,8 @@ def command_step(code: str, operation: Operation = OPERATIONS[TRANSFER], retry: 
     Args:
         retry: the command that takes up what has failed; None where the whole command is run again.
     """
-    reader = replace(COMMAND_LINE, anew=f"run the same {operation.command}", refused=_refused(operation))
+    reader = replace(COMMAND_LINE, anew=f"run the same {operation.command}")
     if retry is not None and not operation.compares:
         return replace(reader, again=f"run `{retry}`", follows_up=True).step(code)
     skipped = ": objects that are already there are skipped" if operation.finds_done else ""
     return replace(reader, again=f"run the same {operation.command} again", skipped=skipped).step(code)
-
-
-def page_step(code: str, operation: Operation = OPERATIONS[TRANSFER]) -> str:
-    """A next step for failed objects, for readers of the page or a receipt: they may have no command line."""
-    return replace(PAGE, again="retry them", refused=_refused(operation)).step(code)
-
-
-def _refused(operation: Operation) -> str:
-    return PAGE.refused if operation.finds_done else "were refused"
