@@ -1,7 +1,7 @@
 """Checks that no string of a Rust crate names an option of the command line (``--name``), or speaks of a command.
 
 Run by ``make lint``. An HTTP client or a mount cannot add an option, nor run a command again: the engine says which
-step would help by a code (``crates/store/src/error/advice.rs``), and ``python/seqferry/model/advice.py`` has the words.
+step would help by a code (``crates/store/src/error/advice.rs``). Its texts are in ``seqferry.model.messages.steps``.
 Programs with their own options, user interfaces, tests and examples are left out.
 """
 

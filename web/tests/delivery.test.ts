@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addressWrong, ending, reason, sentence } from '../src/lib/delivery'
+import { addressWrong, ending } from '../src/lib/delivery'
 import type { Delivery } from '../src/lib/types'
 
 const now = new Date(2026, 10, 27, 14, 0)
@@ -7,6 +7,7 @@ const base: Delivery = {
   key: 'k',
   name: null,
   state: 'arriving',
+  text: '',
   planned: true,
   objects: 448,
   bytes: 1,
@@ -34,38 +35,7 @@ const base: Delivery = {
   receipts: [],
 }
 
-describe('the sentence of a delivery', () => {
-  it.each([
-    [{}, '445 of 448 files have arrived and are verified.'],
-    [{ verified: 440 }, '445 of 448 files have arrived.'],
-    [{ objects: 1, arrived: 1, verified: 1 }, '1 of 1 file has arrived and is verified.'],
-    [{ state: 'listing', planned: false }, 'Listing files: 448 found so far.'],
-    [{ state: 'complete', arrived: 448, verified: 448 }, 'Complete. 448 files, all verified.'],
-    [{ state: 'complete', arrived: 448, verified: 440 }, 'Complete. All arrived; 440 of 448 were verified.'],
-    [
-      { state: 'incomplete', missing: 3 },
-      'The delivery has ended. 445 of 448 files have arrived; 3 files are missing.',
-    ],
-    [
-      { state: 'waiting', waits_for: { kind: 'turn', name: null, ahead: 1 } },
-      'This delivery has not begun yet. 1 delivery comes first.',
-    ],
-    [
-      { state: 'waiting', waits_for: { kind: 'turn', name: null, ahead: 0 } },
-      'This delivery has not begun yet. It is next.',
-    ],
-  ] as [Partial<Delivery>, string][])('%j', (change, expected) => {
-    expect(sentence({ ...base, ...change }, now)).toBe(expected)
-  })
-
-  it('speaks of one file or of many', () => {
-    expect(reason('access to them was denied', 1)).toBe('access to it was denied')
-    expect(reason('they are in an archive and have to be restored first', 1)).toBe(
-      'it is in an archive and has to be restored first',
-    )
-    expect(reason('they were not found', 2)).toBe('they were not found')
-  })
-
+describe('the end of a delivery', () => {
   it('names no end before one is known', () => {
     expect(ending(base, now)).toBe('')
     const known = { ...base, eta_seconds: 1700, whole_by: new Date(2026, 10, 27, 14, 28).toISOString() }

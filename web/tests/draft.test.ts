@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { bodyOf, check, commandLine, empty, placed } from '../src/lib/draft'
-import { forReaders, grouped, optionsOf, title } from '../src/lib/options'
+import { grouped, optionsOf } from '../src/lib/options'
 
 const options = optionsOf({
   source: { type: 'string' },
-  max_depth: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], description: 'As `min_size`.\n\nMore.' },
+  max_depth: {
+    anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }],
+    title: 'Max depth',
+    description: 'As `min_size`.',
+    'x-group': 'Selection',
+    'x-help': 'As “Min size”.',
+  },
   rules: { anyOf: [{ type: 'array' }, { type: 'null' }], examples: [['- *', '+ *.gz']] },
   tags: { anyOf: [{ type: 'object' }, { type: 'null' }] },
-  restore: { type: 'boolean' },
+  restore: { type: 'boolean', description: 'Restores.' },
   preflight: { type: 'boolean' },
   storage_class: { anyOf: [{ type: 'string' }, { type: 'null' }] },
 })
@@ -56,21 +62,8 @@ describe('a draft', () => {
   })
 
   test.each([
-    [{ places: [{ where: 'body.transfer.max_depth', message: 'no' }] }, { max_depth: 'no' }],
-    [{ places: [{ where: 'body.cron', message: 'no' }] }, { cron: 'no' }],
-    [{ places: [{ where: 'body.settle', message: "--settle 'x' is no age" }] }, { settle: "'x' is no age" }],
-    [
-      { places: [{ where: 'body.max_bandwidth', message: "--max-bandwidth: 'x' is not a size" }] },
-      { max_bandwidth: "'x' is not a size" },
-    ],
-    [
-      { places: [{ where: 'body.acl', message: '--acl and --grants cannot be had together' }] },
-      { acl: '“ACL” and “Grants” cannot be had together' },
-    ],
-    [
-      { places: [{ where: 'body.priority', message: 'Input should be 10 or less' }] },
-      { priority: 'It should be 10 or less' },
-    ],
+    [{ places: [{ where: 'body.transfer.max_depth', text: 'no' }] }, { max_depth: 'no' }],
+    [{ places: [{ where: 'body.cron', text: 'no' }] }, { cron: 'no' }],
     [{ message: 'Out of order' }, { '': 'Out of order' }],
   ])('shows %j beside %j', (problem, places) => {
     const error = { places: [], message: '', ...problem }
@@ -87,28 +80,10 @@ test('options have words, kinds and headings', () => {
     ['preflight', 'flag'],
     ['storage_class', 'text'],
   ])
-  expect(options[0]?.help).toBe("As 'Min size'.")
-  expect([title('source_endpoint_url'), title('sse_c_key'), title('tpslimit')]).toEqual([
-    'Source endpoint URL',
-    'SSE-C key',
-    'Requests per second',
-  ])
+  expect(options[0]).toMatchObject({ title: 'Max depth', help: 'As “Min size”.' })
+  expect(options[3]).toMatchObject({ title: 'restore', help: 'Restores.' })
   expect(grouped(options).map((group) => [group.heading, group.options.length])).toEqual([
-    ['Selection of objects', 3],
-    ['Execution', 1],
-    ['Attributes of the target objects', 2],
+    ['Selection', 1],
+    ['Transfer', 5],
   ])
-})
-
-test.each([
-  ['Check the network, then run the same command again.', 'Check the network, then retry it.'],
-  ['Run the same unpack again; it goes on.', 'Retry it; it goes on.'],
-  [
-    'It is archived: run the same command with --restore, which waits.',
-    'It is archived: start a new transfer with “Restore”, which waits.',
-  ],
-  ['Give s3:PutObject with --sse-c-key.', 'Give s3:PutObject with “SSE-C key”.'],
-  ['run--41/a.bam is not there', 'run--41/a.bam is not there'],
-])('%j is told as %j', (text, told) => {
-  expect(forReaders(text)).toBe(told)
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { textOf, verifications } from '../src/lib/events'
+import { verifications } from '../src/lib/events'
 import { countOf, details, filterOf, maySort, speed } from '../src/lib/objects'
 import type { Transfer, TransferEvent, TransferObject } from '../src/lib/types'
 
@@ -20,11 +20,13 @@ const object = {
   checksum_algorithm: 'CRC64NVME',
   checksum: 'AAAA',
   verified: 'checksum',
+  verified_text: 'A checksum is equal.',
   not_carried: [],
   error_class: null,
   error_code: null,
   error_operation: null,
   error_message: null,
+  error_text: null,
   written_by: null,
   source_upload_id: null,
 } as TransferObject
@@ -66,7 +68,7 @@ describe('the details of an object', () => {
   it('leaves out what is not known', () => {
     const facts = Object.fromEntries(details(object))
     expect(facts).toMatchObject({
-      Verified: 'checksum: source and target have the same checksum',
+      Verified: 'checksum: A checksum is equal.',
       Checksum: 'CRC64NVME AAAA',
       Duration: '2 s, 1.00 KiB/s',
       Method: 'server-side copy in one request (CopyObject)',
@@ -80,7 +82,7 @@ describe('the details of an object', () => {
       ...object,
       state: 'failed',
       error_code: 'AccessDenied',
-      error_message: 'no',
+      error_text: 'no',
       attempts: 2,
       retries: 1,
     }
@@ -90,33 +92,18 @@ describe('the details of an object', () => {
   })
 })
 
-function event(kind: string, data: Record<string, unknown> = {}): TransferEvent {
-  return { number: 1, at: '', kind, actor: 'ada@lab', hash: '', data }
+function verified(data: Record<string, unknown>, text = ''): TransferEvent {
+  return { number: 1, at: '', kind: 'verified', text, actor: 'ada@lab', hash: '', data }
 }
 
-describe('events in words', () => {
-  it.each([
-    [event('paused'), 'paused the transfer'],
-    [event('adjusted', { priority: 0, max_bandwidth: '50MB', tpslimit: null }), 'set priority 0, max bandwidth 50MB'],
-    [event('described', { name: null, labels: { project: 'X' } }), 'removed its name, with the labels project=X'],
-    [
-      event('verified', { objects: 3, same: 2, how: 'content' }),
-      'the target was verified, all bytes read: 2 of 3 objects as received',
-    ],
-    [event('of_a_later_version'), 'of a later version'],
-  ])('%j', (one, words) => {
-    expect(textOf(one)).toBe(words)
-  })
-
-  it('hold the verifications, the latest first', () => {
-    const all = [
-      event('verified', { verification: 'a', objects: 3, same: 3 }),
-      event('done'),
-      event('verified', { verification: 'b', objects: 3, same: 2, how: 'content' }),
-    ]
-    expect(verifications(all).map(({ id, isGood, text }) => [id, isGood, text])).toEqual([
-      ['b', false, '2 of 3 objects as received, all bytes read'],
-      ['a', true, '3 objects as received'],
-    ])
-  })
+it('verifications are read from events, the latest first', () => {
+  const all = [
+    verified({ verification: 'a', objects: 3, same: 3 }, 'whole'),
+    { ...verified({}), kind: 'done' },
+    verified({ verification: 'b', objects: 3, same: 2 }, 'a part'),
+  ]
+  expect(verifications(all).map(({ id, isGood, text }) => [id, isGood, text])).toEqual([
+    ['b', false, 'a part'],
+    ['a', true, 'whole'],
+  ])
 })

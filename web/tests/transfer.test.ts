@@ -23,12 +23,15 @@ const cause: Cause = {
   error_class: 'person',
   error_code: 'AccessDenied',
   operation: 'GetObject',
+  text: '',
   message: 'GetObject k: AccessDenied',
   count: 2,
   bytes: 2048,
   advice: '',
   needs: 'sender',
   words: 'access to them was denied',
+  missing_text: 'access to them was denied',
+  step: 'AccessDenied',
   keys: ['run42/a', 'run42/b'],
 }
 

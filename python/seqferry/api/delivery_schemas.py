@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from seqferry.engine.engine import version
-from seqferry.model.delivery_causes import Needs
+from seqferry.model.messages.recipients import Needs
 from seqferry.service.deliveries import DeliveryPage, State
 
 
@@ -27,6 +27,8 @@ class MissingCauseOut(BaseModel):
     """By whom something is to be done."""
     words: str
     """End of the sentence "3 files are missing: ..."."""
+    text: str
+    """The same for `count` files."""
     count: int
     bytes: int
 
@@ -36,6 +38,8 @@ class MissingFileOut(BaseModel):
     """Below the place that it comes from."""
     size: int
     words: str
+    text: str
+    """The cause for this one file."""
 
 
 class ReceiptOut(BaseModel):
@@ -51,6 +55,8 @@ class DeliveryOut(BaseModel):
     name: str | None
     state: State
     """``complete``: all has arrived. ``incomplete``: it has ended, and files are missing."""
+    text: str
+    """The state as a text: what has arrived, and what happens next."""
     planned: bool
     """False while files are still being found: the counts grow."""
     objects: int

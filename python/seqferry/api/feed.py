@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from seqferry.api.progress_feed import ProgressFeed
 from seqferry.db.feed import MAX_DATA, FeedEvent, Position
+from seqferry.model.messages.events import event_text
 from seqferry.model.models import Event
 from seqferry.service.service import Service
 
@@ -179,6 +180,7 @@ def frame(event: Event, identity: str | None = None, **facts: str) -> bytes:
         "number": event.number,
         "at": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
         "kind": event.kind,
+        "text": event_text(event.kind, event.data),
         "actor": event.actor,
         "hash": event.hash,
     }

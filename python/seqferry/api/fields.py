@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from seqferry.model.option_fields import Http, Option, option_fields
+from seqferry.model.messages.steps import PAGE
+from seqferry.model.option_fields import Http, Option, label, option_fields
 
 
 def _is_number(value: object) -> object:
@@ -15,6 +17,9 @@ def _is_number(value: object) -> object:
         raise ValueError("Input should be a valid integer")  # noqa: TRY004 - what pydantic reports
     return value
 
+
+_NAME: Final = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
+"""Another option in the text of an option over HTTP."""
 
 WHOLE: Final = BeforeValidator(_is_number)
 """Integers as JSON Schema has them: also 9.0, but no boolean and no text.
@@ -38,17 +43,25 @@ def create_body_model(*groups: type[Any]) -> type[BaseModel]:
     for group in groups:
         for one in option_fields(group):
             if (http := one.option.http) is not None:
-                found[one.name] = (_type_of(one.type, one.option, http), _field_of(one.default, one.option, http))
+                kind = _type_of(one.type, one.option, http)
+                found[one.name] = (kind, _field_of(one.name, one.default, one.option, http, group.PANEL))
     return create_model("Options", __config__=ConfigDict(extra="forbid"), **found)
 
 
-def _field_of(default: object, option: Option, http: Http) -> Any:
+def _field_of(name: str, default: object, option: Option, http: Http, panel: str) -> Any:
     return Field(
         default=default,
+        title=label(name),
+        json_schema_extra={"x-group": panel, "x-help": _form_help(http.text or option.help or "")},
         description=http.text or option.help,
         max_length=http.max_items,
         examples=None if http.example is None else [http.example],
     )
+
+
+def _form_help(text: str) -> str:
+    """The help of an option beside its field in a form: other options by their labels."""
+    return PAGE.with_labels(_NAME.sub(lambda found: f"“{label(found[1])}”", text)).replace("`", "")
 
 
 def _type_of(declared: Any, option: Option, http: Http) -> Any:

@@ -56,8 +56,12 @@ _ERRORS: Final = {
     "type": "array",
     "items": {
         "type": "object",
-        "required": ["where", "message"],
-        "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
+        "required": ["where", "message", "text"],
+        "properties": {
+            "where": {"type": "string"},
+            "message": {"type": "string"},
+            "text": {"description": "The message for readers of a page.", "type": "string"},
+        },
     },
 }
 _OF_STORAGE: Final = {
@@ -78,6 +82,7 @@ def _schema(status: int) -> dict[str, Any]:
         "status": {"type": "integer", "const": status},
         "code": {"type": "string", "enum": sorted(codes)},
         "detail": {"type": "string"},
+        "text": {"description": "`detail` for readers of a page: options by the labels of its form.", "type": "string"},
     }
     if invalid or status in OF_FIELDS:
         properties["errors"] = _ERRORS

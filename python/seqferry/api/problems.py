@@ -29,6 +29,7 @@ from seqferry.model.errors import (
     UsageError,
     WorkerBusyError,
 )
+from seqferry.model.messages.steps import page_text
 
 OF_FIELDS: Final = frozenset({400, 403, 409})
 """Statuses of refusals that may be about one field of the request, besides 422."""
@@ -70,10 +71,10 @@ class _Problem(JSONResponse):
 def problem(
     status: int, detail: str | None, code: str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
-    """A problem document. ``code`` is stable and machine-readable, ``detail`` is for a person."""
+    """A problem document. ``code`` is stable and machine-readable, ``detail`` is for a person, ``text`` for a page."""
     content: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
     if detail is not None:
-        content["detail"] = shorten(detail)
+        content |= {"detail": shorten(detail), "text": shorten(page_text(detail))}
     return _Problem(
         content | {"code": code} | more,
         status_code=status,
@@ -117,7 +118,7 @@ async def _seqferry_error(request: Request, error: Exception) -> JSONResponse:
         }
     place = find_field(request, error) if status in OF_FIELDS else None
     if place is not None:
-        more["errors"] = [{"where": _cut(place), "message": detail}]
+        more["errors"] = [{"where": _cut(place), "message": detail, "text": page_text(detail)}]
     return problem(status, detail, error.code, None, **more)
 
 
@@ -125,7 +126,12 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     errors = [
-        {"where": _cut(".".join(str(part) for part in one["loc"])), "message": _cut(str(one["msg"]))}
+        {
+            "where": _cut(".".join(str(part) for part in one["loc"])),
+            "message": _cut(str(one["msg"])),
+            # Of a check of our own, the message has the kind of the error before the text.
+            "text": _cut(str(one.get("ctx", {}).get("error", one["msg"]))),
+        }
         for one in found[:_MOST_ERRORS]
     ]
     shown = "; ".join(f"{one['where']}: {one['message']}" for one in errors)

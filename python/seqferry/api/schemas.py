@@ -9,17 +9,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, computed_field
 
 from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
 from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
-from seqferry.model import advice, delivery_causes, operations
-from seqferry.model.delivery_causes import Needs
+from seqferry.model import operations
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MAX_LABELS, MAX_NAME_LENGTH, Description, describe
 from seqferry.model.locations import S3Location
+from seqferry.model.messages import events, recipients, steps
+from seqferry.model.messages.recipients import Needs
 from seqferry.model.models import (
     MAX_PRIORITY,
     DataPath,
@@ -30,8 +31,7 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.model.next_steps import step_for_readers
-from seqferry.model.operations import Operation
+from seqferry.model.option_fields import label
 from seqferry.model.progress import chain_totals
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
@@ -117,7 +117,7 @@ class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS
     """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
     preflight: bool = True
     """Check the first objects before the first one is copied."""
-    new: bool = False
+    new: Annotated[bool, Field(title=label("new"))] = False
     """Start another transfer although the same one is unfinished; it waits until that one has ended."""
     priority: Priority = 0
     """Transfers of a higher priority are served first."""
@@ -225,6 +225,8 @@ class TransferOut(BaseModel):
     labels: dict[str, str]
     state: TransferState
     operation: str
+    noun: str
+    """The operation as a text: `copy` of a `transfer`."""
     source: str
     target: str
     way: DataPath
@@ -238,6 +240,8 @@ class TransferOut(BaseModel):
     ended_at: datetime | None
     error_code: str | None
     error_message: str | None
+    error_text: str | None
+    """`error_message` for readers of a page: what to do there, and options by the labels of its form."""
     queue: QueueOut | None
     """Null unless it waits to begin, or to go on."""
     waits_for: str | None
@@ -268,6 +272,7 @@ class TransferOut(BaseModel):
             labels=dict(status.description.labels),
             state=status.state,
             operation=status.spec.operation,
+            noun=status.spec.kind.noun,
             source=status.spec.source.uri,
             target=status.spec.target.uri,
             way=data_path(status.spec),
@@ -281,6 +286,7 @@ class TransferOut(BaseModel):
             ended_at=_time(status.ended_at),
             error_code=status.error_code,
             error_message=_message(status.error_message),
+            error_text=_page_text(status.error_message),
             queue=QueueOut.of(status),
             waits_for=status.waits_for,
             receipt_digest=status.receipt_digest,
@@ -298,10 +304,24 @@ class PreflightCause(BaseModel):
     error_code: str
     operation: str
     message: str
+    """Of the first of them."""
     advice: str | None
+    """The next step; null if the message contains it."""
     count: int
     bytes: int
     keys: list[str]
+    """The first of them."""
+
+    @computed_field(description="The message without its next step, for readers of a page.")
+    @property
+    def text(self) -> str:
+        return steps.PAGE.with_labels(steps.split_next_step(self.message)[0])
+
+    @computed_field(description="The one next step, for readers of a page.")
+    @property
+    def next_step(self) -> str | None:
+        step = steps.split_next_step(self.advice or self.message)[1]
+        return self.advice if step is None else steps.PAGE.step(step)
 
 
 class PreflightOut(BaseModel):
@@ -343,11 +363,14 @@ class TransferNow(TransferOut):
     """Null while the check has found no error."""
     cost: CostOut | None
     """Null before its end, and where the storage has no prices: `price` names a region whose prices hold."""
+    option_labels: dict[str, str]
+    """Labels of its `options` by their names."""
 
     @classmethod
     def with_details(cls, status: Status, found: dict[str, Any] | None, cost: CountedCost | None) -> TransferNow:
         return cls(
             **TransferOut.of(status).model_dump(),
+            option_labels={name: label(name) for name in _options(status.spec)},
             preflight=None if found is None else PreflightOut(**found),
             cost=None if cost is None else CostOut(**cost.facts()),
         )
@@ -399,11 +422,15 @@ class ObjectOut(BaseModel):
     checksum_algorithm: str | None
     checksum: str | None
     verified: str | None
+    verified_text: str | None
+    """What that kind of verification proves."""
     not_carried: list[str]
     error_class: str | None
     error_code: str | None
     error_operation: str | None
     error_message: str | None
+    error_text: str | None
+    """`error_message` for readers of a page."""
     written_by: str | None
     """User and client that wrote a file to a share of a gateway."""
     source_upload_id: str | None
@@ -415,6 +442,8 @@ class ObjectOut(BaseModel):
         del fields["row"]
         fields["started_at"], fields["ended_at"] = _time(record.started_at), _time(record.ended_at)
         fields["error_message"] = _message(record.error_message)
+        fields["verified_text"] = events.VERIFICATIONS.get(record.verified or "")
+        fields["error_text"] = _page_text(record.error_message)
         return cls(**fields)
 
 
@@ -434,23 +463,39 @@ class FailureGroupOut(BaseModel):
     operation: str
     message: str
     """Of the first of them."""
+    text: str
+    """The same for readers of a page: options by the labels of its form."""
     count: int
     bytes: int
     """Of all of these objects, as they were listed."""
     advice: str
-    """The next step."""
+    """The next step, as a text for readers of a page."""
+    step: str
+    """The code of the next step: stable and machine-readable, for example `grant_read`."""
     needs: Needs
     """The party that can fix it: the sender of the data, the operator of Seqferry, or the storage."""
     words: str
     """The cause as the end of "3 files are missing: ...", for people who wait for data."""
+    missing_text: str
+    """The same for `count` files."""
     keys: list[str]
 
     @classmethod
-    def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
+    def of(cls, group: FailureGroup) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
-        fields["message"] = shorten(advice.split_next_step(group.message)[0])
-        fields |= asdict(delivery_causes.explain_failure(group.error_class, group.error_code, group.operation))
-        return cls(id=group.id, **fields, advice=step_for_readers(group.error_class, group.error_code, operation))
+        fields["message"] = shorten(steps.split_next_step(group.message)[0])
+        cause = recipients.explain_failure(group.error_class, group.error_code, group.operation)
+        step = steps.step_code(group)
+        return cls(
+            id=group.id,
+            **fields,
+            text=steps.PAGE.with_labels(fields["message"]),
+            advice=steps.PAGE_OF_GROUP.step(step),
+            step=step,
+            needs=cause.needs,
+            words=cause.words,
+            missing_text=cause.text(group.count),
+        )
 
 
 class FailureGroups(BaseModel):
@@ -539,6 +584,10 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
 def _message(recorded: str | None) -> str | None:
     """A recorded message, shortened for an answer."""
     return None if recorded is None else shorten(recorded)
+
+
+def _page_text(recorded: str | None) -> str | None:
+    return None if recorded is None else shorten(steps.page_text(recorded))
 
 
 def _required_time(seconds: float) -> datetime:

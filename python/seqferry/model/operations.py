@@ -154,11 +154,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
             at_one_place=True,
             verifies_record=True,
         ),
-        Operation("history", f"{_WORK}.history", copies=True, copies_versions=True),
+        Operation("history", f"{_WORK}.history", noun="copy of all versions", copies=True, copies_versions=True),
         Operation(
             "run",
             f"{_WORK}.run",
             command="run",
+            noun="list of commands",
             verb="run",
             done="done",
             finished="done",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 Notation = Literal["size", "bandwidth", "pairs", "moment"]
 """Form of a value on the command line: ``64MiB``, ``200MiB`` or a timetable, ``NAME=VALUE``, a time or an age to come.
@@ -53,6 +53,26 @@ class Option:
     """True for an option of the interface or the process, which is no argument of a spec."""
     http: Http | None = Http()
     """None: no field over HTTP. The option is about this machine, this process, or a form of the command line."""
+
+
+_LABELS: Final = {
+    "if_exists": "If it exists",
+    "max_bandwidth": "Bytes per second",
+    "max_requests": "Requests in flight",
+    "new": "Allow a duplicate transfer",
+    "raw": "No wildcards",
+    "settle": "Minimum age",
+    "sse": "Encryption",
+    "tpslimit": "Requests per second",
+}
+"""Labels that the names of their options do not make."""
+_ACRONYMS: Final = {word: word.upper() for word in ("acl", "id", "kms", "sse", "url")}
+
+
+def label(name: str) -> str:
+    """The label of an option in a form, and in texts for its readers: ``Storage class`` of ``storage_class``."""
+    text = " ".join(_ACRONYMS.get(word, word) for word in name.split("_")).replace("SSE c ", "SSE-C ")
+    return _LABELS.get(name) or text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from seqferry.engine.buckets import OpenUpload
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.locations import S3Location
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
@@ -111,8 +112,7 @@ def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
     most: int | None = spec.options.get(MOST)
     if most is not None and len(found) > most:
         why = f"{len(found):,} open uploads at {spec.source.uri} would be aborted, which needs a confirmation."
-        advice = "Nothing was aborted; list them with --dry-run, then add --yes."
-        raise StorageError(f"{why} {advice}", "person", "TooManyToAbort", "plan", True)
+        raise StorageError(f"{why} {COMMAND_LINE.text('confirm_aborts')}", "person", "TooManyToAbort", "plan", True)
     return found
 
 

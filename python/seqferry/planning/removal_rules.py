@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from seqferry.model.formatting import count
 from seqferry.model.locations import LocalFolder
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
@@ -54,8 +55,7 @@ def refuse_over_max_delete(spec: ResolvedSpec, found: int) -> RemovalRefusal | N
     if spec.removal.max_delete is None or found <= spec.removal.max_delete:
         return None
     why = f"More than {spec.removal.max_delete} objects at {spec.target.uri} are not in the source."
-    advice = "Nothing was removed; list them with --dry-run, then allow more with --max-delete."
-    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
+    return RemovalRefusal("TooManyToDelete", f"{why} {COMMAND_LINE.text('allow_more_removals')}", True)
 
 
 def refuse_changed_names(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
@@ -76,8 +76,7 @@ def refuse_unseen_folders(refused: Sequence[str]) -> RemovalRefusal | None:
         return None
     places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
     why = f"The contents of {places} could not be listed, so nothing was removed there."
-    advice = "Allow this user to read the folder, then run the same command again."
-    return RemovalRefusal("NotLookedAt", f"{why} {advice}", is_failure=True)
+    return RemovalRefusal("NotLookedAt", f"{why} {COMMAND_LINE.text('read_folder')}", is_failure=True)
 
 
 def hides_objects(there: ListedObject) -> bool:
@@ -196,8 +195,7 @@ def refuse_too_many(spec: ResolvedSpec, most: int | None, found: int) -> Removal
     if most is None or spec.single or found <= most:
         return None
     why = f"More than {most:,} objects at {spec.source.uri} would be removed, which needs a confirmation."
-    advice = "Nothing was removed; list them with --dry-run, then add --yes."
-    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", is_failure=True)
+    return RemovalRefusal("TooManyToDelete", f"{why} {COMMAND_LINE.text('confirm_removals')}", is_failure=True)
 
 
 def refuse_other_count(spec: ResolvedSpec, noun: str, *, expected: int, found: int) -> RemovalRefusal | None:
@@ -205,4 +203,4 @@ def refuse_other_count(spec: ResolvedSpec, noun: str, *, expected: int, found: i
     if found == expected:
         return None
     why = f"{count(found, noun)} at {spec.source.uri} would be removed by now, and {expected:,} were expected."
-    return RemovalRefusal("AnotherNumber", f"{why} Nothing was done; check with --dry-run.", is_failure=True)
+    return RemovalRefusal("AnotherNumber", f"{why} {COMMAND_LINE.text('check_number')}", is_failure=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from seqferry.model import advice
+from seqferry.model.messages.steps import COMMAND_LINE, split_next_step
 
 MAX_CHECKED: Final = 10_000
 """Objects that are checked by default."""
@@ -24,13 +24,12 @@ _KEYS: Final = 1000
 ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 ARCHIVED: Final = "Archived"
 
-_ADVICE: Final = {
-    "AccessDenied": "Ask the owner of the source to allow s3:GetObject on these keys (with KMS also kms:Decrypt).",
-    ARCHIVED: "Have them restored, or let the transfer do it with --restore.",
-    "NoSuchKey": "Correct the list, or go on without them.",
-    "EntityTooLarge": "Split them, or pack them with others.",
+_STEPS: Final = {
+    "AccessDenied": "allow_reading",
+    ARCHIVED: "restore_first",
+    "NoSuchKey": "correct_list",
+    "EntityTooLarge": "divide",
 }
-_WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again."
 
 
 class PredictedFailure(NamedTuple):
@@ -56,7 +55,8 @@ class Cause:
     @property
     def advice(self) -> str | None:
         """The next step; None if the message contains it."""
-        return _WRITE_ADVICE if self.operation == "CreateMultipartUpload" else _ADVICE.get(self.code)
+        step = "allow_writing" if self.operation == "CreateMultipartUpload" else _STEPS.get(self.code)
+        return None if step is None else COMMAND_LINE.text(step)
 
 
 @dataclass(slots=True)
@@ -130,9 +130,9 @@ def format_causes(causes: Sequence[Mapping[str, Any]], *, keys: int | None = Non
     for cause in causes:
         yield ""
         yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"
-        why, step = advice.split_next_step(cause["message"])
+        why, code = split_next_step(cause["message"])
         yield f"  {why}"
-        if step := cause["advice"] or step:
+        if step := cause["advice"] or (code and COMMAND_LINE.step(code)):
             yield f"  Next: {step}"
         shown = cause["keys"] if keys is None else cause["keys"][:keys]
         yield from (f"    {key}" for key in shown)

@@ -17,9 +17,10 @@ from itertools import islice
 from typing import Any, Final
 
 from seqferry.db.record import sealed_row
-from seqferry.model import advice, formatting
+from seqferry.model import formatting
+from seqferry.model.messages import steps
+from seqferry.model.messages.events import ADJUSTABLE, VERIFICATIONS, event_text
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
-from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
 OBJECTS_OF_PAGE: Final = 10_000
@@ -65,56 +66,12 @@ POLICY: Final = (
 )
 """Content security policy of the page: its own style, and nothing else."""
 
-PROOF: Final = {
-    "checksum": "A checksum of the whole content is equal at both sides.",
-    "content": "The content was read at both sides, and is equal byte for byte.",
-    "etag": "The ETag, a digest of the content, is equal at both sides.",
-    "time": "Size and time of the file are equal to those that are kept with the object.",
-    "size": "The size alone is equal: other bytes of the same size would not show.",
-    "none": "Nothing was compared.",
-}
-"""Sentence on what a kind of verification proves."""
-
 STATES: Final = {
     "done": ("complete", "done"),
     WITH_FAILURES: ("not complete, because some objects failed", "half"),
     "failed": ("not complete, because it failed", "bad"),
     "cancelled": ("not complete, because it was cancelled", "bad"),
 }
-
-ACTS: Final = {
-    "submitted": "submitted the transfer",
-    "joined": "submitted the same transfer again; the first one went on",
-    "planned": "the source was listed",
-    "started": "the transfer started",
-    "paused": "paused the transfer",
-    "resumed": "resumed the transfer",
-    "resume_requested": "requested that a worker resumes it",
-    "cancel_requested": "cancelled the transfer",
-    "stopping": "requests in flight ended, and open multipart uploads were aborted",
-    "key_renewed": "provided renewed keys",
-    "done": "the transfer ended",
-    "done_with_failures": "the transfer ended with failed objects",
-    "failed": "the transfer failed",
-    "cancelled": "the transfer ended after its cancellation",
-    "shared": "created a share link",
-    "share_revoked": "revoked a share link",
-    "pruned": "removed the list of objects from the records; the digest still covers it",
-    "restoring": "the restore of archived objects was requested",
-    "adopted": "sealed a record that is older than the key",
-    "preflight": "the check before the start found objects that cannot be copied",
-    "removing": "objects that are not in the source are removed at the target",
-    "not_removed": "did not remove objects at the target",
-    "nothing_removed": "removed nothing at the target",
-    "removing_sources": "the sources of copied objects are removed",
-    "sources_left": "did not remove sources",
-    "folders_found": "the folders of the archive were recorded",
-    "line_arrived": "the objects of a line were copied",
-    "line_ended": "a line ended",
-}
-"""Texts of events, behind the name of the actor."""
-
-_ADJUSTED: Final = ("priority", "max_requests", "max_bandwidth", "tpslimit")
 
 
 def render(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
@@ -177,7 +134,7 @@ def _sentence(known: TransferRecord) -> str:
         f'<p class="sentence">This {what} {places}, requested by {_text(_person(facts["created_by"]))}, '
         f'<span class="state {css}">{_text(words)}</span>: {arrived:,} of {totals["objects"]:,} objects '
         f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
-        + (f'<p class="bad">{_text(facts["error_message"])}</p>\n' if facts["error_message"] else "")
+        + (f'<p class="bad">{_text(steps.page_text(facts["error_message"]))}</p>\n' if facts["error_message"] else "")
     )
 
 
@@ -208,7 +165,7 @@ def _render_verifications(known: TransferRecord) -> str:
         f'<tr><td class="t">{_text(one.verified)}<td class="t">'
         f"{'arrived' if one.state == 'done' else 'there already'}"
         f'<td class="n">{one.objects:,}<td class="n">{formatting.size(one.bytes)}'
-        f"<td>{_text(PROOF.get(one.verified, ''))}</tr>\n"
+        f"<td>{_text(VERIFICATIONS.get(one.verified, ''))}</tr>\n"
         for one in rows
     )
     head = '<tr><th>Verified by<th>Object<th class="n">Objects<th class="n">Bytes<th>What that proves</tr>'
@@ -225,8 +182,8 @@ def _failures(known: TransferRecord) -> str:
         found += (
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(advice.split_next_step(group.message)[0])}<br><i>Next step:</i> "
-            f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
+            f"<br>{_text(steps.split_next_step(group.message)[0])}<br><i>Next step:</i> "
+            f"{_text(steps.PAGE_OF_GROUP.step(steps.step_code(group)))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
     return f"<ul>{found}</ul>\n"
@@ -235,11 +192,11 @@ def _failures(known: TransferRecord) -> str:
 def _acts(known: TransferRecord) -> str:
     rows, limits = "", dict[str, Any]({"priority": 0})
     for one in known.events:
-        words = _act(one["kind"], one["data"])
+        words = event_text(one["kind"], one["data"], limits)
         if one["kind"] == "submitted" and isinstance(sealed := one["data"].get(sealed_row.SEALED), dict):
-            limits |= {name: sealed[name] for name in _ADJUSTED if name in sealed}
+            limits |= {name: sealed[name] for name in ADJUSTABLE if name in sealed}
         if one["kind"] == "adjusted":
-            words, limits = _adjustment(limits, one["data"]), one["data"]
+            limits = one["data"]
         rows += (
             f'<tr><td class="t">{_when(_microseconds_of(one["at"]))}<td>{_text(_person(one["actor"]))}'
             f"<td>{_text(words)}</tr>\n"
@@ -248,29 +205,6 @@ def _acts(known: TransferRecord) -> str:
         "What was done, and by whom",
         f'<table class="acts"><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>',
     )
-
-
-def _act(kind: str, data: dict[str, Any]) -> str:
-    """An event as text."""
-    if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
-        labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
-        return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
-    objects, same = data.get("objects"), data.get("same")
-    if kind == "verified" and isinstance(objects, int) and isinstance(same, int):
-        how = ", all bytes read" if data.get("how") == "content" else ""
-        part = "" if same == objects else f"{same:,} of "
-        return f"the target was verified{how}: {part}{formatting.count(objects, 'object')} as received"
-    return ACTS.get(kind, kind.replace("_", " "))
-
-
-def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Changes by an adjustment, as text."""
-    changes = [
-        f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
-        for name in _ADJUSTED
-        if name in after and after[name] != before.get(name)
-    ]
-    return f"changed {', '.join(changes) or 'nothing'}"
 
 
 def _objects(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int) -> Iterator[str]:

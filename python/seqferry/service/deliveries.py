@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from seqferry.db import actors, failed_objects, retry_chains, verifications
 from seqferry.db.paging import ObjectFilter, TransferFilter
-from seqferry.model import delivery_causes, labels, progress
-from seqferry.model.delivery_causes import Needs
+from seqferry.model import labels, progress
 from seqferry.model.locations import S3Location
+from seqferry.model.messages import recipients
+from seqferry.model.messages.recipients import Needs, PlainCause
 from seqferry.model.models import FailureGroup, Status, Totals
 from seqferry.service import authority
 from seqferry.service.service import Service
@@ -72,6 +73,8 @@ class DeliveryWait:
 class MissingCause:
     needs: Needs
     words: str
+    text: str
+    """``words`` for so many files."""
     count: int
     bytes: int
 
@@ -82,6 +85,8 @@ class MissingFile:
     """Below the place that it comes from."""
     size: int
     words: str
+    text: str
+    """``words`` for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Delivery:
     key: str
     name: str | None
     state: State
+    text: str
     planned: bool
     objects: int
     bytes: int
@@ -224,17 +230,20 @@ class Deliveries:
         if state == "complete" and missing:
             state = "incomplete"
         failures = self._missing(latest)
-        eta = progress.eta(latest, now)
+        eta, wait = progress.eta(latest, now), self._wait(latest, in_scope)
+        counts = {"objects": first.totals.objects, "arrived": arrived, "verified": max(arrived - unverified, 0)}
+        error = recipients.explain_end(latest.error_code) if state == "failed" else None
+        waits = None if wait is None else recipients.wait_text(wait.kind, wait.name, wait.ahead)
+        shown = "listing" if state == "arriving" and not first.planned else state
         return Delivery(
             key=delivery_key(link, first.id),
             name=first.description.name,
             state=state,
+            text=recipients.delivery_text(shown, **counts, missing=missing, error=error, waits=waits),
             planned=first.planned,
-            objects=first.totals.objects,
+            **counts,
             bytes=first.totals.bytes,
-            arrived=arrived,
             bytes_arrived=sums.bytes_done,
-            verified=max(arrived - unverified, 0),
             left_out=left_out,
             missing=missing,
             share=_share(first, sums, is_complete=state == "complete"),
@@ -246,13 +255,13 @@ class Deliveries:
             started_by=display_name(first.created_by),
             started_at=first.started_at,
             ended_at=latest.ended_at,
-            waits_for=self._wait(latest, in_scope),
+            waits_for=wait,
             causes=failures.causes,
             files=failures.files,
             files_more=max(missing - len(failures.files), 0),
             retries=len(chain) - 1,
             retrying=len(chain) > 1 and not latest.ended,
-            error=delivery_causes.explain_end(latest.error_code) if state == "failed" else None,
+            error=error,
             receipts=[
                 Receipt(delivery_key(link, one.id), one.ended_at, one.totals.objects)
                 for one in chain
@@ -314,14 +323,11 @@ class Deliveries:
             groups = failed_objects.group_failures(connection, latest.id, 0)
         page = self._service.object_page(latest.id, ObjectFilter(state="failed"), limit=MOST_FILES)
         start = latest.spec.source.key if isinstance(latest.spec.source, S3Location) else ""
-        files = [
-            MissingFile(
-                one.source_key.removeprefix(start) or one.source_key,
-                one.size,
-                delivery_causes.explain_failure(one.error_class, one.error_code, one.error_operation).words,
-            )
-            for one in page.entries
-        ]
+        files = list[MissingFile]()
+        for one in page.entries:
+            cause = recipients.explain_failure(one.error_class, one.error_code, one.error_operation)
+            name = one.source_key.removeprefix(start) or one.source_key
+            files.append(MissingFile(name, one.size, cause.words, cause.text(1)))
         return _Failures(now, _causes(groups), files)
 
 
@@ -352,12 +358,13 @@ def _share(first: Status, sums: Totals, *, is_complete: bool) -> float | None:
 
 
 def _causes(groups: Sequence[FailureGroup]) -> list[MissingCause]:
-    """Causes as text, equal texts merged, the most frequent first."""
-    found: dict[tuple[Any, str], MissingCause] = {}
+    """Causes as text, equal ones merged, the most frequent first."""
+    found: dict[PlainCause, tuple[int, int]] = {}
     for group in groups:
-        cause = delivery_causes.explain_failure(group.error_class, group.error_code, group.operation)
-        before = found.get((cause.needs, cause.words), MissingCause(cause.needs, cause.words, 0, 0))
-        found[cause.needs, cause.words] = MissingCause(
-            cause.needs, cause.words, before.count + group.count, before.bytes + group.bytes
-        )
-    return sorted(found.values(), key=lambda one: -one.count)
+        cause = recipients.explain_failure(group.error_class, group.error_code, group.operation)
+        count, size = found.get(cause, (0, 0))
+        found[cause] = count + group.count, size + group.bytes
+    return [
+        MissingCause(cause.needs, cause.words, cause.text(count), count, size)
+        for cause, (count, size) in sorted(found.items(), key=lambda one: -one[1][0])
+    ]

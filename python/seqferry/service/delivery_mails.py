@@ -95,23 +95,9 @@ def build_notice(service: Service, mail_id: str, notice_id: str) -> Notice:
 
 
 def _lines(delivery: Delivery) -> list[str]:
-    some = f"{delivery.arrived:,} of {count(delivery.objects, 'file')} {_have(delivery.objects)} arrived"
-    if delivery.state == "complete":
-        if delivery.verified == delivery.arrived:
-            return [f"The delivery is complete: {count(delivery.arrived, 'file')}, all verified."]
-        whole = count(delivery.arrived, "file")
-        return [f"The delivery is complete: {whole}, of which {delivery.verified:,} were verified."]
-    begins = {
-        "incomplete": "The delivery has ended",
-        "failed": f"The delivery has stopped: {delivery.error or 'it could not go on'}",
-        "cancelled": "The delivery was cancelled",
-    }.get(delivery.state, "The delivery has ended, and what is missing is tried again")
     causes = [
-        f"{count(one.count, 'file')} {'is' if one.count == 1 else 'are'} missing: {one.words}."
+        f"{count(one.count, 'file')} {'is' if one.count == 1 else 'are'} missing: {one.text}."
         for one in delivery.causes
     ]
-    return [f"{begins}. {some}.", *causes]
-
-
-def _have(objects: int) -> str:
-    return "has" if objects == 1 else "have"
+    again = ["What is missing is tried again."] if delivery.retrying else []
+    return [delivery.text, *again, *causes]

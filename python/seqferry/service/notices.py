@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.formatting import count, duration, size
+from seqferry.model.messages import steps
 from seqferry.model.models import WITH_FAILURES, FailureGroup, Status
 from seqferry.model.workers import WAITING
 from seqferry.proof import auditing
@@ -203,10 +204,16 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None, head:
     lines.append(f"ledger    {head}")
     for cause in causes:
         lines += ["", f"{count(cause.count, 'object')}: {cause.error_code or cause.error_class} ({cause.operation})"]
-        lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]
-    if command is not None:
+        why, _ = steps.split_next_step(cause.message)
+        lines += [f"  {why}", f"  Next: {_step(status, cause, command)}", *(f"  {key}" for key in cause.keys)]
+    if command is not None and not (causes and status.ended):
         lines += ["", f"Next: {command}"]
     return printable(lines)
+
+
+def _step(status: Status, cause: FailureGroup, command: str | None) -> str:
+    """The next step for a cause; ``command`` takes up what has failed of a transfer that has ended."""
+    return steps.command_step(steps.step_code(cause), status.spec.kind, command if status.ended else None)
 
 
 def printable(lines: list[str]) -> str:
@@ -251,6 +258,7 @@ def _payload(
                     "error_code": one.error_code,
                     "operation": one.operation,
                     "message": one.message,
+                    "next_step": _step(status, one, command),
                     "keys": list(one.keys),
                 }
                 for one in causes

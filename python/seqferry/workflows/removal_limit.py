@@ -12,6 +12,7 @@ from seqferry.db import bulk, objects
 from seqferry.db.objects import PlannedObject
 from seqferry.model.errors import StorageError
 from seqferry.model.formatting import count
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.workflows.runtime import Runtime
 
 
@@ -38,6 +39,5 @@ def limit_to_expected(
         seen += sum(not one.left_out and one.source not in known for one in page)
         if seen > expected:
             why = f"More than the {count(expected, noun)} that were expected would be removed by now."
-            advice = "What was planned before is removed, and nothing else; look again with --dry-run."
-            raise StorageError(f"{why} {advice}", "person", "AnotherNumber", "plan", True)
+            raise StorageError(f"{why} {COMMAND_LINE.text('check_rest')}", "person", "AnotherNumber", "plan", True)
         yield page

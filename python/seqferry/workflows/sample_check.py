@@ -24,6 +24,7 @@ from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
+from seqferry.model.messages.steps import COMMAND_LINE, split_next_step
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import probes, report
 from seqferry.preflight.report import MAX_CHECKED, PREFLIGHT, PredictedFailure, PreflightReport
@@ -136,8 +137,8 @@ class _SampleCheck:
         if findings.causes:
             self._record(findings)
         if why is not None:
-            cause = f"{why.message} ({why.code} by {why.operation})"
-            message = f"Preflight: {cause}. Nothing was moved; --no-preflight starts the transfer without this check."
+            cause, _ = split_next_step(why.message)
+            message = f"Preflight: {cause} ({why.code} by {why.operation}). {COMMAND_LINE.text('skip_preflight')}"
             raise StorageError(message, "person", why.code, why.operation, True)
 
     def _record(self, findings: PreflightReport) -> None:

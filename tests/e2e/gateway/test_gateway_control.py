@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.model.advice import SERVING
+from seqferry.model.messages.steps import SERVING
 from support.buckets import file_keys
 from support.gateways import WrittenShares, names, read, written_share
 from support.processes import run, seqferry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.model.advice import SERVING
+from seqferry.model.messages.steps import SERVING
 from support.gateways import WrittenShares, need_libnfs, read, written_share
 from support.own_server import OwnServer
 from support.waiting import eventually

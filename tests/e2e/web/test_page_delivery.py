@@ -123,5 +123,5 @@ def test_the_holder_of_a_link_is_told_by_mail_when_it_is_done(
     # The channel tells its own receiver of the end as well, before or after.
     assert mails.receivers.count(to_bob) == 1
     assert mails.text(mails.receivers.index(to_bob)).startswith(
-        "Run 42 <b>: complete\nThe delivery is complete: 2 files, all verified."
+        "Run 42 <b>: complete\nComplete. 2 files, all verified."
     )

@@ -125,7 +125,7 @@ def _prove(page: Page) -> None:
     """The fate of the object, the record, the target today, and the receipt of the retry."""
     page.get_by_role("link", name="Objects").click()
     page.get_by_role("button", name=DENIED).click()
-    expect(page.get_by_text("source and target have the same ETag, a digest of the content")).to_be_visible()
+    expect(page.get_by_text("The ETag, a digest of the content, is equal at both sides.")).to_be_visible()
     page.get_by_role("link", name="Events").click()
     page.get_by_role("button", name="Check the record").click()
     expect(page.get_by_text("The record is intact")).to_be_visible()

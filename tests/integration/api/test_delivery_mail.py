@@ -101,8 +101,11 @@ def _cancelled(one: Shared) -> None:
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        (_done, ("Run 42: complete", "complete: 2 files, all verified.")),
-        (_with_failures, ("Run 42: not complete", "1 of 2 files have arrived.", "1 file is missing: ")),
+        (_done, ("Run 42: complete", "Complete. 2 files, all verified.")),
+        (
+            _with_failures,
+            ("Run 42: not complete", "1 of 2 files have arrived; 1 file is missing.", "missing: "),
+        ),
         (_failed, ("Run 42: not complete", "The delivery has stopped: ")),
         (_cancelled, ("Run 42: not complete", "The delivery was cancelled. ")),
     ],

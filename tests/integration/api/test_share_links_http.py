@@ -79,8 +79,9 @@ def test_a_link_shows_a_transfer_in_plain_words(service: Service) -> None:
     assert (found["state"], found["planned"], found["objects"], found["bytes"]) == ("incomplete", True, 5, 50)
     assert (found["arrived"], found["verified"], found["missing"], found["bytes_arrived"]) == (3, 3, 2, 30)
     assert (found["share"], found["started_by"]) == (0.6, "ada")
+    why = "access to them was denied"
     assert found["causes"] == [
-        {"needs": "sender", "words": "access to them was denied", "count": 2, "bytes": 20},
+        {"needs": "sender", "words": why, "text": why, "count": 2, "bytes": 20},
     ]
     assert [one["name"] for one in found["files"]] == ["d", "e"]
     assert len(found["receipts"]) == 1

@@ -14,6 +14,7 @@ from ended import begin, ended
 from seqferry.db.record import events
 from seqferry.db.tables import event
 from seqferry.model.errors import UsageError
+from seqferry.model.messages.events import VERIFICATIONS
 from seqferry.model.models import ENDED_TRANSFER_STATES
 from seqferry.proof import receipt_page, report
 from seqferry.service import control
@@ -62,7 +63,7 @@ def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
 
     assert "submitted the transfer" in acts
-    assert "bob called it Run 43" in acts
+    assert "bob named it “Run 43”" in acts
     assert "UTC" in acts
     assert "{" not in acts
 
@@ -93,8 +94,8 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
         first = sa.select(sa.func.min(event.c.number)).where(of).scalar_subquery()
         connection.execute(event.update().where(of, event.c.number == first).values(kind="described", data="no JSON"))
     assert "bob described" in _words(_page(service, transfer_id))
-    assert "bob changed max bandwidth 50MB " in acts
-    assert "bob changed priority 3, max bandwidth none" in acts
+    assert "bob set max bandwidth 50MB " in acts
+    assert "bob set priority 3, max bandwidth none" in acts
 
 
 @pytest.mark.parametrize(
@@ -166,5 +167,5 @@ def test_each_kind_of_verification_says_what_it_proves() -> None:
     )
 
     assert set(words) >= {"checksum", "content"}, "the words of the engine are no longer there"
-    assert set(receipt_page.PROOF) == set(words)
+    assert set(VERIFICATIONS) == set(words)
     assert set(receipt_page.STATES) == ENDED_TRANSFER_STATES

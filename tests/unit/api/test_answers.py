@@ -172,6 +172,7 @@ def test_a_frame_holds_its_event_on_one_line(data: dict[str, Any]) -> None:
         "number": 7,
         "at": "1970-01-01T00:00:01.500000Z",
         "kind": "copied",
+        "text": "copied",
         "actor": "ada@lab",
         "hash": "f" * 64,
     }

@@ -9,10 +9,10 @@ import pytest
 from statuses import status
 
 from seqferry.cli.output import summary
-from seqferry.model import advice, operations
-from seqferry.model.advice import ADVICE
+from seqferry.model import operations
+from seqferry.model.messages.steps import ADVICE, command_step, split_next_step, step_code
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
-from seqferry.model.next_steps import next_step
+from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 from seqferry.proof.auditing import Head
 
 MIB = 1024**2
@@ -20,6 +20,17 @@ MIB = 1024**2
 
 def text_of(result: summary.TransferSummary) -> str:
     return "\n".join(summary.format_summary(result, status_command="seqferry status 3f2a"))
+
+
+def next_step(
+    error_class: str,
+    error_code: str,
+    operation: Operation = OPERATIONS[TRANSFER],
+    *,
+    message: str = "",
+    retry: str | None = None,
+) -> str:
+    return command_step(step_code(FailureGroup(error_class, error_code, "", message, 1, ())), operation, retry)
 
 
 def test_the_summary_tells_figures_and_verifications() -> None:
@@ -89,7 +100,7 @@ def test_each_cause_is_told_once_with_one_next_step() -> None:
         "    run/c",
     ]
     [event] = summary.facts(result, 1)["failures"]
-    assert event["next_step"] == ADVICE["grant_copy"]
+    assert event["next_step"] == ADVICE["grant_copy"].replace("the same command", "the same cp")
 
 
 @pytest.mark.parametrize("error_class", ERROR_CLASSES)
@@ -97,7 +108,7 @@ def test_each_cause_is_told_once_with_one_next_step() -> None:
 def test_no_step_names_two_commands_that_repeat(error_class: str, operation: str) -> None:
     for words in ("", *ADVICE.values()):
         message = f"GetObject s3://b/k: Code (400): why. {words}".rstrip()
-        why, _ = advice.split_next_step(message)
+        why, _ = split_next_step(message)
         step = next_step(
             error_class, "", operations.find_operation(operation), message=message, retry="seqferry retry 3f2a"
         )
@@ -117,7 +128,7 @@ def test_no_step_names_two_commands_that_repeat(error_class: str, operation: str
         ("object", "choose_key", "under another key, which can be one."),
         ("exists", "replace_target", "skip to leave it, or choose another target."),
         ("mismatch", "run_again", "alters data."),
-        ("redirect", None, "--target-region and run the same cp again."),
+        ("redirect", None, "region of the bucket as --source-region or --target-region."),
     ],
 )
 def test_the_next_step_is_the_smallest_change_that_helps(error_class: str, words: str | None, step: str) -> None:

@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import pytest
 
@@ -132,8 +132,10 @@ def test_a_priority_has_the_bounds_of_the_command_line() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
+    PANEL: ClassVar = "Speed"
+
     most_tries: Annotated[int | None, Option("Tries.", "N", words=("--tries", "-t"), minimum=1, maximum=9)] = None
-    days: Annotated[int, Option("Days of --tries.", minimum=1, http=Http(text="Days.", maximum=7))] = 2
+    days: Annotated[int, Option("Days of --tries.", minimum=1, http=Http(text="Days of `most_tries`.", maximum=7))] = 2
     size: Annotated[int | None, Option("Bytes, as 1MiB.", "SIZE", "size", http=Http(text="Bytes."))] = None
     note: Annotated[list[str] | None, Option("Notes.", http=Http(max_length=5, max_items=3, example=("a",)))] = None
     marks: Annotated[list[str] | None, Option("Marks.", notation="pairs", http=Http(max_items=2))] = None
@@ -143,9 +145,12 @@ class Sample:
 def test_a_body_has_the_options_of_its_groups_with_their_bounds() -> None:
     schema = create_body_model(Sample).model_json_schema()
     properties = {
-        name: {key: value for key, value in one.items() if key != "title"} for name, one in schema["properties"].items()
+        name: {key: value for key, value in one.items() if key != "title" and not key.startswith("x-")}
+        for name, one in schema["properties"].items()
     }
 
+    days = schema["properties"]["days"]
+    assert (days["title"], days["x-group"], days["x-help"]) == ("Days", "Speed", "Days of “Most tries”.")
     assert schema["additionalProperties"] is False
     assert properties == {
         "most_tries": {
@@ -153,7 +158,7 @@ def test_a_body_has_the_options_of_its_groups_with_their_bounds() -> None:
             "default": None,
             "description": "Tries.",
         },
-        "days": {"minimum": 1, "maximum": 7, "type": "integer", "default": 2, "description": "Days."},
+        "days": {"minimum": 1, "maximum": 7, "type": "integer", "default": 2, "description": "Days of `most_tries`."},
         "size": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None, "description": "Bytes."},
         "note": {
             "anyOf": [

@@ -5,22 +5,30 @@ import type { paths } from '../api/schema'
 import { connection } from './connection.svelte'
 import { base, session } from './session.svelte'
 
+/** What is wrong with one field of a request. */
+export interface FieldError {
+  where: string
+  text: string
+}
+
 export interface ProblemDocument {
   status: number
   code: string
   title: string
   detail?: string
-  errors?: { where: string; message: string }[]
+  /** `detail` for readers of a page. */
+  text?: string
+  errors?: FieldError[]
 }
 
 /** An answer that is an error, or none at all (`status` 0). */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
-  readonly places: { where: string; message: string }[]
+  readonly places: FieldError[]
 
   constructor(problem: Partial<ProblemDocument>, status: number) {
-    super(problem.detail ?? problem.title ?? `The server answered with status ${status}.`)
+    super(problem.text ?? problem.detail ?? problem.title ?? `The server answered with status ${status}.`)
     this.status = status
     this.code = problem.code ?? 'unknown'
     this.places = problem.errors ?? []

@@ -1,6 +1,7 @@
 /** A transfer that is being written: its request, what is wrong with it, and the same as a command line. */
 
-import { forReaders, given, type Option, split, type Values, wrong } from './options'
+import type { FieldError } from './api'
+import { given, type Option, split, type Values, wrong } from './options'
 import { quoted } from './text'
 
 export interface Draft {
@@ -77,30 +78,20 @@ export function bodyOf(draft: Draft, options: readonly Option[]): Body {
 /** An answer that refuses, as `ApiError`. */
 interface Refusal {
   message: string
-  places: { where: string; message: string }[]
+  places: FieldError[]
 }
 
 /** Where each part of a refusal belongs: by field, and '' for what belongs to none. */
 export function placed(error: Refusal): Wrong {
   const found: Wrong = {}
-  for (const { where, message } of error.places) {
+  for (const { where, text } of error.places) {
     const field = where.split('.').filter((part) => !OUTER.has(part))[0] ?? ''
-    found[field] = inForm(message)
+    found[field] = text
   }
-  return error.places.length > 0 ? found : { '': inForm(error.message) }
+  return error.places.length > 0 ? found : { '': error.message }
 }
 
 const OUTER = new Set(['body', 'query', 'transfer'])
-
-/** A refusal for the reader of a form. */
-function inForm(text: string): string {
-  // The field itself says which option it is.
-  return forReaders(text)
-    .replace(/^“[^”]+”(?:: | (?='))/, '')
-    .replace(/^Value error, /, '')
-    .replace(/^Input should be/, 'It should be')
-    .replace(/^String should/, 'It should')
-}
 
 /** The command line that does the same. */
 export function commandLine(body: Body): string {

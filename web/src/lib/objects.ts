@@ -1,6 +1,5 @@
 /** Objects of a transfer: their filter, as the address holds it, and their details. No module of the browser. */
 
-import { forReaders } from './options'
 import { bytes, counted, duration, rate } from './format'
 import type { Transfer, TransferObject } from './types'
 
@@ -66,15 +65,6 @@ const METHODS: Record<string, string> = {
   head: 'checked (HEAD)',
 }
 
-const PROOFS: Record<string, string> = {
-  checksum: 'source and target have the same checksum',
-  content: 'source and target were read and have the same content',
-  etag: 'source and target have the same ETag, a digest of the content',
-  time: 'size and modification time are those recorded with the object',
-  size: 'only the size was compared',
-  none: 'nothing was compared',
-}
-
 /** The details of an object as pairs of a name and a value, without those that are not known. */
 export function details(one: TransferObject): [string, string][] {
   const attempts =
@@ -85,13 +75,10 @@ export function details(one: TransferObject): [string, string][] {
     ['Source key', one.source_key],
     ['Target key', one.target_key === one.source_key ? '' : one.target_key],
     ['Size', `${bytes(one.size)}${one.size > 999 ? ` (${counted(one.size, 'byte')})` : ''}`],
-    ['Error', one.error_message === null ? null : forReaders(one.error_message)],
+    ['Error', one.error_text],
     ['Cause', [one.error_class, one.error_code, one.error_operation].filter(Boolean).join(', ')],
     ['Method', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
-    [
-      'Verified',
-      one.verified === null ? '' : one.verified in PROOFS ? `${one.verified}: ${PROOFS[one.verified]}` : one.verified,
-    ],
+    ['Verified', [one.verified, one.verified_text].filter(Boolean).join(': ')],
     ['Checksum', one.checksum === null ? '' : `${one.checksum_algorithm ?? ''} ${one.checksum}`.trim()],
     ['ETag', [one.etag, one.target_etag].filter(Boolean).join(' → ')],
     ['Version', [one.version_id, one.target_version_id].filter(Boolean).join(' → ')],

@@ -4,6 +4,9 @@ export type Kind = 'choice' | 'flag' | 'whole' | 'text' | 'lines' | 'pairs'
 
 export interface Option {
   name: string
+  title: string
+  /** The heading that it stands below. */
+  group: string
   kind: Kind
   help: string
   choices: string[]
@@ -17,6 +20,9 @@ export type Values = Record<string, Value>
 
 interface Property {
   type?: string
+  title?: string
+  'x-group'?: string
+  'x-help'?: string
   enum?: string[]
   const?: string
   anyOf?: Property[]
@@ -50,8 +56,10 @@ export function optionsOf(properties: Record<string, Property>): Option[] {
       const example = property.examples?.[0]
       return {
         name,
+        title: property.title ?? name,
+        group: property['x-group'] ?? 'Transfer',
         kind: kindOf(own),
-        help: plainHelp(property.description ?? ''),
+        help: property['x-help'] ?? property.description ?? '',
         choices: own.enum ?? (own.const === undefined ? [] : [own.const]),
         least: own.minimum ?? null,
         most: own.maximum ?? null,
@@ -60,46 +68,12 @@ export function optionsOf(properties: Record<string, Property>): Option[] {
     })
 }
 
-/** The first paragraph, with options as the form names them. */
-function plainHelp(description: string): string {
-  const [first = ''] = description.split('\n\n')
-  return first.replace(/`([a-z]+(?:_[a-z]+)*)`/g, (_, name: string) => `'${title(name)}'`).replaceAll('`', '')
-}
-
 function kindOf(property: Property): Kind {
   if (property.enum ?? property.const) return 'choice'
   if (property.type === 'boolean') return 'flag'
   if (property.type === 'integer') return 'whole'
   if (property.type === 'array') return 'lines'
   return property.type === 'object' ? 'pairs' : 'text'
-}
-
-/** Names that say too little by themselves. */
-const TITLES: Record<string, string> = {
-  if_exists: 'If it exists',
-  new: 'Allow a duplicate transfer',
-  raw: 'No wildcards',
-  settle: 'Minimum age',
-  tpslimit: 'Requests per second',
-  sse: 'Encryption',
-}
-const SHORT = /\b(url|id|kms|acl|sse c|sse)\b/g
-
-/** `storage_class` as people read it: `Storage class`. */
-export function title(name: string): string {
-  const words = name.replaceAll('_', ' ').replace(SHORT, (word) => word.toUpperCase().replace(' ', '-'))
-  return TITLES[name] ?? (words[0]?.toUpperCase() ?? '') + words.slice(1)
-}
-
-/** A message for people who have the page and no command line: options by the names that its forms give them. */
-export function forReaders(text: string): string {
-  return text
-    .replace(/\b([Rr])un the same (?:command|[a-z]+) again/g, (_, first: string) => `${first}etry it`)
-    .replace(
-      /\b([Rr])un the same command with/g,
-      (_, first: string) => (first === 'R' ? 'Start' : 'start') + ' a new transfer with',
-    )
-    .replace(/(?<![\w-])--([a-z]+(?:-[a-z]+)*)/g, (_, name: string) => `“${title(name.replaceAll('-', '_'))}”`)
 }
 
 /** Action for an object that already exists at the target. */
@@ -116,23 +90,12 @@ export const VERIFY: Record<string, string> = {
   content: 'read source and target, and compare',
 }
 
-const GROUPS: [string, RegExp][] = [
-  [
-    'Selection of objects',
-    /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/,
-  ],
-  ['Execution', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
-  ['Endpoint and credentials', /(endpoint_url|profile|region)$|^(no_sign_request|request_payer)$/],
-  ['Encryption and protection', /^(sse|acl|grants|object_lock|checksum)/],
-]
-const REST = 'Attributes of the target objects'
-
-/** The options below headings, in their order; groups without any are left out. */
+/** The options below headings, in their order. */
 export function grouped(options: readonly Option[]): { heading: string; options: Option[] }[] {
-  const headingOf = (one: Option): string => GROUPS.find(([, names]) => names.test(one.name))?.[0] ?? REST
-  return [...GROUPS.map(([heading]) => heading), REST]
-    .map((heading) => ({ heading, options: options.filter((one) => headingOf(one) === heading) }))
-    .filter((group) => group.options.length > 0)
+  return [...new Set(options.map((one) => one.group))].map((heading) => ({
+    heading,
+    options: options.filter((one) => one.group === heading),
+  }))
 }
 
 function lines(text: string): string[] {

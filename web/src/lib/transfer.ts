@@ -1,7 +1,6 @@
 /** Texts about a transfer, and its chain of retries as one transfer. No module of the browser is used here. */
 
 import { bytes, count, counted } from './format'
-import { reason } from './delivery'
 import type { Cause, Chain, Transfer } from './types'
 
 /** The latest of a chain, with the totals of all: what has arrived with any, and what the latest has left. */
@@ -32,20 +31,6 @@ export function replaceTransfer(chain: Chain, newer: Transfer): Chain {
   return { ...chain, transfers: chain.transfers.map((one) => (one.id === newer.id ? newer : one)) }
 }
 
-const NOUNS: Record<string, string> = {
-  transfer: 'copy',
-  pack: 'archive',
-  unpack: 'unpacking',
-  move: 'move',
-  remove: 'removal',
-  check: 'comparison',
-  cleanup: 'clean-up of open uploads',
-  verify: 'verification',
-  history: 'copy of all versions',
-  run: 'list of commands',
-  gateway: 'upload of a share',
-}
-
 const WITHOUT_ARRIVALS = ['remove', 'check', 'cleanup', 'verify', 'run']
 
 /** True where objects arrive at a target by the operation: what has failed of it is missing there. */
@@ -53,14 +38,10 @@ export function copiesObjects(operation: string): boolean {
   return !WITHOUT_ARRIVALS.includes(operation)
 }
 
-export function nounOf(operation: string): string {
-  return NOUNS[operation] ?? operation
-}
-
 /** A cause as the first line of its card: `2 objects, 82.0 GiB: access to them was denied`. */
 export function headline(cause: Cause): string {
   const size = cause.bytes > 0 ? `, ${bytes(cause.bytes)}` : ''
-  return `${counted(cause.count, 'object')}${size}: ${reason(cause.words, cause.count)}`
+  return `${counted(cause.count, 'object')}${size}: ${cause.missing_text}`
 }
 
 const REQUESTS: Record<Cause['needs'], string> = {
@@ -77,7 +58,7 @@ export function letter(transfer: Transfer, cause: Cause, keys: readonly string[]
   const listed = keys.length < cause.count ? ` (the first ${count(keys.length)} of ${count(cause.count)})` : ''
   const said = answer(cause)
   return [
-    `Of the delivery ${title}, ${counted(cause.count, 'file')}${size} ${one ? 'is' : 'are'} missing: ${reason(cause.words, cause.count)}.`,
+    `Of the delivery ${title}, ${counted(cause.count, 'file')}${size} ${one ? 'is' : 'are'} missing: ${cause.missing_text}.`,
     ...(said ? [`The storage answered ${said}.`] : []),
     REQUESTS[cause.needs],
     '',

@@ -27,6 +27,8 @@ export interface TransferEvent {
   number: number
   at: string
   kind: string
+  /** What the actor did. */
+  text: string
   actor: string
   hash: string
   data: Record<string, unknown>

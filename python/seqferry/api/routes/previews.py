@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ContextDep
 from seqferry.api.openapi import problem_responses
-from seqferry.api.schemas import TransferRequest, spec_of_request
+from seqferry.api.schemas import PreflightCause, TransferRequest, spec_of_request
 from seqferry.model import prices
 from seqferry.model.errors import errors_about
 from seqferry.model.models import PlannedCopy, ResolvedSpec
@@ -53,21 +53,6 @@ class EstimateOut(BaseModel):
     """Price of AWS DataSync for the same bytes, by mode."""
 
 
-class PreviewCause(BaseModel):
-    """Objects that would fail alike."""
-
-    error_code: str
-    operation: str
-    message: str
-    """Of the first of them."""
-    advice: str | None
-    """The next step; null if the message contains it."""
-    count: int
-    bytes: int
-    keys: list[str]
-    """The first of them."""
-
-
 class Preview(BaseModel):
     objects: list[PreviewObject]
     """The first of them, up to the requested number."""
@@ -83,7 +68,7 @@ class Preview(BaseModel):
     """Objects that were read as a test, of those that would be copied."""
     sampled: bool
     """True where not all of them were read: all up to 10,000, and then a sample."""
-    causes: list[PreviewCause]
+    causes: list[PreflightCause]
     """Causes for which objects would fail, the most frequent first."""
     nearest: list[str]
     """The most similar keys, if nothing is selected."""

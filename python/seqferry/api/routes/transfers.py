@@ -236,8 +236,7 @@ def list_failures(
     service: ServiceDep,
     keys: Annotated[int, Query(ge=0, le=100, description="Keys of each cause at most.")] = 20,
 ) -> FailureGroups:
-    kind = service.status(transfer_id).spec.kind
-    return FailureGroups(causes=[FailureGroupOut.of(one, kind) for one in service.failures(transfer_id, keys=keys)])
+    return FailureGroups(causes=[FailureGroupOut.of(one) for one in service.failures(transfer_id, keys=keys)])
 
 
 @router.get("/{transfer_id}/samples", summary="Throughput over time, for charts")

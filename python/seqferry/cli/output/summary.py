@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli.output import text
-from seqferry.model import advice
+from seqferry.model.messages import steps
 from seqferry.model.models import (
     WITH_FAILURES,
     FailureGroup,
@@ -17,7 +17,6 @@ from seqferry.model.models import (
     Status,
     Verification,
 )
-from seqferry.model.next_steps import next_step
 from seqferry.model.operations import Operation
 from seqferry.spec.selection import build_conditions, has_conditions
 from seqferry.spec.validation import is_empty_archive, streaming_reason
@@ -200,8 +199,8 @@ def _cost(counted_cost: CountedCost) -> str:
 def _group(group: FailureGroup, operation: Operation, status_command: str, retry_command: str | None) -> list[str]:
     """A cause: how many objects, what was done, why it failed, the one next step, and the objects."""
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
-    why, _ = advice.split_next_step(group.message)
-    step = next_step(group.error_class, group.error_code, operation, message=group.message, retry=retry_command)
+    why, _ = steps.split_next_step(group.message)
+    step = steps.command_step(steps.step_code(group), operation, retry_command)
     out = [f"{text.count(group.count, 'object')} failed: {text.printable(what)}"]
     if why:
         out.append(f"  {text.printable(why)}")
@@ -246,7 +245,7 @@ def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
             {
                 "id": group.id,
                 **asdict(group),
-                "next_step": next_step(group.error_class, group.error_code, status.spec.kind, message=group.message),
+                "next_step": steps.command_step(steps.step_code(group), status.spec.kind),
             }
             for group in result.failures
         ],
