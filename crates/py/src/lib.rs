@@ -48,7 +48,7 @@ pyo3::create_exception!(
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    let words = module.py().import("seqferry.model.advice")?;
+    let words = module.py().import("seqferry.model.messages.steps")?;
     let (commands, serving) = (words.getattr("ADVICE")?.extract()?, words.getattr("SERVING")?.extract()?);
     Advice::install(&commands, &serving).map_err(|codes| PyImportError::new_err(format!("no advice for {codes}")))?;
     module.add("ADVICE_CODES", Advice::ALL.iter().map(|advice| advice.code()).collect::<Vec<_>>())?;
