@@ -1,4 +1,4 @@
-//! Writes on condition that nothing is there, to services that count a delete marker as an object.
+//! Writes on condition that nothing is there, to services that count a delete marker, or a folder, as an object.
 //!
 //! Such a service (versitygw) refuses the condition under each key that was removed from a bucket with versions. The
 //! write is then sent without it.
@@ -7,6 +7,10 @@
 //! that a listing of versions has shown a delete marker as the latest version of the key. Until the service is known
 //! for it, this must happen twice: another program may have removed an object between a refusal and the listing. An
 //! object that is written between the listing and the write stays as an older version, where the bucket keeps versions.
+//!
+//! Another service (SeaweedFS) refuses the condition for `a` while there are, or were, objects below `a/`. HEAD shows
+//! it: `a` is not there, and `a/` is. This must happen twice as well; an object that is written between HEAD and the
+//! write is replaced.
 
 use std::sync::Arc;
 
@@ -44,8 +48,16 @@ impl<'a> AbsentCondition<'a> {
         answer: &Result<WrittenObject, RequestError>,
     ) -> Result<bool, RequestError> {
         let is_refused = matches!(answer, Err(RequestError::Failed(e)) if e.class == ErrorClass::Precondition);
-        if !self.is_sent || !is_refused || !client.is_removed(self.object).await? {
+        if !self.is_sent || !is_refused {
             return Ok(false);
+        }
+        if !client.is_removed(self.object).await? {
+            if !client.is_implied_folder(self.object).await? {
+                return Ok(false);
+            }
+            self.refusals += 1;
+            self.is_sent = self.refusals < 2;
+            return Ok(true);
         }
         self.refusals += 1;
         if self.refusals > 1 && client.quirks().learn_counted_delete_markers() {
@@ -78,5 +90,23 @@ impl RetryingClient {
             Err(RequestError::Failed(_)) => Ok(false),
             Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
         }
+    }
+
+    /// True when the service shows a folder of this name, and no object. False also where HEAD fails.
+    async fn is_implied_folder(&self, object: ObjectRef<'_>) -> Result<bool, RequestError> {
+        let ObjectRef { bucket, key, .. } = object;
+        let folder = format!("{key}/");
+        for (key, expected) in [(key, false), (&*folder, true)] {
+            let is_there = match self.head(ObjectRef::new(bucket, key)).await {
+                Ok(_) => true,
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => false,
+                Err(RequestError::Failed(_)) => return Ok(false),
+                Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
+            };
+            if is_there != expected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

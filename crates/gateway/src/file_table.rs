@@ -45,7 +45,7 @@ pub(crate) struct NamedFile {
 pub(crate) struct AssignedFacts {
     /// Generation of the file's identity.
     pub(crate) generation: u32,
-    /// [Hash](version_of) of the object's `ETag`.
+    /// [Hash](version_of) of the object's `ETag` and upload time.
     pub(crate) version: u64,
     pub(crate) mode: u32,
     pub(crate) uid: u32,
@@ -95,9 +95,9 @@ fn number(parent: u64, name: &str, salt: u32) -> u64 {
     (hash >> 1).max(FIRST)
 }
 
-/// Hash of an `ETag`.
-pub(crate) fn version_of(etag: &str) -> u64 {
-    hash(&[etag.as_bytes()])
+/// Hash of an `ETag` and of the upload time in seconds: a change of metadata alone keeps the `ETag`.
+pub(crate) fn version_of(etag: &str, uploaded: f64) -> u64 {
+    hash(&[etag.as_bytes(), &uploaded.floor().to_be_bytes()])
 }
 
 impl FileTable {

@@ -281,6 +281,12 @@ impl MemoryStore {
         self
     }
 
+    /// True when a condition meets a folder in place of an object.
+    fn is_refused_by_folder(&self, state: &State, bucket: &str, key: &str) -> bool {
+        let folder = if key.ends_with('/') { key.to_owned() } else { format!("{key}/") };
+        self.implied_folder(state, bucket, &folder).is_some()
+    }
+
     /// The object that the service shows for a folder that has none of its own.
     fn implied_folder(&self, state: &State, bucket: &str, key: &str) -> Option<Object> {
         let objects = state.buckets.get(bucket).filter(|_| self.folders == Folders::Implied && key.ends_with('/'))?;

@@ -339,6 +339,14 @@ impl Tree {
         })
     }
 
+    /// Upload time of the object behind a file or link, in seconds: with the `ETag` it identifies what the object states.
+    ///
+    /// # Errors
+    /// `IsADirectory` for a directory, `Stale` for an unknown inode.
+    pub fn uploaded(&self, inode: u64) -> Result<f64> {
+        Ok(self.read().file(inode)?.2.modified)
+    }
+
     /// Returns true when, by the listing, the object has to be restored before it can be read.
     pub fn is_archived(&self, inode: u64) -> bool {
         self.read().file(inode).is_ok_and(|(_, _, facts)| facts.archived)
@@ -506,7 +514,7 @@ impl Tree {
     }
 
     fn attributes_of(&self, state: &State, inode: u64, facts: &NameFacts, valid: Duration) -> Attributes {
-        let stored = state.stated(inode, facts.is_plain_link);
+        let stored = state.stated(inode, facts);
         let exact = |stored: &StoredMetadata| stored.modified.and_then(|(seconds, rest)| exact_time(seconds, rest));
         let modified = match facts.kind {
             FileKind::Directory => state.newest_in(inode).map_or(self.since, upload_time),

@@ -256,8 +256,9 @@ impl<D: Disk> Inner<D> {
     /// Attributes of a file of the bucket that was made or changed here, while the bucket has it as it was then.
     fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<AssignedFacts>> {
         let facts = self.file_table.place(number)?.assigned?;
-        let version = self.files.tree().version(found.inode).ok()?;
-        matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag) == facts.version).then_some(facts)
+        let tree = self.files.tree();
+        let (version, uploaded) = (tree.version(found.inode).ok()?, tree.uploaded(found.inode).ok()?);
+        matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag, uploaded) == facts.version).then_some(facts)
     }
 
     /// Attributes of a file of the bucket.

@@ -35,7 +35,7 @@ impl ObjectWrite for MemoryStore {
         let (if_absent, if_match) =
             self.conditions_of(ConditionalWrite::Put, object.if_absent, object.if_match.as_deref());
         let is_conditional = if_absent || if_match.is_some();
-        if is_conditional && self.implied_folder(&state, &object.bucket, &object.key).is_some() {
+        if is_conditional && self.is_refused_by_folder(&state, &object.bucket, &object.key) {
             let code = "PreconditionFailed";
             return Err(StoreError::new("PutObject", &object.bucket, Some(&object.key), code, Some(412)));
         }

@@ -103,6 +103,26 @@ async fn lookup(files: &FileSystem, parent: u64, name: &str) -> Attributes {
 }
 
 #[tokio::test]
+async fn a_change_of_metadata_alone_shows_when_the_listing_is_read_again() {
+    let options = TreeOptions { lifetime: Some(Duration::ZERO), ..TreeOptions::bucket("b") };
+    let setting = Setting::new(options);
+    setting.put("f", &[("mode", "0100644"), ("mtime", "1000000000")], b"same").await;
+    setting.store.age("b", "f", 60.0);
+    assert_eq!(lookup(&setting.files, ROOT, "f").await.permissions, Some(0o644));
+    let before = setting.heads();
+
+    setting.put("f", &[("mode", "0100600"), ("mtime", "1000000001")], b"same").await;
+    let found = lookup(&setting.files, ROOT, "f").await;
+
+    let time = exact_time(1_000_000_001, 0).unwrap();
+    assert_eq!(shown(&found), (FileKind::File, Some(0o600), time));
+    for _ in 0..3 {
+        assert_eq!(lookup(&setting.files, ROOT, "f").await.permissions, Some(0o600));
+    }
+    assert_eq!(setting.heads() - before, 1, "a version is asked about once");
+}
+
+#[tokio::test]
 async fn a_version_shows_what_it_states_from_the_first_lookup_to_the_last() {
     for lifetime in [None, Some(Duration::from_mins(1)), Some(Duration::ZERO)] {
         let options = TreeOptions { lifetime, ..TreeOptions::bucket("b") };

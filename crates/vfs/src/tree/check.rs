@@ -85,12 +85,11 @@ impl Tree {
             }
             let entry = facts.map(|facts| {
                 let number = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
-                let stored = meta.map(|meta| StoredMetadata::of(&meta.attributes.metadata));
-                if let Some(stored) = stored.filter(|_| facts.kind != FileKind::Directory) {
-                    state.facts.restore(number, stored);
+                if let Some(meta) = meta.filter(|_| facts.kind != FileKind::Directory) {
+                    state.facts.restore(number, StoredMetadata::of(&meta.attributes.metadata), facts.modified);
                 }
                 let is_file = facts.kind == FileKind::File && may_be_link(facts.size);
-                let is_link = is_file && state.facts.is_link(number);
+                let is_link = is_file && state.facts.is_link(number, facts.modified);
                 let (facts, hash) = if is_link { (facts.into_plain_link(), as_link(number)) } else { (facts, number) };
                 let inode = self.free_number(&state, directory, name, &facts, hash);
                 let entry = CheckedEntry { directory, name: name.into(), inode, facts };

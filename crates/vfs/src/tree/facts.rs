@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, StoredMetadata};
 use tokio::sync::watch;
 
-use super::{Attributes, FileKind, NamePage, State, Tree};
+use super::{Attributes, FileKind, NameFacts, NamePage, State, Tree};
 use crate::error::{Result, VfsError};
 use crate::fetch::is_version;
 
@@ -26,10 +26,15 @@ const VERSIONS: u32 = 3;
 /// The bit by which the inode of a link differs from that of the file that its object is without metadata.
 const LINK_BIT: u64 = 1 << 62;
 
+/// Seconds by which the upload times in a listing and in an answer about an object may differ: services round them.
+const ROUNDING: f64 = 1.0;
+
 /// Attributes of one version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VersionFacts {
     pub(super) stored: StoredMetadata,
+    /// Upload time of the object, in seconds. A copy of an object onto itself changes it, and keeps the `ETag`.
+    uploaded: f64,
     /// The service does not let this identity see what is stored.
     is_denied: bool,
 }
@@ -42,8 +47,13 @@ pub(super) struct FactCache {
 }
 
 impl FactCache {
-    pub(super) fn get(&self, number: u64) -> Option<&StoredMetadata> {
-        self.recent.get(&number).or_else(|| self.older.get(&number)).map(|learned| &learned.stored)
+    fn get(&self, number: u64) -> Option<&VersionFacts> {
+        self.recent.get(&number).or_else(|| self.older.get(&number))
+    }
+
+    /// Facts of the object that was uploaded at this time.
+    pub(super) fn of_upload(&self, number: u64, uploaded: f64) -> Option<&StoredMetadata> {
+        self.get(number).filter(|learned| is_same_upload(learned.uploaded, uploaded)).map(|learned| &learned.stored)
     }
 
     fn insert(&mut self, number: u64, learned: VersionFacts) {
@@ -54,19 +64,25 @@ impl FactCache {
     }
 
     /// Take over what was kept on a disk.
-    pub(super) fn restore(&mut self, number: u64, stored: StoredMetadata) {
-        self.insert(number, VersionFacts { stored, is_denied: false });
+    pub(super) fn restore(&mut self, number: u64, stored: StoredMetadata, uploaded: f64) {
+        self.insert(number, VersionFacts { stored, uploaded, is_denied: false });
     }
 
     /// Facts that are worth keeping, those that were learned last first.
-    pub(super) fn to_keep(&self) -> impl Iterator<Item = (u64, StoredMetadata)> {
+    pub(super) fn to_keep(&self) -> impl Iterator<Item = (u64, StoredMetadata, f64)> {
         let all = self.recent.iter().chain(&self.older);
-        all.filter(|(_, learned)| !learned.is_denied).map(|(number, learned)| (*number, learned.stored))
+        let all = all.filter(|(_, learned)| !learned.is_denied);
+        all.map(|(number, learned)| (*number, learned.stored, learned.uploaded))
     }
 
-    pub(super) fn is_link(&self, number: u64) -> bool {
-        self.get(number).is_some_and(StoredMetadata::is_link)
+    pub(super) fn is_link(&self, number: u64, uploaded: f64) -> bool {
+        self.of_upload(number, uploaded).is_some_and(StoredMetadata::is_link)
     }
+}
+
+/// True when two statements of an upload time can be about one upload. 0: not stated.
+fn is_same_upload(one: f64, other: f64) -> bool {
+    one <= 0.0 || other <= 0.0 || (one.floor() - other.floor()).abs() <= ROUNDING
 }
 
 /// The inode of an object as a link, by that as a file, and the other way round.
@@ -121,28 +137,30 @@ impl Tree {
     /// Remember what was stored with the object of an inode, from an answer about it. A file that turns out to be a
     /// link has another inode from now on.
     pub fn learn(&self, inode: u64, meta: &ObjectMeta) {
-        self.note_facts(inode, StoredMetadata::of(&meta.attributes.metadata), false);
+        self.note_facts(inode, StoredMetadata::of(&meta.attributes.metadata), Some(meta.last_modified.floor()));
     }
 
-    fn note_facts(&self, inode: u64, stored: StoredMetadata, is_denied: bool) {
+    /// `uploaded`: the upload time of the answer. None: the service does not let this identity see the facts.
+    fn note_facts(&self, inode: u64, stored: StoredMetadata, uploaded: Option<f64>) {
         let place = self.read().file(inode).ok();
         let number = match &place {
             Some((_, _, facts)) if facts.is_plain_link => as_link(inode),
             _ => inode,
         };
+        let shown = place.as_ref().map_or(0.0, |(_, _, facts)| facts.modified);
+        let (is_denied, uploaded) = (uploaded.is_none(), uploaded.filter(|at| *at > 0.0).unwrap_or(shown));
         {
             let mut state = self.write();
-            if !is_denied && state.facts.get(number) == Some(&stored) {
+            if !is_denied && state.facts.of_upload(number, uploaded) == Some(&stored) && is_same_upload(shown, uploaded)
+            {
                 return;
             }
-            state.facts.insert(number, VersionFacts { stored, is_denied });
+            state.facts.insert(number, VersionFacts { stored, uploaded, is_denied });
         }
         self.changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if let Some((directory, name, facts)) = place
-            && facts.kind == FileKind::File
-            && stored.is_link()
-            && may_be_link(facts.size)
-        {
+        let Some((directory, name, facts)) = place else { return };
+        let is_new_link = facts.kind == FileKind::File && stored.is_link() && may_be_link(facts.size);
+        if is_new_link || !is_same_upload(shown, uploaded) {
             let (parent, listed) = {
                 let state = self.read();
                 let directory = &state.directories[directory as usize];
@@ -150,6 +168,7 @@ impl Tree {
             };
             // As old as the listing that showed it: this says nothing about the object being there still.
             let at = listed.unwrap_or_else(tokio::time::Instant::now);
+            let facts = NameFacts { modified: uploaded, ..facts };
             // A directory that was forgotten meanwhile is listed again.
             let _shown = self.remember_check(directory, parent, &name, Some(facts), None, at);
         }
@@ -250,10 +269,10 @@ impl Tree {
             Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => return Err(error),
             Err(error) if error.class != ErrorClass::NotFound => {
                 // Neither can its bytes be read: what would be shown of it stays as it is.
-                self.note_facts(inode, StoredMetadata::default(), true);
+                self.note_facts(inode, StoredMetadata::default(), None);
             }
             // Replaced or removed.
-            Ok(_) | Err(_) if self.options.is_frozen => self.note_facts(inode, StoredMetadata::default(), true),
+            Ok(_) | Err(_) if self.options.is_frozen => self.note_facts(inode, StoredMetadata::default(), None),
             Ok(_) | Err(_) => {
                 if let Err(VfsError::Failed(error) | VfsError::Denied(error)) = self.replaced(inode).await {
                     return Err(error);
@@ -280,8 +299,8 @@ pub(super) type FactsResult = std::result::Result<(), StoreError>;
 
 impl State {
     /// Facts that the object of an inode states. None: not known.
-    pub(super) fn stated(&self, inode: u64, is_plain_link: bool) -> Option<&StoredMetadata> {
-        self.facts.get(if is_plain_link { as_link(inode) } else { inode })
+    pub(super) fn stated(&self, inode: u64, facts: &NameFacts) -> Option<&StoredMetadata> {
+        self.facts.of_upload(if facts.is_plain_link { as_link(inode) } else { inode }, facts.modified)
     }
 }
 
@@ -309,7 +328,7 @@ mod tests {
     fn half_of_the_facts_are_forgotten_when_there_are_too_many() {
         let mut facts = FactCache::default();
         for number in 0..=MOST as u64 {
-            facts.restore(number, StoredMetadata { mode: Some(0o644), ..StoredMetadata::default() });
+            facts.restore(number, StoredMetadata { mode: Some(0o644), ..StoredMetadata::default() }, 1.0);
         }
         assert!(facts.get(MOST as u64).is_some() && facts.get(MOST as u64 / 2).is_some());
         assert!(facts.get(0).is_none());

@@ -98,11 +98,8 @@ impl Tree {
             let state = self.read();
             let entries = snapshot.ranked(ranks.start).take(ranks.len());
             let files = entries.filter(|entry| entry.kind != FileKind::Directory);
-            let is_unknown = |inode: u64, is_plain: bool| state.stated(inode, is_plain).is_none();
-            files
-                .filter(|entry| is_unknown(entry.inode, entry.facts().is_plain_link))
-                .map(|entry| entry.inode)
-                .collect()
+            let unknown = files.filter(|entry| state.stated(entry.inode, &entry.facts()).is_none());
+            unknown.map(|entry| entry.inode).collect()
         };
         for inode in unknown {
             drop(self.begin_request(inode));

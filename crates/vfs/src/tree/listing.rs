@@ -242,7 +242,7 @@ impl Tree {
         if state.directories[directory as usize].inode != inode {
             return;
         }
-        snapshot.make_links(|inode| state.facts.is_link(inode));
+        snapshot.make_links(|inode, uploaded| state.facts.is_link(inode, uploaded));
         snapshot.renumber(|name, facts, hash| self.free_number(&state, directory, name, facts, hash));
         self.changes.fetch_add(1, Ordering::Relaxed);
         let new = inodes(&snapshot);

@@ -24,7 +24,7 @@ use crate::crc::crc32c;
 use crate::own_file;
 
 /// Number of this format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Names that are kept at most, some 100 bytes each: those of the directories used last.
 const MOST_NAMES: usize = 2_000_000;
 /// Largest frame, a directory.
@@ -48,8 +48,7 @@ struct SavedDirectory {
     entries: Vec<SavedEntry>,
     hidden: Vec<(String, u8)>,
     hidden_count: u64,
-    /// Time of the directory's own object. Tables of older programs have none.
-    #[serde(default)]
+    /// Time of the directory's own object.
     marker: f64,
 }
 
@@ -59,8 +58,8 @@ struct SavedFacts {
     facts: Vec<SavedFact>,
 }
 
-/// Inode, time, mode, owner, group.
-type SavedFact = (u64, Option<(i64, u32)>, Option<u32>, Option<u32>, Option<u32>);
+/// Inode, time, mode, owner, group, upload time.
+type SavedFact = (u64, Option<(i64, u32)>, Option<u32>, Option<u32>, Option<u32>, f64);
 
 /// Facts in a frame.
 const FACTS: usize = 10_000;
@@ -136,7 +135,7 @@ impl Tree {
     fn write_table(&self, file: File, facts: usize) -> io::Result<()> {
         let mut file = BufWriter::new(file);
         write_frame(&mut file, &self.table_header())?;
-        let (mut saved_names, learned): (Vec<ListedDirectory>, Vec<(u64, StoredMetadata)>) = {
+        let (mut saved_names, learned): (Vec<ListedDirectory>, Vec<(u64, StoredMetadata, f64)>) = {
             let state = self.read();
             let known = |directory: &super::Directory| {
                 let (snapshot, listed) = (directory.snapshot.clone()?, directory.listed?);
@@ -145,8 +144,8 @@ impl Tree {
             (state.directories.iter().filter_map(known).collect(), state.facts.to_keep().take(facts).collect())
         };
         for part in learned.chunks(FACTS) {
-            let fact = |(number, stored): &(u64, StoredMetadata)| {
-                (*number, stored.modified, stored.mode, stored.uid, stored.gid)
+            let fact = |(number, stored, uploaded): &(u64, StoredMetadata, f64)| {
+                (*number, stored.modified, stored.mode, stored.uid, stored.gid, *uploaded)
             };
             write_frame(&mut file, &SavedFacts { facts: part.iter().map(fact).collect() })?;
         }
@@ -209,8 +208,8 @@ impl Tree {
                     if let Ok(saved_names) = serde_json::from_slice::<SavedFacts>(&other) {
                         let mut state = self.write();
                         // Those that were learned last come first.
-                        for (number, modified, mode, uid, gid) in saved_names.facts.into_iter().rev() {
-                            state.facts.restore(number, StoredMetadata { modified, mode, uid, gid });
+                        for (number, modified, mode, uid, gid, uploaded) in saved_names.facts.into_iter().rev() {
+                            state.facts.restore(number, StoredMetadata { modified, mode, uid, gid }, uploaded);
                         }
                         continue;
                     }

@@ -211,9 +211,9 @@ impl Snapshot {
     }
 
     /// Make links of the files that `is_link` knows by their inodes.
-    pub(crate) fn make_links(&mut self, is_link: impl Fn(u64) -> bool) {
+    pub(crate) fn make_links(&mut self, is_link: impl Fn(u64, f64) -> bool) {
         for entry in &mut self.entries {
-            if entry.kind == FileKind::File && may_be_link(entry.size) && is_link(entry.inode) {
+            if entry.kind == FileKind::File && may_be_link(entry.size) && is_link(entry.inode, entry.modified) {
                 (entry.kind, entry.is_plain_link) = (FileKind::Symlink, true);
                 entry.inode = as_link(entry.inode);
             }

@@ -28,6 +28,8 @@ struct EvictionCandidate {
     number: u64,
     changed: u64,
     base: BaseObject,
+    /// Upload time of the object, in seconds, once the tree of the bucket shows it.
+    uploaded: f64,
 }
 
 /// True when so many files are clean that some leave: a quarter more than stay.
@@ -41,10 +43,10 @@ fn is_same(node: &Node, candidate: &EvictionCandidate) -> bool {
     node.changed == candidate.changed && node.base.as_ref() == Some(&candidate.base)
 }
 
-fn table_entry(node: &Node, base: &BaseObject) -> NamedFile {
+fn table_entry(node: &Node, candidate: &EvictionCandidate) -> NamedFile {
     let facts = AssignedFacts {
         generation: node.file.generation,
-        version: version_of(&base.etag),
+        version: version_of(&candidate.base.etag, candidate.uploaded),
         mode: node.mode,
         uid: node.uid,
         gid: node.gid,
@@ -67,7 +69,7 @@ impl<D: Disk> Uploader<D> {
         let places: Vec<(u64, NamedFile)> = inner.overlay.read(|overlay| {
             let same = candidate.iter().filter_map(|candidate| {
                 let node = overlay.node(candidate.number).filter(|node| is_same(node, candidate))?;
-                Some((candidate.number, table_entry(node, &candidate.base)))
+                Some((candidate.number, table_entry(node, candidate)))
             });
             same.collect()
         });
@@ -99,7 +101,7 @@ impl<D: Disk> Uploader<D> {
             let clean = overlay.nodes().filter(|node| may_evict(overlay, &inner.file_table, node));
             let candidate = clean.filter_map(|node| {
                 let base = node.base.clone()?;
-                Some(EvictionCandidate { number: node.file.number, changed: node.changed, base })
+                Some(EvictionCandidate { number: node.file.number, changed: node.changed, base, uploaded: 0.0 })
             });
             candidate.collect()
         });
@@ -127,9 +129,11 @@ impl<D: Disk> Uploader<D> {
                 continue;
             }
             for candidate in files {
-                let found = inner.walk(&candidate.base.path).await;
-                if found.is_ok_and(|found| inner.is_version(&found, &candidate.base)) {
-                    shown.push(candidate);
+                if let Ok(found) = inner.walk(&candidate.base.path).await
+                    && inner.is_version(&found, &candidate.base)
+                    && let Ok(uploaded) = tree.uploaded(found.inode)
+                {
+                    shown.push(EvictionCandidate { uploaded, ..candidate });
                 }
             }
         }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use seqferry_share::{FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::super::tests::{Setting, random, root};
 use super::tests::{Running, drained, head, keys, objects, store_of};
@@ -258,6 +258,20 @@ async fn a_folder_that_the_service_alone_shows_is_removed_without_a_request_that
     let removed = store.requests().into_iter().filter(|request| request.operation.starts_with("Delete"));
     let removed: Vec<_> = removed.map(|request| request.key).filter(|key| !key.contains("seqferry-probe")).collect();
     assert_eq!(removed, ["p/d/f"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_arrives_under_a_name_that_the_service_takes_for_a_folder() {
+    let setting = Setting::over(MemoryStore::new(1).with_implied_folders(), &[("d/f", b"text".to_vec())]).await;
+    let top = setting.share.root();
+    setting.share.rename(&root(), top, b"d", top, b"e").await.unwrap();
+    setting.put("d", "a file").await;
+    // What other programs put there meanwhile keeps the folder in the service.
+    setting.store.put("b", "p/d/other", Bytes::from_static(b"1"), &<_>::default()).await.unwrap();
+
+    drained(&setting).await;
+
+    assert_eq!(objects(&setting).await["d"], b"a file");
 }
 
 #[tokio::test(start_paused = true)]
