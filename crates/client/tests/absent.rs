@@ -36,7 +36,10 @@ struct MarkerStore {
 
 impl MarkerStore {
     fn new(is_removed: bool) -> Self {
-        let store = MemoryStore::new(PART);
+        Self::over(MemoryStore::new(PART), is_removed)
+    }
+
+    fn over(store: MemoryStore, is_removed: bool) -> Self {
         store.create_bucket(BUCKET);
         let (is_removed, listings) = (Mutex::new(is_removed), Mutex::new(0));
         Self { store, counts_markers: true, hides_versions: false, is_removed, listings }
@@ -170,6 +173,13 @@ impl Fixture {
         Self::of(MarkerStore::new(true))
     }
 
+    /// A service that shows a folder under the name of the key.
+    async fn folder() -> Self {
+        let fixture = Self::of(MarkerStore::over(MemoryStore::new(PART).with_implied_folders(), false));
+        fixture.markers.put(BUCKET, &format!("{KEY}/below"), THEIRS, &Attributes::default()).await.unwrap();
+        fixture
+    }
+
     fn quirks(&self) -> &Quirks {
         self.client.quirks()
     }
@@ -292,4 +302,31 @@ async fn a_refusal_stays_where_versions_cannot_be_listed() {
 
     assert_eq!(fixture.markers.body().await, None);
     assert_eq!((fixture.faults.count("PutObject"), fixture.listings()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_object_is_written_under_a_key_that_the_service_shows_as_a_folder() {
+    let fixture = Fixture::folder().await;
+
+    fixture.put(b"ours").await.unwrap();
+
+    assert_eq!(fixture.markers.body().await.unwrap(), b"ours");
+    assert_eq!(fixture.faults.count("PutObject"), 3, "two refusals first");
+    assert_eq!(class(fixture.put(b"again").await), ErrorClass::Precondition);
+    assert_eq!(fixture.markers.body().await.unwrap(), b"ours");
+}
+
+#[tokio::test]
+async fn an_object_that_comes_beside_a_folder_between_two_refusals_stays() {
+    let fixture = Fixture::folder().await;
+    let markers = Arc::clone(&fixture.markers);
+    let hook = Hook(Arc::new(move || {
+        let markers = Arc::clone(&markers);
+        Box::pin(async move { markers.put(BUCKET, KEY, THEIRS, &Attributes::default()).await.map(drop).unwrap() })
+    }));
+    fixture.faults.rule(Rule::once("PutObject", Fault::Hook(hook)).after(1));
+
+    assert_eq!(class(fixture.put(b"ours").await), ErrorClass::Precondition);
+
+    assert_eq!(fixture.markers.body().await.unwrap(), b"theirs");
 }

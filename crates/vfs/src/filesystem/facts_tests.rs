@@ -104,14 +104,14 @@ async fn lookup(files: &FileSystem, parent: u64, name: &str) -> Attributes {
 
 #[tokio::test]
 async fn a_change_of_metadata_alone_shows_when_the_listing_is_read_again() {
-    let options = TreeOptions { lifetime: Some(Duration::ZERO), ..TreeOptions::bucket("b") };
-    let setting = Setting::new(options);
+    let setting = Setting::new(TreeOptions::bucket("b"));
     setting.put("f", &[("mode", "0100644"), ("mtime", "1000000000")], b"same").await;
-    setting.store.age("b", "f", 60.0);
+    setting.store.backdate("b", "f", 60.0);
     assert_eq!(lookup(&setting.files, ROOT, "f").await.permissions, Some(0o644));
     let before = setting.heads();
 
     setting.put("f", &[("mode", "0100600"), ("mtime", "1000000001")], b"same").await;
+    setting.files.tree().list_again(ROOT).await.unwrap();
     let found = lookup(&setting.files, ROOT, "f").await;
 
     let time = exact_time(1_000_000_001, 0).unwrap();
