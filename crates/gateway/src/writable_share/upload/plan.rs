@@ -4,6 +4,8 @@
 //!   file: one that was renamed and is not copied yet. Files that wait for each other in a cycle are downloaded first.
 //! - The same applies where an object makes a folder of the file's name, or a file of the name of a folder above it: a
 //!   bucket can hold both, and a tree shows one of them.
+//! - A file waits while its folder, which the bucket alone has, is below a folder that was renamed and has its files at
+//!   its old path still: with its last object there, the folder would not show any more.
 //! - A pending removal is made when no file replaces the object at its key, and no file takes bytes from it.
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +13,7 @@ use std::ops::Bound;
 
 use seqferry_transfer::pipe::ReplaceCondition;
 
-use crate::file_table::FileTable;
+use crate::file_table::{FileTable, ROOT};
 use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
 
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
@@ -175,6 +177,7 @@ pub(super) fn waits_for_failed(
     let mut removals = overlay.pending_removals().keys();
     overlay.uploads().values().filter(in_the_way).any(|open| has_failed(open.number))
         || blockers(overlay, file_table, &path, is_folder).iter().any(|other| has_failed(other.file.number))
+        || moving_folder(overlay, file_table, node).is_some_and(&has_failed)
         || removals.any(|key| has_failed_key(key) && is_removal_in_the_way(&path, key, is_folder))
 }
 
@@ -202,12 +205,26 @@ fn blockers<'a>(overlay: &'a Overlay, file_table: &FileTable, path: &str, is_fol
     found.into_iter().filter_map(|number| overlay.node(number)).collect()
 }
 
+/// The renamed folder above a file whose own folder the bucket alone has, at a path below the old one.
+fn moving_folder(overlay: &Overlay, file_table: &FileTable, node: &Node) -> Option<u64> {
+    let mut above = node.parent;
+    if overlay.node(above).is_some() || overlay.lower(file_table, above).ok()? == overlay.path(file_table, above).ok() {
+        return None;
+    }
+    while above != ROOT && overlay.node(above).is_none() {
+        above = overlay.parent(file_table, above);
+    }
+    Some(above)
+}
+
 /// Wait of a file, or folder, for what is in its way in the bucket.
 fn blocker_of(overlay: &Overlay, file_table: &FileTable, node: &Node, path: &str) -> Blocker {
     let (number, is_folder) = (node.file.number, is_directory(node));
     // The object there is unknown, or about to be removed.
     let mut written = overlay.uploads().values().filter(|open| open.number != number);
-    if written.any(|open| is_write_in_the_way(path, open, is_folder)) || has_doomed_in_the_way(overlay, path, is_folder)
+    if written.any(|open| is_write_in_the_way(path, open, is_folder))
+        || has_doomed_in_the_way(overlay, path, is_folder)
+        || moving_folder(overlay, file_table, node).is_some()
     {
         return Blocker::Yes;
     }
