@@ -423,7 +423,7 @@ class ObjectOut(BaseModel):
     checksum: str | None
     verified: str | None
     verified_text: str | None
-    """What that kind of verification proves."""
+    """The statement that this kind of verification proves."""
     not_carried: list[str]
     error_class: str | None
     error_code: str | None

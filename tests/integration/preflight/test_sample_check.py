@@ -60,9 +60,11 @@ def test_the_report_is_on_record_and_the_status_over_http_shows_it(
         assert client.post("/api/v1/transfers", json={**body, "target": body["target"] + "2/", "preflight": False})
 
     [event] = _looks(ferry, transfer_id)
+    [cause] = told["causes"]
+    assert cause["message"].startswith(f"{cause.pop('text')} ")
+    assert cause.pop("next_step") == cause["advice"]
     assert told == event.data
     assert (told["objects"], told["looked_up"], told["whole"], told["stopped"]) == (14, 10, True, False)
-    [cause] = told["causes"]
     assert (cause["error_code"], cause["operation"]) == ("AccessDenied", "GetObject")
     assert cause["keys"] == sorted(cause["keys"])[:5]
     assert len(ferry.arrived()) >= 4

@@ -54,9 +54,9 @@ pub struct OutcomeVersion<S = String> {
     pub checksum_algorithm: Option<S>,
     /// The checksum.
     pub checksum: Option<S>,
-    /// How the bytes were sent.
+    /// Way in which the bytes were sent.
     pub method: S,
-    /// How the version was verified.
+    /// Kind of the verification of the version.
     pub verified: S,
 }
 

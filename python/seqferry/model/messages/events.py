@@ -49,7 +49,7 @@ VERIFICATIONS: Final = {
     "size": "The size alone is equal: other bytes of the same size would not show.",
     "none": "Nothing was compared.",
 }
-"""What each kind of verification proves."""
+"""The statement that each kind of verification proves."""
 
 
 def event_text(kind: str, data: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:

@@ -125,7 +125,7 @@ def delivery_text(
 
 
 def wait_text(kind: str, name: str | None, ahead: int | None) -> str:
-    """What a delivery waits for: ``kind``, ``name`` and ``ahead`` of ``service.deliveries.DeliveryWait``."""
+    """The cause of a delivery's wait: ``kind``, ``name`` and ``ahead`` of ``service.deliveries.DeliveryWait``."""
     if kind == "delivery":
         return f"It waits for {name or 'another delivery'}."
     if kind == "worker":

@@ -274,7 +274,7 @@ def _step(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What a reader of messages can do, in the words of the placeholders.
+    """Tools of a reader of messages, in the words of the placeholders.
 
     Attributes:
         again: the act that repeats what has failed.
