@@ -90,6 +90,6 @@ pub use pages::Pages;
 pub use pool::{ClientPool, EndpointSpec};
 pub use quirks::{ChecksumSupport, ConditionalRequest, Endpoint, Quirks};
 pub use request::{RequestError, RequestSpec, RetryContext};
-pub use retry::RetryPolicy;
+pub use retry::{Backoff, RetryPolicy};
 pub use runtime_probe::RuntimeProbe;
 pub use upload::{RecordedUpload, UploadJournal, UploadSession};

@@ -17,6 +17,8 @@ use seqferry_store::{
     Range, StoreError,
 };
 
+use crate::retry::Backoff;
+
 pub use whole::{WholeReads, fetch_whole};
 
 /// Bytes that were read, and what was computed over them on the way.
@@ -102,8 +104,8 @@ pub async fn read_pinned(
     PinnedReader::new(fetched.body, source).take(range.len(), algorithms).await
 }
 
-/// First pause before the rest of a broken body is requested. It doubles with each break that brought no bytes.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Pauses before the rest of a broken body is requested, by the breaks in a row that brought no bytes.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(20) };
 
 /// Decides whether the rest of a body that broke is requested.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Resumption {
         if self.fruitless >= self.limit || !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) {
             return Err(error);
         }
-        Ok(FIRST_PAUSE * 2_u32.saturating_pow(self.fruitless))
+        Ok(PAUSES.after(self.fruitless))
     }
 }
 
@@ -238,10 +240,10 @@ mod tests {
     fn a_body_is_resumed_while_bytes_come_and_given_up_after_the_limit() {
         let mut resumption = Resumption::new(3);
         for _ in 0..10 {
-            assert_eq!(resumption.pause(error(code::TRUNCATED), true).ok(), Some(FIRST_PAUSE));
+            assert_eq!(resumption.pause(error(code::TRUNCATED), true).ok(), Some(PAUSES.first));
         }
-        assert_eq!(resumption.pause(error(code::TRUNCATED), false).ok(), Some(FIRST_PAUSE * 2));
-        assert_eq!(resumption.pause(error("SlowDown"), false).ok(), Some(FIRST_PAUSE * 4));
+        assert_eq!(resumption.pause(error(code::TRUNCATED), false).ok(), Some(PAUSES.first * 2));
+        assert_eq!(resumption.pause(error("SlowDown"), false).ok(), Some(PAUSES.first * 4));
         assert_eq!(
             resumption.pause(error(code::TIMED_OUT), false).err().map(|error| error.code).as_deref(),
             Some(code::TIMED_OUT)

@@ -7,6 +7,22 @@ use std::time::Duration;
 
 use seqferry_store::{Cause, ErrorClass, StoreError};
 
+/// Pauses that double with each failure up to the longest.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first: Duration,
+    /// Limit of all.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// The pause after `failures` others in a row.
+    pub fn after(self, failures: u32) -> Duration {
+        self.first.saturating_mul(2_u32.saturating_pow(failures)).min(self.longest)
+    }
+}
+
 /// Number of attempts of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling
 /// ("full jitter"), so that many requests that failed together do not come back together.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +129,7 @@ impl RetryPolicy {
         if attempt > Self::attempts(error, attempts) {
             return None;
         }
-        let ceiling = base.saturating_mul(1 << (attempt - 2).min(20)).min(self.most);
+        let ceiling = Backoff { first: base, longest: self.most }.after(attempt - 2);
         Some(ceiling.mul_f64(share).max(error.retry_after.unwrap_or_default().min(self.most)))
     }
 }
@@ -126,6 +142,13 @@ mod tests {
 
     fn error(code: &str, status: u16) -> StoreError {
         StoreError::new("CopyObject", "b", Some("k"), code, Some(status))
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(5) };
+        let pauses = [0, 1, 8, 9, u32::MAX].map(|failures| backoff.after(failures).as_secs());
+        assert_eq!(pauses, [1, 2, 256, 300, 300]);
     }
 
     #[test]

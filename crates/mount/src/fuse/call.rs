@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, Generation, INodeNo, ReplyEntry};
+use seqferry_client::Backoff;
 use seqferry_share::{
     Attributes, Caller, CreateMode, DirectoryEntry, DirectoryPage, EntryDetail, FileError, FileId, FileKind,
     NameLookup, SetAttributes, Share,
@@ -16,9 +17,8 @@ use seqferry_vfs::LONGEST_TARGET;
 use crate::interrupt::wait_for_interrupt;
 use crate::known_files::{KnownFiles, hidden_name};
 
-/// First pause before a share that answered "try later" is asked again; it doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Pauses before a share that answered "try later" is asked again.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 /// Entries that are made for one request for a directory: more never fit.
 const MAX_ENTRIES: usize = 512;
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
@@ -49,7 +49,7 @@ impl ShareCall {
         &'a self,
         mut call: impl FnMut(&'a dyn Share, &'a Caller) -> ShareFuture<'a, T>,
     ) -> FuseResult<T> {
-        let mut pause = FIRST_PAUSE;
+        let mut refusals = 0;
         loop {
             let answer = call(self.share.as_ref(), &self.caller);
             let answer = if self.is_cancellable {
@@ -66,7 +66,7 @@ impl ShareCall {
                 answer => return answer.map_err(errno),
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => pause = MAX_PAUSE.min(pause * 2),
+                () = tokio::time::sleep(PAUSES.after(refusals)) => refusals += 1,
                 () = wait_for_interrupt(self.thread) => return Err(Errno::EINTR),
             }
         }

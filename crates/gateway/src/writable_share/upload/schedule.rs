@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use seqferry_client::Backoff;
 use tokio::time::Instant;
 
 use super::UploadError;
 use super::plan::{FileUpload, UploadTask};
 
-/// Wait before a file is tried again, which doubles until the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Pauses before a file is tried again.
+const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(5) };
 
 /// Attempts in a row at one generation that find another object than expected, before that counts as a failure.
 const MOST_CHANGES: u32 = 3;
@@ -24,7 +24,7 @@ type Generations = HashMap<u64, (u64, Instant)>;
 #[derive(Debug, Clone, Copy)]
 struct FailurePause {
     until: Instant,
-    wait: Duration,
+    failures: u32,
 }
 
 /// Work of which one is under way at a time.
@@ -115,7 +115,7 @@ impl Schedule {
 
     /// Take over what was found, apart from what is under way or waits.
     pub(super) fn plan(&mut self, found: Vec<UploadTask>, generations: Generations, now: Instant) {
-        self.pauses.retain(|_, pause| pause.until + LONGEST_PAUSE > now);
+        self.pauses.retain(|_, pause| pause.until + PAUSES.longest > now);
         let may_begin = |work: &UploadTask| {
             let waits = self.pauses.get(&TaskKey::of(work)).is_some_and(|pause| pause.until > now);
             !waits && !self.is_busy(work)
@@ -201,8 +201,9 @@ impl Schedule {
 
     /// Do no work on a subject for a while, which is longer each time.
     fn pause(&mut self, subject: TaskKey) -> Duration {
-        let wait = self.pauses.get(&subject).map_or(FIRST_PAUSE, |pause| (pause.wait * 2).min(LONGEST_PAUSE));
-        self.pauses.insert(subject, FailurePause { until: Instant::now() + wait, wait });
+        let failures = self.pauses.get(&subject).map_or(0, |pause| pause.failures + 1);
+        let wait = PAUSES.after(failures);
+        self.pauses.insert(subject, FailurePause { until: Instant::now() + wait, failures });
         wait
     }
 }
