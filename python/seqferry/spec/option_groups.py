@@ -206,7 +206,7 @@ class SpeedOptions(Speed):
     max_cache_size: Annotated[
         int | None,
         Option(
-            "Size limit of the cache. Default: the whole disk except 1GiB.",
+            "Size limit of the cache. Default: leave 1GiB of the disk free.",
             "SIZE",
             "size",
             http=None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def share(
     transfer: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="Transfer id, its beginning, or name. Its retries are shown too."),
+        typer.Argument(metavar="[ID]", help="Transfer id, its beginning, or name. The link shows its retries too."),
     ] = None,
     shared_label: Annotated[
         str | None,
