@@ -85,18 +85,18 @@ class Filters:
 
     PANEL: ClassVar = "Selection"
 
-    min_size: Annotated[int | None, Option("Only copy objects of this size or larger.", "SIZE", "size")] = None
-    max_size: Annotated[int | None, Option("Only copy objects of this size or smaller.", "SIZE", "size")] = None
+    min_size: Annotated[int | None, Option("Select objects of this size or larger.", "SIZE", "size")] = None
+    max_size: Annotated[int | None, Option("Select objects of this size or smaller.", "SIZE", "size")] = None
     newer_than: Annotated[
         str | None,
-        Option("Only copy objects modified after this time: an age, as 7d or 12h, or a date, as 2026-11-01.", "AGE"),
+        Option("Select objects modified after this time: an age, as 7d or 12h, or a date, as 2026-11-01.", "AGE"),
     ] = None
     older_than: Annotated[
         str | None,
         Option(
-            "Only copy objects modified before this time: an age or a date.",
+            "Select objects modified before this time: an age or a date.",
             "AGE",
-            http=Http(text="Only copy objects modified before this time: an age or a date, as for `newer_than`."),
+            http=Http(text="Select objects modified before this time: an age or a date, as for `newer_than`."),
         ),
     ] = None
 

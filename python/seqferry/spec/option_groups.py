@@ -131,7 +131,7 @@ class NameOptions(Names):
     files_from: Annotated[
         str | None,
         Option(
-            "Only copy keys listed in FILE, one per line. FILE.csv: key[,version_id[,target_key]]. "
+            "Select keys listed in FILE, one per line. FILE.csv: key[,version_id[,target_key]]. "
             "s3://.../manifest.json: S3 Inventory. -: standard input.",
             "FILE",
             http=None,
