@@ -76,7 +76,7 @@ def append_to_chain(
     ).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
     text = json.dumps(data, ensure_ascii=False, sort_keys=True)
-    key = signing.current_key(connection, at)
+    key = signing.current_key(connection)
     found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
     connection.execute(
         table.insert(),

@@ -29,7 +29,6 @@ _TEXTS: Final = {
     "share_revoked": "revoked a share link",
     "pruned": "removed the list of objects from the records; the digest still covers it",
     "restoring": "the restore of archived objects was requested",
-    "adopted": "sealed a record that is older than the key",
     "preflight": "the check before the start found objects that cannot be copied",
     "removing": "objects that are not in the source are removed at the target",
     "not_removed": "did not remove objects at the target",
