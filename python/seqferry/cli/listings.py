@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 HumanReadable = Annotated[
     bool,
-    typer.Option(
-        "--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Print sizes in KiB, MiB, GiB and TiB."
-    ),
+    typer.Option("--human-readable", "-H", help="Print sizes in KiB, MiB, GiB and TiB."),
 ]
 
 

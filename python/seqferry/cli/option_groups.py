@@ -231,7 +231,6 @@ class End:
         bool,
         typer.Option(
             "--abandon",
-            envvar="SEQFERRY_ABANDON",
             help="Cancel immediately without aborting multipart uploads, if the credentials are gone.",
         ),
     ] = False
@@ -283,7 +282,7 @@ class Version:
 
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Version of the object."),
+        typer.Option("--version-id", metavar="ID", help="Version of the object."),
     ] = None
 
 
@@ -339,11 +338,7 @@ class Consent:
 
     yes: Annotated[
         bool,
-        options.common(
-            typer.Option(
-                "--yes", "-y", envvar="SEQFERRY_YES", help="Do not prompt for more than 1,000 objects or uploads."
-            )
-        ),
+        options.common(typer.Option("--yes", "-y", help="Do not prompt for more than 1,000 objects or uploads.")),
     ] = False
 
 

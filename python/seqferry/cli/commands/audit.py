@@ -28,9 +28,7 @@ def verify(
     ] = None,
     head: Annotated[
         list[str] | None,
-        typer.Option(
-            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="Ledger head that you have kept. Can be repeated."
-        ),
+        typer.Option("--head", metavar="HEAD", help="Ledger head that you have kept. Can be repeated."),
     ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,

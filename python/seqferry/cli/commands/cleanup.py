@@ -39,7 +39,6 @@ class Age:
         str,
         typer.Option(
             "--older-than",
-            envvar="SEQFERRY_OLDER_THAN",
             metavar="AGE",
             help="Abort uploads started before this time: an age, as 7d or 12h, or a date.",
         ),

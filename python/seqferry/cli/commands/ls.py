@@ -31,15 +31,12 @@ def ls(
     ] = None,
     recursive: Annotated[
         bool,
-        typer.Option(
-            "--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="List all objects below URI with their full keys."
-        ),
+        typer.Option("--recursive", "-r", help="List all objects below URI with their full keys."),
     ] = False,
     name: Annotated[
         str | None,
         typer.Option(
             "--name",
-            envvar="SEQFERRY_NAME",
             metavar="PATTERN",
             help="List objects whose name after the last slash matches, at any depth: '*.bam'.",
         ),
@@ -49,7 +46,6 @@ def ls(
         bool,
         typer.Option(
             "--summarize",
-            envvar="SEQFERRY_SUMMARIZE",
             help="Print the number and total size of the objects at the end.",
         ),
     ] = False,

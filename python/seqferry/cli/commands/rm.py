@@ -48,16 +48,13 @@ class RemovalSelection:
 
     recursive: Annotated[
         bool,
-        options.common(
-            typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Delete all objects below URI.")
-        ),
+        options.common(typer.Option("--recursive", "-r", "-R", help="Delete all objects below URI.")),
     ] = False
     versions: Annotated[
         bool,
         options.common(
             typer.Option(
                 "--all-versions",
-                envvar="SEQFERRY_ALL_VERSIONS",
                 help="Delete all versions and delete markers permanently. By default a versioned bucket keeps "
                 "deleted objects.",
             )
@@ -68,7 +65,6 @@ class RemovalSelection:
         options.common(
             typer.Option(
                 "--version-id",
-                envvar="SEQFERRY_VERSION_ID",
                 metavar="ID",
                 help="Delete this version of one object permanently.",
             )
@@ -80,7 +76,6 @@ class RemovalSelection:
         str | None,
         typer.Option(
             "--newer-than",
-            envvar="SEQFERRY_NEWER_THAN",
             metavar="AGE",
             help="Only delete objects modified after this time: an age or a date.",
         ),
@@ -89,12 +84,11 @@ class RemovalSelection:
         str | None,
         typer.Option(
             "--older-than",
-            envvar="SEQFERRY_OLDER_THAN",
             metavar="AGE",
             help="Only delete objects modified before this time: an age or a date.",
         ),
     ] = None
-    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
+    raw: Annotated[bool, typer.Option("--raw", help="Treat * and ? in URI literally.")] = False
 
 
 def rm(

@@ -57,7 +57,6 @@ class CommandList:
         options.common(
             typer.Option(
                 "--in-order",
-                envvar="SEQFERRY_IN_ORDER",
                 help="Run the lines one after another. Each starts after the previous one has succeeded.",
                 rich_help_panel="Transfer",
             )

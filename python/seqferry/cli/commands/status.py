@@ -29,23 +29,16 @@ class View:
         str | None,
         typer.Argument(metavar="[ID]", help="Transfer id or its beginning. Default: list recent transfers."),
     ] = None
-    watch: Annotated[
-        bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Show the progress until the transfer ends.")
-    ] = False
-    failed: Annotated[
-        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List failed objects with their cause.")
-    ] = False
+    watch: Annotated[bool, typer.Option("--watch", help="Show the progress until the transfer ends.")] = False
+    failed: Annotated[bool, typer.Option("--failed", help="List failed objects with their cause.")] = False
     objects: Annotated[
         bool,
         typer.Option(
             "--objects",
-            envvar="SEQFERRY_OBJECTS",
             help="List objects with their state. Select with --state, --prefix and --text.",
         ),
     ] = False
-    limit: Annotated[
-        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Number of transfers to list.")
-    ] = 20
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of transfers to list.")] = 20
     price: options.Price = None
     as_json: options.Json = False
     state_dir: options.StateDir = None
