@@ -69,7 +69,6 @@ _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
 gets an entry with the options that it begins with."""
 
 _LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
-    "run": frozenset({"in_order", "after"}),
     "unpack": frozenset({"no_sync"}),
     "remove": frozenset({"expected"}),
     "cleanup": frozenset({"expected"}),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import foreign_commands, options, pipes, spec_arguments
+from seqferry.cli import foreign_commands, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
@@ -52,16 +52,6 @@ class CommandList:
     file: Annotated[
         str, typer.Argument(metavar="[FILE]", help="File with one command per line: cp, mv or rm. -: standard input.")
     ] = "-"
-    in_order: Annotated[
-        bool,
-        options.common(
-            typer.Option(
-                "--in-order",
-                help="Run the lines one after another. Each starts after the previous one has succeeded.",
-                rich_help_panel="Transfer",
-            )
-        ),
-    ] = False
 
 
 def run(
@@ -69,9 +59,9 @@ def run(
 ) -> int:
     """Run a list of cp, mv and rm commands as one transfer.
 
-    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected
-    without --in-order. Empty lines and lines that start with # are ignored. Give endpoint, speed and output
-    options to run, not on the lines.
+    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected.
+    Empty lines and lines that start with # are ignored. Give endpoint, speed and output options to run, not on
+    the lines.
     """
     from seqferry.spec import run as run_spec
 
@@ -80,7 +70,7 @@ def run(
         run_spec.ListedCommand(number, spec)
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
-    spec = run_spec.build_run_spec(found, name, in_order=commands.in_order)
+    spec = run_spec.build_run_spec(found, name)
     with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
             codes = [_preview(session, part) for part in run_spec.read_parts(spec)]

@@ -36,8 +36,6 @@ _TEXTS: Final = {
     "removing_sources": "the sources of copied objects are removed",
     "sources_left": "did not remove sources",
     "folders_found": "the folders of the archive were recorded",
-    "line_arrived": "the objects of a line were copied",
-    "line_ended": "a line ended",
 }
 
 VERIFICATIONS: Final = {

@@ -62,10 +62,6 @@ class BatchWork:
         return self.target_was_empty and not self.resumed
 
 
-class Barrier(list[PlannedObject]):
-    """An empty page of ``find``: the next page is requested when all objects of the earlier pages have ended."""
-
-
 class OperationWork(Protocol):
     """Work of one operation. Facts of it that other packages need are in ``model.operations``."""
 
@@ -95,8 +91,6 @@ class OperationWork(Protocol):
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
-
-        After a ``Barrier`` the next page is requested when all objects found so far have ended.
 
         ``target_absent``: True when nothing was at the target as the transfer began.
         """
