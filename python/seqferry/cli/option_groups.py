@@ -77,23 +77,6 @@ class Background:
     wait: options.Wait = False
 
 
-@dataclass(frozen=True, slots=True)
-class PipeOptions:
-    """Option to spool standard input and output."""
-
-    PANEL: ClassVar = "Storage"
-
-    spool: Annotated[
-        bool,
-        typer.Option(
-            "--spool",
-            envvar="SEQFERRY_SPOOL",
-            help="Write standard input to disk before the upload, so that the transfer can be resumed. Print "
-            "an object only after it is verified.",
-        ),
-    ] = False
-
-
 def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
     """The bucket that ``s3://bucket``, or its name alone, means.
 

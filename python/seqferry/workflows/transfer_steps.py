@@ -111,8 +111,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     if row is None:
         return
     raise_if_paused(row)
-    spec = stored.read(row.spec)
-    operation = work_of(spec)
+    operation = work_of(stored.read(row.spec))
     with trace_as(transfer_id):
         try:
             operation.finish(runtime, transfer_id, claimed=claimed)
@@ -129,7 +128,6 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         runtime.record_end(connection, transfer_id, now)
         crash_points.reach("before-transfer-ended")
     crash_points.reach("after-transfer-ended")
-    operation.tidy(runtime, spec)
     runtime.announce_end()
 
 

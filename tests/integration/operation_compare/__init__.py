@@ -128,7 +128,5 @@ class CompareOperation:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         self.finished.append(transfer_id)
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
-
 
 OPERATION = CompareOperation()

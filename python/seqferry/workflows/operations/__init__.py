@@ -108,10 +108,6 @@ class OperationWork(Protocol):
         """Do the work that is left when all objects have ended, whether or not all have arrived."""
         ...
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Remove what was kept for the transfer on this machine. It has ended."""
-        ...
-
 
 def work_of(spec: ResolvedSpec) -> OperationWork:
     """The work of the operation of a spec.

@@ -64,9 +64,6 @@ class Cleanup:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
-
 
 OPERATION: Final[OperationWork] = Cleanup()
 

@@ -45,9 +45,6 @@ class Gateway:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: nothing was begun."""
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: nothing was kept."""
-
 
 def _refuse() -> NoReturn:
     raise UnsupportedError.of("the work of a gateway in a worker")

@@ -66,8 +66,6 @@ class History:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
-
 
 OPERATION: Final[OperationWork] = History()
 

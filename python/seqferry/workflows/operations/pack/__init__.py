@@ -82,8 +82,6 @@ class Pack:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
-
 
 OPERATION: Final[OperationWork] = Pack()
 

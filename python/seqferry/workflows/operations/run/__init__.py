@@ -13,9 +13,7 @@ from typing import Final
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.executor import Job, JobSequence
 from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
-from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
-from seqferry.places import paths
 from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects
 from seqferry.spec import overlaps, run
@@ -63,11 +61,6 @@ class Run:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        for part in run.read_parts(spec):
-            if isinstance(part.spec.source, LocalFolder):
-                paths.remove_spooled(runtime.state_dir, part.spec.source.path)
 
 
 OPERATION: Final[OperationWork] = Run()

@@ -96,9 +96,6 @@ class Unpack:
                     target.path, path, mode, modified, preserve_permissions=target.preserve_permissions
                 )
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
-
 
 OPERATION: Final[OperationWork] = Unpack()
 

@@ -99,9 +99,6 @@ class Verify:
             if not any(one.data.get("verification") == transfer_id for one in noted):
                 events.append(connection, verified, time.time(), VERIFIED, row.created_by, data)
 
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
-
 
 OPERATION: Final[OperationWork] = Verify()
 
