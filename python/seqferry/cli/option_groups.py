@@ -73,7 +73,6 @@ class Background:
             )
         ),
     ] = False
-    work: options.Work = False
     wait: options.Wait = False
 
 
@@ -159,7 +158,6 @@ class Start(Described):
             )
         ),
     ] = False
-    work: options.Work = False
     wait: options.Wait = False
     new: Annotated[
         bool,

@@ -42,7 +42,6 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             new=start.new,
             priority=start.priority,
             description=description,
-            work=start.work,
             wait=start.wait,
         )
 

@@ -80,7 +80,6 @@ def cleanup(
             new=start.new,
             priority=start.priority,
             description=start.description,
-            work=start.work,
             wait=start.wait,
         )
 

@@ -117,7 +117,6 @@ def pack(
             new=start.new,
             priority=start.priority,
             description=start.description,
-            work=start.work,
             wait=start.wait,
         )
 

@@ -126,7 +126,6 @@ def rm(
             new=start.new,
             priority=start.priority,
             description=start.description,
-            work=start.work,
             wait=start.wait,
         )
 

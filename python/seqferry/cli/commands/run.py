@@ -89,7 +89,6 @@ def run(
             new=start.new,
             priority=start.priority,
             description=start.description,
-            work=start.work,
             wait=start.wait,
         )
 
