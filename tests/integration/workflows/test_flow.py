@@ -88,7 +88,7 @@ def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: F
     assert {record.method for key, record in records.items() if "big" in key} == {"multipart"}
     assert all(record.verified not in (None, "none") for record in records.values())
     assert [event.kind for event in service.events(transfer_id)] == ["submitted", "started", "planned", "done"]
-    assert service.first_broken_event(transfer_id) is None
+    assert service.record_findings(transfer_id) == []
     assert ferry.open_uploads() == []
     counters_fit_rows(service, transfer_id)
 
