@@ -11,7 +11,6 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import AnswerFormat
 from seqferry.cli.output import display, text
-from seqferry.model.errors import UsageError
 
 if TYPE_CHECKING:
     from seqferry.cost.lines import Comparison, Pricer
@@ -73,15 +72,6 @@ class StoredData:
         from seqferry.cost.workload import Workload, parse_size
 
         return Workload(parse_size(self.size, "--size"), self.objects)
-
-
-@dataclass(frozen=True, slots=True)
-class CostFormat:
-    """Option for the form of the answer, beside ``--json``."""
-
-    PANEL: ClassVar = "Output"
-
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row per line item.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +263,7 @@ def _group() -> None: ...
 
 
 @cost.command()
-def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def gateway(asked: CostOfGateway, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of a Storage Gateway on EC2 for a month."""
     from seqferry.cost import gateway as costs
     from seqferry.cost.workload import parse_size
@@ -286,11 +276,11 @@ def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer
         hours=asked.hours,
         written=parse_size(asked.written, "--written"),
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of copying between buckets once."""
     from seqferry.cost import mirror as costs
     from seqferry.cost.workload import parse_size
@@ -304,11 +294,11 @@ def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: Co
         machine_hours=asked.machine_hours,
         cpu_ms=asked.cpu_ms,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of staging data for the tasks of a pipeline."""
     from seqferry.cost import stage as costs
 
@@ -323,11 +313,11 @@ def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: Cost
         outside=asked.outside,
         nat=asked.nat,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of keeping objects in S3, with minimum sizes and durations."""
     from seqferry.cost import store as costs
     from seqferry.cost.workload import parse_size
@@ -341,7 +331,7 @@ def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: Co
         outside=asked.outside,
         archives=asked.archives,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
@@ -353,15 +343,11 @@ def prices() -> int:
     return exits.OK
 
 
-def _show(found: Comparison, form: CostFormat, answer: AnswerFormat) -> int:
+def _show(found: Comparison, answer: AnswerFormat) -> int:
     from seqferry.cli.output import costs
 
-    if answer.as_json and form.as_csv:
-        raise UsageError("--json and --csv: choose one.")
     if answer.as_json:
         display.emit("cost", **found.facts())
-    elif form.as_csv:
-        print(costs.as_csv(found), end="")
     else:
         for line in costs.format_comparison(found):
             print(text.printable(line))
