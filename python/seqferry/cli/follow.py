@@ -1,6 +1,6 @@
 """Following a transfer to its end: show its progress, work when no other worker does, stop cleanly on Ctrl-C.
 
-Used by ``cp``, ``resume``, ``cancel`` and ``status --watch``. Stopping here never harms a transfer: its state is in the
+Used by ``cp``, ``resume``, ``cancel`` and ``watch``. Stopping here never harms a transfer: its state is in the
 database and at the storage, and whichever worker comes next goes on.
 """
 
@@ -367,7 +367,7 @@ def _following_note(able: Sequence[ProcessStatus], transfer_id: str) -> str:
         others = f"The worker {process.host}-{process.pid} does the work"
     else:
         others = f"{len(able)} workers share the work" if able else "Another worker does the work"
-    return f"{others}, also without this command. Watch it again with: seqferry status {transfer_id} --watch"
+    return f"{others}, also without this command. Watch it again with: seqferry watch {transfer_id}"
 
 
 class _PreviousWorker:

@@ -219,7 +219,7 @@ class Session:
             display.emit("interrupted", id=transfer_id, going_on=going_on, resume=resume, cancel=cancel)
         if going_on:
             display.say("Stopped watching; the transfer continues in another process.")
-            display.say(f"  watch again:  {self.command('status', transfer_id, '--watch')}")
+            display.say(f"  watch again:  {self.command('watch', transfer_id)}")
         else:
             display.say("Interrupted. Finished objects and copied parts are kept.")
             display.say(f"  continue:     {resume}")

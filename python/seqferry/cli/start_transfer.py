@@ -75,6 +75,6 @@ def start_detached(session: Session, submission: Submission) -> int:
         display.say("Recorded. A running `seqferry worker` or `seqferry serve` runs it; if none is running, start one.")
         if (waits := session.service.status(transfer_id).waits_for) is not None:
             display.say(f"It waits for {waits}.")
-        display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
+        display.say(f"  watch:  {session.command('watch', transfer_id)}")
         display.say(f"  cancel: {session.command('cancel', transfer_id)}")
     return exits.OK

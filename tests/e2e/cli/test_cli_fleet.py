@@ -101,7 +101,7 @@ def test_a_transfer_goes_on_when_the_command_that_follows_it_is_killed(
     transfer_id = id_of(running)
     running.kill()
 
-    watched = ended(cli.start("status", transfer_id, "--watch", env=env))
+    watched = ended(cli.start("watch", transfer_id, env=env))
     assert watched.code == 0, watched.err
     assert seaweedfs_places.content() == content
 

@@ -45,7 +45,7 @@ from seqferry.model.errors import SeqferryError, StorageError
         (("cp", "s3://a/", "s3://b/", "--dry-run", "--price", "mars-1"), "mars-1"),
         (("pack", "s3://a/", "s3://b/x.tar", "--dry-run", "--price", "mars-1"), "mars-1"),
         (("ls", "bucket"), "bucket"),
-        (("status", "--watch"), "--watch"),
+        (("status", "--failed"), "--failed"),
         (("unpack", "--include", "reads/*", "--exclude", "*.bai", "./x.tar"), "DST"),
         (("fly",), "fly"),
         (("cp", "s3:b/x/", "s3://c/"), "s3://b/x/"),
