@@ -394,13 +394,11 @@ def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
 def test_names_are_found_at_any_depth(cli: Cli, places: Places) -> None:
     places.fill(KEYS)
 
-    named = cli.run("ls", places.uris[0], "--name", "*.txt", "--json")
     wild = cli.run("ls", f"{places.uris[0]}*.txt", "--json")
 
-    assert [event["key"] for event in named.events] == ["run42/a.txt", "run42/d/c.txt"]
     assert wild.out != ""
     assert [event["key"] for event in wild.events] == ["run42/a.txt", "run42/d/c.txt"]
-    assert cli.run("ls", places.uris[0], "--name", "*.bam").code == 4
+    assert cli.run("ls", f"{places.uris[0]}*.bam").code == 4
 
 
 def test_versions_are_removed_only_when_asked(cli: Cli, versitygw: S3Server, make_bucket: Callable[..., str]) -> None:
