@@ -13,8 +13,8 @@ import typer
 from seqferry.cli import exits, options, spec_arguments
 from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
-from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.session import Session, session_of
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -114,20 +114,7 @@ def rm(
             return preview(session, spec)
         if not (consent.yes or spec.single or seen.expect is not None) and not confirm(session, spec):
             return exits.FAILED
-        if start.detach:
-            return start_detached(
-                session,
-                session.service.submit_or_resume(
-                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-                ),
-            )
-        return session.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            wait=start.wait,
-        )
+        return run_or_record(session, spec, start, start.description)
 
 
 def removal_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from seqferry.cli.commands.rm import RemovalSelection, Sources
 from seqferry.cli.option_groups import Consent, Output, SourcesAndTarget, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
@@ -75,22 +75,7 @@ def run(
         if start.dry_run:
             codes = [_preview(session, part) for part in run_spec.read_parts(spec)]
             return max(codes)
-        if start.detach:
-            from seqferry.cli.session import actor
-
-            return start_detached(
-                session,
-                session.service.submit_or_resume(
-                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-                ),
-            )
-        return session.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            wait=start.wait,
-        )
+        return run_or_record(session, spec, start, start.description)
 
 
 def _preview(session: Any, part: Any) -> int:
