@@ -25,18 +25,10 @@ from seqferry.workflows.operations.run import lines
 from seqferry.workflows.runtime import Runtime
 
 
-class Run:
+class Run(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = run.OPTIONS
-    pages_are_batches = False
-
-    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """Each part is prepared when its objects are found."""
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool

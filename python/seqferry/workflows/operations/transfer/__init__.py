@@ -23,14 +23,8 @@ from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
 
 
-class Transfer:
+class Transfer(OperationWork):
     """See ``workflows.operations.OperationWork``."""
-
-    pages_are_batches = False
-
-    @property
-    def options(self) -> frozenset[str]:
-        return frozenset()
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
