@@ -62,7 +62,7 @@ _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "symlinks": ("follow", "skip", "keep"),
     "identity.source": ("anonymous", "environment", "session", "profile", "web_identity", "container", "instance"),
 }
-"""What the first version knows. These lists stay: later additions are features, see ``features``."""
+"""Values that the first version knows. These lists stay: later additions are features, see ``features``."""
 
 _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "transfer": frozenset(),
