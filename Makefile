@@ -97,10 +97,6 @@ $(DOCS)/index.html: $(docs_sources) $(VENV)/.stamp-packages
 	@rm -rf $(DOCS)
 	@mv $(DOCS).new $(DOCS)
 
-.PHONY: man
-man: build ## write the manual pages to dist/man/man1
-	$(VENV)/bin/seqferry man --dir dist/man/man1
-
 .PHONY: tools
 tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor $(TOOLS)/writable_gateway ## make the servers and instruments that the tests need
 

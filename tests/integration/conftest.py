@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 from control import PLACES, settings_for
+from ferry import Ferry, FerryFactory
 
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 from support.postgres import Postgres
 from support.run import Run
+from support.servers import S3Server
 from support.state import prepare
 
 
@@ -86,3 +89,30 @@ def start_worker() -> Iterator[Callable[[Service], Worker]]:
     yield start
     for worker in started:
         assert worker.stop(timeout=30.0)
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    """A service on SQLite."""
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_ferry(
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> FerryFactory:
+    """``make_ferry(service, reached=server)``: between two fresh buckets on each server in turn."""
+
+    def make(service: Service, *, reached: S3Server = s3server) -> Ferry:
+        return Ferry(service, s3server, reached, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+
+    return make
+
+
+@pytest.fixture
+def ferry(service: Service, make_ferry: FerryFactory) -> Ferry:
+    return make_ferry(service)

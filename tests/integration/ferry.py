@@ -67,3 +67,6 @@ class Ferry:
     def open_uploads(self) -> list[str]:
         """Keys in the target bucket."""
         return open_uploads(self.server, self.target)
+
+
+FerryFactory = Callable[..., Ferry]

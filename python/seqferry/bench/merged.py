@@ -16,8 +16,6 @@ from seqferry.model.formatting import printable
 
 SCHEMA: Final = 1
 MOST_REPORTS: Final = 50
-_SYNCED: Final = 2
-"""Schema of reports of transfers whose speeds of downloads count until their bytes are on the disk."""
 _MOST_BYTES: Final = 64 * 2**20
 _MIB: Final = 2**20
 _HEAD: Final = ("report", "measured", "MiB/s", "against the best", "runs")
@@ -77,23 +75,12 @@ def read_report(file: Path) -> tuple[str, dict[str, Any]]:
         kind = str(report.get("kind", "transfer"))
         if kind not in ("gateway", "transfer"):
             raise UsageError(f"{named} is a report of kind {kind!r}, which is not set against others.")
-        if kind == "transfer" and int(report.get("schema", 1)) < _SYNCED:
-            _count_until_synced(report["results"])
         _rows(kind, "", report["results"])
         _where(kind, report)
         str(report["at"])
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise UsageError(f"{named} is no report of seqferry bench gateway or bench transfer.") from None
     return kind, report
-
-
-def _count_until_synced(results: Sequence[dict[str, Any]]) -> None:
-    """Makes speeds of downloads of an older report those until their bytes were on the disk, by the medians."""
-    for each in results:
-        speed, process, on_disk = (each.get(name) for name in ("bytes_per_second", "wall_s", "on_disk_s"))
-        if speed is not None and process is not None and on_disk is not None:
-            factor = float(process["median"]) / float(on_disk["median"])
-            each["bytes_per_second"] = {name: factor * float(value) for name, value in speed.items()}
 
 
 def _refuse(constant: str) -> None:

@@ -33,7 +33,7 @@ _HELP = (
 )
 
 _EPILOG = (
-    f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning, _ in exits.TABLE)}. "
+    f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in exits.TABLE)}. "
     "Commands of the AWS CLI, s5cmd and rclone are accepted: docs/use/coming-from.md."
 )
 
@@ -45,7 +45,7 @@ GROUPS: Final = {
     "Mount and share": ("mount", "umount", "mounts", "cache", "gateway"),
     "Operate": (
         *("serve", "worker", "workers", "token", "notify", "config", "doctor", "cleanup", "iam-policy", "cost"),
-        *("bench", "demo", "completion", "man"),
+        *("bench", "demo", "completion"),
     ),
     "Pipelines": ("nextflow", "aws", "s5cmd"),
 }

@@ -19,15 +19,11 @@ class Repetitions:
 
     warm_up: Annotated[
         int,
-        typer.Option(
-            "--warm-up", envvar="SEQFERRY_BENCH_WARM_UP", metavar="N", help="Warm-up runs of each method, not counted."
-        ),
+        typer.Option("--warm-up", metavar="N", help="Warm-up runs of each method, not counted."),
     ] = 1
     repetitions: Annotated[
         int,
-        typer.Option(
-            "--repetitions", envvar="SEQFERRY_BENCH_REPETITIONS", metavar="N", help="Measured runs of each method."
-        ),
+        typer.Option("--repetitions", metavar="N", help="Measured runs of each method."),
     ] = 3
 
 
@@ -41,7 +37,6 @@ class WorkFolder:
         Path | None,
         typer.Option(
             "--work-folder",
-            envvar="SEQFERRY_BENCH_WORK_FOLDER",
             metavar="DIR",
             help="Folder for test files, on the disk to measure. Default: the temporary folder.",
         ),
@@ -58,7 +53,6 @@ class ReportFolder:
         Path | None,
         typer.Option(
             "--output",
-            envvar="SEQFERRY_BENCH_OUTPUT",
             metavar="DIR",
             help="Folder for the report (JSON, HTML, charts). Default: a new folder seqferry-bench-ID here.",
         ),

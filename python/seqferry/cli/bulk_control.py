@@ -98,15 +98,13 @@ def say(session: Session, line: str) -> None:
         display.say(line)
 
 
-def follow_all(
-    session: Session, results: list[ControlResult], *, wanted: str = "done", works: bool = False, waits: bool = False
-) -> int:
+def follow_all(session: Session, results: list[ControlResult], *, wanted: str = "done", waits: bool = False) -> int:
     """Follow all transfers to their ends, in order; returns the worst exit code."""
     codes = [exit_code(results)]
     for result in results:
         if result.error is None:
             found = result.started or result.id
-            codes.append(session.follow(found, wanted=wanted, works=works, waits=waits))
+            codes.append(session.follow(found, wanted=wanted, waits=waits))
             if codes[-1] == exits.INTERRUPTED:
                 break
     return max(codes)

@@ -1,4 +1,4 @@
-"""The tree of commands, walked: for manual pages, completion and tests."""
+"""The tree of commands, walked: for completion and tests."""
 
 from __future__ import annotations
 

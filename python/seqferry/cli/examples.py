@@ -150,10 +150,6 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "bench merge": (("seqferry bench merge monday.json tuesday.json", "combine reports"),),
     "demo": (("seqferry demo", "run the demo"),),
-    "man": (
-        ("seqferry man cp | man -l -", "show a manual page"),
-        ("seqferry man --dir ~/.local/share/man/man1", "write all pages"),
-    ),
     "completion": (
         ('eval "$(seqferry completion bash)"', "in ~/.bashrc"),
         ("seqferry completion zsh > ~/.zfunc/_seqferry", "for zsh"),

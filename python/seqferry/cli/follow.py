@@ -1,6 +1,6 @@
 """Following a transfer to its end: show its progress, work when no other worker does, stop cleanly on Ctrl-C.
 
-Used by ``cp``, ``resume``, ``cancel`` and ``status --watch``. Stopping here never harms a transfer: its state is in the
+Used by ``cp``, ``resume``, ``cancel`` and ``watch``. Stopping here never harms a transfer: its state is in the
 database and at the storage, and whichever worker comes next goes on.
 """
 
@@ -111,15 +111,12 @@ def interruptible() -> Generator[FollowEvents]:
 class WorkerSupervisor:
     """Makes sure that a worker serves the queue: this process, when no other holds the state folder.
 
-    With Postgres any number of workers may run. This process becomes one where none of them can do the transfer, or
-    where it is asked to (``always``); otherwise the work of others would pass through this machine as well.
+    With Postgres any number of workers may run. This process becomes one where none of them can do the transfer.
 
     With ``waits`` it waits also for what only others can do, though none of them is there.
     """
 
-    def __init__(
-        self, settings: Settings, service: Service, watch: FollowEvents, *, always: bool = False, waits: bool = False
-    ) -> None:
+    def __init__(self, settings: Settings, service: Service, watch: FollowEvents, *, waits: bool = False) -> None:
         self._settings = settings
         self._service = service
         self._watch = watch
@@ -128,7 +125,6 @@ class WorkerSupervisor:
         self._busy = False
         self._renewal: tuple[str, TransferSpec, str] | None = None
         self._next_renewal = 0.0
-        self._always = always or settings.uses_sqlite
         self._waits = waits
         self._next_reach = 0.0
         self._out_of_reach_since: float | None = None
@@ -180,7 +176,7 @@ class WorkerSupervisor:
     ) -> Submission:
         """Record a transfer, for the worker of this process or for the one that runs already."""
         self._service.allow_local_folders(spec)
-        fleet = [] if self._always else self._service.available_workers()
+        fleet = [] if self._settings.uses_sqlite else self._service.available_workers()
         if not fleet:
             self._start_worker(queue=False)
         if self._worker is None:
@@ -205,7 +201,7 @@ class WorkerSupervisor:
         """
         if self._worker is not None:
             self._worker.check()
-        elif time.monotonic() >= self._next_try and (self._always or self._is_left(status)):
+        elif time.monotonic() >= self._next_try and (self._settings.uses_sqlite or self._is_left(status)):
             self._service.allow_local_folders(status.spec)
             self._start_worker(queue=True)
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
@@ -371,7 +367,7 @@ def _following_note(able: Sequence[ProcessStatus], transfer_id: str) -> str:
         others = f"The worker {process.host}-{process.pid} does the work"
     else:
         others = f"{len(able)} workers share the work" if able else "Another worker does the work"
-    return f"{others}, also without this command. Watch it again with: seqferry status {transfer_id} --watch"
+    return f"{others}, also without this command. Watch it again with: seqferry watch {transfer_id}"
 
 
 class _PreviousWorker:

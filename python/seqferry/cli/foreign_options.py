@@ -339,7 +339,7 @@ REFUSALS_BY_VERB: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "sync": dict.fromkeys(("--version-id", "--all-versions"), "sync takes current versions; use cp."),
     "ls": {
-        "--bucket-name-prefix": "write seqferry ls --name 'PREFIX*' for the buckets whose names begin so.",
+        "--bucket-name-prefix": "write seqferry ls | grep PREFIX for the buckets whose names begin so.",
         "--bucket-region": "buckets are listed with those of all regions; leave it out.",
     },
     "mb": {

@@ -11,7 +11,6 @@ from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import text
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
-from seqferry.spec.patterns import Wildcards
 from seqferry.spec.selection import Conditions, build_matcher, has_wildcard, literal_prefix
 from seqferry.spec.validation import check_place
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 HumanReadable = Annotated[
     bool,
-    typer.Option(
-        "--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Print sizes in KiB, MiB, GiB and TiB."
-    ),
+    typer.Option("--human-readable", "-H", help="Print sizes in KiB, MiB, GiB and TiB."),
 ]
 
 
@@ -35,17 +32,11 @@ def split_wildcard(place: str) -> tuple[str, str | None]:
     return f"s3://{bucket}/{literal_prefix(key)}", key
 
 
-def matching_entries(
-    entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None
-) -> Iterator[ObjectInfo | str]:
-    """Objects whose last name, or whole key, matches; prefixes are left out."""
-    whole = build_matcher(Conditions(pattern=pattern))
-    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
+def matching_entries(entries: Iterable[ObjectInfo], pattern: str | None) -> Iterator[ObjectInfo]:
+    """Objects whose whole key matches."""
+    matches = build_matcher(Conditions(pattern=pattern))
     for entry in entries:
-        if isinstance(entry, str):
-            continue
-        fits = wanted is None or wanted.decide(entry.key.rpartition("/")[2]) is True
-        if fits and (whole is None or whole(entry.key, entry.size, entry.last_modified)):
+        if matches is None or matches(entry.key, entry.size, entry.last_modified):
             yield entry
 
 

@@ -73,25 +73,7 @@ class Background:
             )
         ),
     ] = False
-    work: options.Work = False
     wait: options.Wait = False
-
-
-@dataclass(frozen=True, slots=True)
-class PipeOptions:
-    """Option to spool standard input and output."""
-
-    PANEL: ClassVar = "Storage"
-
-    spool: Annotated[
-        bool,
-        typer.Option(
-            "--spool",
-            envvar="SEQFERRY_SPOOL",
-            help="Write standard input to disk before the upload, so that the transfer can be resumed. Print "
-            "an object only after it is verified.",
-        ),
-    ] = False
 
 
 def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
@@ -176,7 +158,6 @@ class Start(Described):
             )
         ),
     ] = False
-    work: options.Work = False
     wait: options.Wait = False
     new: Annotated[
         bool,
@@ -231,7 +212,6 @@ class End:
         bool,
         typer.Option(
             "--abandon",
-            envvar="SEQFERRY_ABANDON",
             help="Cancel immediately without aborting multipart uploads, if the credentials are gone.",
         ),
     ] = False
@@ -283,7 +263,7 @@ class Version:
 
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Version of the object."),
+        typer.Option("--version-id", metavar="ID", help="Version of the object."),
     ] = None
 
 
@@ -339,11 +319,7 @@ class Consent:
 
     yes: Annotated[
         bool,
-        options.common(
-            typer.Option(
-                "--yes", "-y", envvar="SEQFERRY_YES", help="Do not prompt for more than 1,000 objects or uploads."
-            )
-        ),
+        options.common(typer.Option("--yes", "-y", help="Do not prompt for more than 1,000 objects or uploads.")),
     ] = False
 
 

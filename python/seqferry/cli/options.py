@@ -115,17 +115,6 @@ NoSignRequest = Annotated[bool, option_of(Endpoints, "no_sign_request")]
 
 MaxRequests = Annotated[int | None, option_of(SpeedOptions, "max_requests")]
 MaxBandwidth = Annotated[Bandwidth | None, option_of(SpeedOptions, "max_bandwidth")]
-Work = Annotated[
-    bool,
-    typer.Option(
-        "--work",
-        envvar="SEQFERRY_WORK",
-        help="Also work in this process while other workers run (PostgreSQL). By default it works only if "
-        "no worker can.",
-        rich_help_panel="Transfer",
-    ),
-]
-
 Wait = Annotated[
     bool,
     typer.Option(

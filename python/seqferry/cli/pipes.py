@@ -1,12 +1,10 @@
 """``-`` as one side of ``cp``: standard input and standard output.
 
 Bytes stream in bounded memory: input goes up as it comes, output is written in order, and what is proven wrong ends the
-command with exit code 3. A stream cannot be read twice, so it is no transfer on record. With ``--spool`` it is one:
-input is put on the disk before the transfer begins, which is then as durable as any other, and output comes from the
-disk after it was proven.
+command with exit code 3. A stream cannot be read twice, so it is no transfer on record.
 
-Both keep folders in the state folder; each holds a lock for as long as its command lives. That of a streamed input
-holds the id of its upload, so that the next command aborts the upload of one that was killed.
+Input has a folder in the state folder, with a lock for as long as its command lives. It holds the id of the upload, so
+that the next command aborts the upload of one that was killed.
 """
 
 from __future__ import annotations
@@ -25,13 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.option_groups import Output, PipeOptions, SourcesAndTarget, Start, merge
+from seqferry.cli.option_groups import Output, SourcesAndTarget, Start, merge
 from seqferry.cli.output import display, text
-from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
-from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import S3Location
-from seqferry.model.models import AT_REST, ResolvedSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.pipes")
 
-_CHUNK: Final = 1024 * 1024
 _LOOK_SECONDS: Final = 0.2
 _VERIFIED_BY: Final = {
     "checksum": "its checksum",
@@ -54,8 +49,6 @@ _VERIFIED_BY: Final = {
     "size": "its size",
     "none": "nothing (it was there)",
 }
-_INPUT: Final = "input"
-_OUTPUT: Final = "output"
 _SPEC: Final = "spec.json"
 _UPLOAD: Final = "upload"
 _MAX_ABORTED: Final = 20
@@ -66,13 +59,11 @@ _PIPE_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _StreamRequest:
-    """One command with a pipe. It opens the records for what is put on record, and for nothing else."""
+    """One command with a pipe."""
 
     settings: Settings
     engine: Engine
     output: Output
-    speed: SpeedOptions
-    description: Description
 
 
 def is_stream(places: SourcesAndTarget) -> bool:
@@ -96,10 +87,10 @@ def check_options(places: SourcesAndTarget, storage: StorageOptions, start: Star
     for option, given in (("--dry-run", start.dry_run), ("--detach", start.detach)):
         if given:
             reject_streams(places, option)
-    if places.target == "-" and storage.md5:
-        raise UsageError(
-            f"--md5 is for local files that are copied to S3, and the source is {places.source}; leave it out."
-        )
+    if storage.md5:
+        raise UsageError("--md5 is for local files, which are read twice; leave it out for standard input and output.")
+    if storage.verify == "content":
+        raise UsageError("--verify content reads both sides again, and a stream is read once; leave it out.")
     if places.target == "-" and output.as_json:
         raise UsageError("--json prints events on standard output, where the object is to go.")
     sources = places.sources or []
@@ -117,24 +108,18 @@ def _check_open(places: SourcesAndTarget) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy_stream(
-    output: Output, speed: SpeedOptions, given: dict[str, Any], pipe: PipeOptions, description: Description = NOTHING
-) -> int:
+def copy_stream(output: Output, speed: SpeedOptions, given: dict[str, Any]) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
     from seqferry.engine.engine import Engine  # --help need not wait for it
 
     settings = Settings.load(state_dir=output.state_dir, **merge(speed))
-    return _copy(_StreamRequest(settings, Engine.of(settings), output, speed, description), given, pipe)
+    return _copy(_StreamRequest(settings, Engine.of(settings), output), given)
 
 
-def _copy(work: _StreamRequest, given: dict[str, Any], pipe: PipeOptions) -> int:
+def _copy(work: _StreamRequest, given: dict[str, Any]) -> int:
     given = _expand(work, given)
     if not isinstance(given["source"], str):
-        return _concatenate(work, given, pipe)
-    # What is read twice has to be on the disk.
-    if pipe.spool or given["md5"] or given["verify"] == "content":
-        with session_of(work.output, work.speed) as session:
-            return _spool(session, given, work.description)
+        return _concatenate(work, given)
     return _store_input(work, given) if given["source"] == "-" else _write_output(work, given)
 
 
@@ -160,10 +145,10 @@ def _readable(given: dict[str, Any]) -> ResolvedSpec:
     return identity.resolve(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
 
-def _concatenate(work: _StreamRequest, given: dict[str, Any], pipe: PipeOptions) -> int:
+def _concatenate(work: _StreamRequest, given: dict[str, Any]) -> int:
     """Objects one after another to standard output, each proven; nothing follows one that is not."""
     for source in given["source"]:
-        code = _copy(work, {**given, "source": source}, pipe)
+        code = _copy(work, {**given, "source": source})
         if code != exits.OK:
             return code
     return exits.OK
@@ -223,64 +208,16 @@ def _stream(work: _StreamRequest, pipe: Pipe, uri: str) -> int:
     return exits.OK
 
 
-def _spool(session: Session, given: dict[str, Any], description: Description) -> int:
-    with _folder(session.settings, session.service.engine, recorded=True) as folder:
-        if given["source"] == "-":
-            source = folder / _INPUT
-            _read_stdin(source)
-            code = _follow(session, {**given, "source": str(source), "settle": AT_REST}, description)
-            if code == exits.INTERRUPTED:
-                # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
-                (folder / paths.LOCK).unlink()
-            return code
-        target = folder / _OUTPUT
-        # It is read again immediately.
-        code = _follow(session, {**given, "target": str(target), "page_cache": True}, description)
-        if code == exits.OK:
-            _write_stdout(target)
-        return code
-
-
-def _follow(session: Session, given: dict[str, Any], description: Description) -> int:
-    spec = identity.resolve(build_spec(**given, allow_local=True))
-    # What came through the pipe cannot come again.
-    return session.run(spec, known=session.service.check(spec), description=description, wait=True)
-
-
-def _write_stdout(path: Path) -> None:
-    with path.open("rb") as file:
-        try:
-            shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as why:
-            raise display.short_write_error(why) from None
-
-
-def _read_stdin(path: Path) -> None:
-    part = path.with_suffix(".part")
-    with _disk_errors(path.parent), part.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(path)
-    paths.sync_folder(str(path.parent))
-
-
 @contextmanager
-def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Generator[Path]:
-    """A folder that is gone in the end; those that killed commands have left go now.
-
-    ``recorded``: what is in it belongs to a transfer on record, and another worker may read it.
-    """
-    base = settings.state_dir if recorded else settings.working_dir()
+def _folder(settings: Settings, engine: Engine) -> Generator[Path]:
+    """A folder that is gone in the end; those that killed commands have left go now."""
+    base = settings.working_dir()
     if base is None:
         raise ConfigError(
             f"The state folder {settings.state_dir} and the folder for temporary files are not writable: the upload id "
             "cannot be recorded. Name a folder with --state-dir or TMPDIR."
         )
-    place = paths.spool_folder(base)
+    place = base / "pipes"
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _disk_errors(place):
@@ -295,8 +232,7 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
         try:
             yield folder
         finally:
-            if (folder / paths.LOCK).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -312,12 +248,9 @@ def _disk_errors(place: Path) -> Generator[None]:
 
 
 def _remove_stale(place: Path) -> None:
-    """Remove spooled input that no transfer will read.
-
-    What was put on the disk as input of a transfer is read by its next worker.
-    """
+    """Remove folders of killed commands that had no upload yet."""
     for folder in place.iterdir():
-        if not (folder / _INPUT).exists() and not (folder / _UPLOAD).exists() and not paths.is_held(folder):
+        if not (folder / _UPLOAD).exists() and not paths.is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -85,12 +85,11 @@ class Session:
         known: KnownObjects | None = None,
         priority: int = 0,
         description: Description = NOTHING,
-        work: bool = False,
         wait: bool = False,
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
         _, code = self.submit_and_follow(
-            spec, new=new, known=known, priority=priority, description=description, work=work, wait=wait
+            spec, new=new, known=known, priority=priority, description=description, wait=wait
         )
         return code
 
@@ -103,14 +102,13 @@ class Session:
         priority: int = 0,
         report: Callable[[Status], int] | None = None,
         description: Description = NOTHING,
-        work: bool = False,
         wait: bool = False,
     ) -> tuple[str, int]:
         """Does what ``run`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
         with (
             follow.interruptible() as watch,
-            follow.WorkerSupervisor(self.settings, self.service, watch, always=work, waits=wait) as supervisor,
+            follow.WorkerSupervisor(self.settings, self.service, watch, waits=wait) as supervisor,
         ):
             submission = supervisor.submit(
                 spec, actor(), new=new, known=known, priority=priority, description=description
@@ -136,21 +134,16 @@ class Session:
             if other != transfer_id:
                 display.say(f"Also unfinished: {other} ({state}); continue with: {self.command('resume', other)}")
 
-    def follow(
-        self, transfer_id: str, *, work: bool = True, wanted: str = "done", works: bool = False, waits: bool = False
-    ) -> int:
+    def follow(self, transfer_id: str, *, work: bool = True, wanted: str = "done", waits: bool = False) -> int:
         """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.
 
         Args:
             work: do the work where no other process can.
             wanted: the state that it is meant to end in.
-            works: do work in any case.
             waits: wait also where only a worker with other credentials can go on.
         """
         with follow.interruptible() as watch:
-            supervisor = (
-                follow.WorkerSupervisor(self.settings, self.service, watch, always=works, waits=waits) if work else None
-            )
+            supervisor = follow.WorkerSupervisor(self.settings, self.service, watch, waits=waits) if work else None
             report = partial(self.report_end, wanted=wanted)
             return self._follow(transfer_id, self.display(), watch, supervisor, report)
 
@@ -226,7 +219,7 @@ class Session:
             display.emit("interrupted", id=transfer_id, going_on=going_on, resume=resume, cancel=cancel)
         if going_on:
             display.say("Stopped watching; the transfer continues in another process.")
-            display.say(f"  watch again:  {self.command('status', transfer_id, '--watch')}")
+            display.say(f"  watch again:  {self.command('watch', transfer_id)}")
         else:
             display.say("Interrupted. Finished objects and copied parts are kept.")
             display.say(f"  continue:     {resume}")

@@ -9,6 +9,7 @@ from seqferry.cli import exits
 from seqferry.cli.option_groups import Output, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
+from seqferry.model.labels import Description
 from seqferry.model.models import ResolvedSpec, Submission, TransferSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import SpeedOptions
@@ -31,20 +32,17 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             return preview.show_preview(session, spec, price=price)
         if start.preflight and not passes_preflight(session, spec):
             return exits.FAILED
-        if start.detach:
-            submission = session.service.submit_or_resume(
-                spec, actor=actor(), new=start.new, priority=start.priority, description=description
-            )
-            return start_detached(session, submission)
-        priced = replace(session, price=price)
-        return priced.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=description,
-            work=start.work,
-            wait=start.wait,
+        return run_or_record(replace(session, price=price), spec, start, description)
+
+
+def run_or_record(session: Session, spec: ResolvedSpec, start: Start, description: Description) -> int:
+    """Do the transfer, or record it for a worker (``--detach``); returns the exit code."""
+    if start.detach:
+        submission = session.service.submit_or_resume(
+            spec, actor=actor(), new=start.new, priority=start.priority, description=description
         )
+        return start_detached(session, submission)
+    return session.run(spec, new=start.new, priority=start.priority, description=description, wait=start.wait)
 
 
 def passes_preflight(session: Session, spec: ResolvedSpec) -> bool:
@@ -76,6 +74,6 @@ def start_detached(session: Session, submission: Submission) -> int:
         display.say("Recorded. A running `seqferry worker` or `seqferry serve` runs it; if none is running, start one.")
         if (waits := session.service.status(transfer_id).waits_for) is not None:
             display.say(f"It waits for {waits}.")
-        display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
+        display.say(f"  watch:  {session.command('watch', transfer_id)}")
         display.say(f"  cancel: {session.command('cancel', transfer_id)}")
     return exits.OK

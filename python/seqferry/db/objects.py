@@ -166,16 +166,6 @@ def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, lim
     return [ArrivedObject(*row) for row in rows]
 
 
-def find_by_prefix(connection: sa.Connection, transfer_id: str, start: str) -> int | None:
-    """The first row whose source key begins with ``start``; None when there is none. ``start`` ends in a space."""
-    after = start[:-1] + "!"  # the character after a space
-    return connection.execute(
-        sa.select(sa.func.min(object_.c.id)).where(
-            object_.c.transfer_id == transfer_id, object_.c.source_key >= start, object_.c.source_key < after
-        )
-    ).scalar()
-
-
 def find_open_uploads(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
     """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
     passing = object_.c.error_class.in_(TRANSIENT_CLASSES)

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from seqferry.db import changes
 from seqferry.db.record import events, signing
-from seqferry.db.record.adoption import ADOPTED
 from seqferry.db.tables import schedule, schedule_event, schedule_run
 from seqferry.model.labels import Description
 from seqferry.model.models import Event
@@ -123,7 +122,7 @@ class ScheduleFault(NamedTuple):
 
     schedule_id: str
     name: str
-    kind: Literal["schedule_changed", "schedule_added", "schedule_removed", "not_keyed", "not_adopted"]
+    kind: Literal["schedule_changed", "schedule_added", "schedule_removed", "not_keyed"]
     number: int = 0
     column: str = ""
 
@@ -133,9 +132,6 @@ class _Chain:
     name: str
     number: int = 1
     previous: str = events.FIRST
-    keyed: bool = False
-    unkeyed: int = 0
-    """The first event without a key that no adoption covers."""
     fault: ScheduleFault | None = None
     recorded: dict[str, Any] = field(default_factory=dict[str, Any])
     """Values of the schedule according to its events."""
@@ -149,18 +145,15 @@ _RECORDED_COLUMNS: Final = frozenset({"name", "cron", "timezone", "spec", "prior
 """Values that events hold under the names of their columns."""
 
 
-def find_faults(connection: sa.Connection, schedule_id: str | None = None) -> list[ScheduleFault]:
-    """The first fault of each schedule and its record, removed ones among them; or (with an id) of this one alone.
+def find_faults(connection: sa.Connection) -> list[ScheduleFault]:
+    """The first fault of each schedule and its record, removed ones among them.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
     """
     ring = signing.key_ring(connection)
-    since = ring.since()
     chains: dict[str, _Chain] = {}
     query = sa.select(schedule_event).order_by(schedule_event.c.schedule_id, schedule_event.c.number)
-    if schedule_id is not None:
-        query = query.where(schedule_event.c.schedule_id == schedule_id)
     for row in connection.execute(query):
         chain = chains.setdefault(row.schedule_id, _Chain(row.name))
         if chain.fault is not None:
@@ -169,19 +162,11 @@ def find_faults(connection: sa.Connection, schedule_id: str | None = None) -> li
         own = events.event_hash(row.schedule_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
         if (row.number, row.previous, row.hash) != (chain.number, chain.previous, own) or not _follow(chain, row):
             chain.fault = ScheduleFault(row.schedule_id, chain.name, "schedule_changed", chain.number)
-        elif key is None and (chain.keyed or (since is not None and row.at >= since)):
+        elif key is None and ring.all():
             chain.fault = ScheduleFault(row.schedule_id, chain.name, "not_keyed", row.number)
-        elif key is None:
-            chain.unkeyed = chain.unkeyed or row.number
-        elif row.kind == ADOPTED:
-            chain.unkeyed = 0
-        chain.keyed = chain.keyed or key is not None
         chain.number, chain.previous, chain.name = row.number + 1, row.hash, row.name
-    for of, chain in chains.items():
-        if chain.fault is None and chain.unkeyed and since is not None:
-            chain.fault = ScheduleFault(of, chain.name, "not_adopted", chain.unkeyed)
     found = [chain.fault for chain in chains.values() if chain.fault is not None]
-    there = {row.id: row for row in read_all(connection) if schedule_id in (None, row.id)}
+    there = {row.id: row for row in read_all(connection)}
     return found + _unlike_their_records(there, chains)
 
 

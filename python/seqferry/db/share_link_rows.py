@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, NamedTuple
 import sqlalchemy as sa
 
 from seqferry.db.record import events, signing
-from seqferry.db.record.adoption import ADOPTED
 from seqferry.db.tables import share_link, share_link_event
 
 CREATED: Final = "made"
@@ -53,11 +52,6 @@ def revoke(connection: sa.Connection, link_id: str, at: float, actor: str) -> No
     values = {"revoked_at": at, "revoked_by": actor}
     connection.execute(share_link.update().where(share_link.c.id == link_id).values(values))
     _record(connection, link_id, at, REVOKED, actor, {})
-
-
-def adopt(connection: sa.Connection, link_id: str, at: float, actor: str) -> None:
-    """Seal the record of a link, whose row is locked, as it is now: it is older than the key."""
-    _record(connection, link_id, at, ADOPTED, actor, {})
 
 
 def _record(connection: sa.Connection, link_id: str, at: float, kind: str, actor: str, data: dict[str, Any]) -> None:
@@ -105,7 +99,7 @@ class ShareLinkFault(NamedTuple):
     """
 
     link_id: str
-    kind: Literal["share_link_changed", "share_link_added", "share_link_removed", "not_keyed", "not_adopted"]
+    kind: Literal["share_link_changed", "share_link_added", "share_link_removed", "not_keyed"]
     number: int = 0
     column: str = ""
 
@@ -118,15 +112,6 @@ def find_faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareL
     """
     ids = _following(connection, after)
     return list(_faults_of(connection, ids)), ids[-1] if ids else None
-
-
-def find_fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None:
-    """The first fault of one link and its record.
-
-    Raises:
-        ConfigError: as ``faults``.
-    """
-    return next(_faults_of(connection, [link_id]), None)
 
 
 def _following(connection: sa.Connection, after: str) -> list[str]:
@@ -156,22 +141,15 @@ def _chain_faults(
     connection: sa.Connection, link_id: str, chain: list[sa.Row[Any]], link: sa.Row[Any] | None
 ) -> Iterator[ShareLinkFault]:
     ring = signing.key_ring(connection)
-    since = ring.since()
-    previous, is_keyed, unkeyed = events.FIRST, False, 0
+    previous = events.FIRST
     for number, row in enumerate(chain, 1):
         key = signing.key_of(ring, row)
         own = events.event_hash(link_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
         if (row.number, row.previous, row.hash) != (number, previous, own):
             yield ShareLinkFault(link_id, "share_link_changed", number)
-        if key is None and (is_keyed or (since is not None and row.at >= since)):
+        if key is None and ring.all():
             yield ShareLinkFault(link_id, "not_keyed", number)
-        if key is None:
-            unkeyed = unkeyed or number
-        elif row.kind == ADOPTED:
-            unkeyed = 0
-        previous, is_keyed = row.hash, is_keyed or key is not None
-    if unkeyed and since is not None:
-        yield ShareLinkFault(link_id, "not_adopted", unkeyed)
+        previous = row.hash
     if link is None:
         yield ShareLinkFault(link_id, "share_link_removed")
         return

@@ -21,12 +21,12 @@ INTERRUPTED: Final = 130
 
 
 TABLE: Final = (
-    (OK, "all objects verified", "All objects are verified."),
-    (FAILED, "some failed", "Some objects failed, or the transfer was stopped."),
-    (USAGE, "usage", "What was asked makes no sense; nothing was started."),
-    (MISMATCH, "verification mismatch", "An object arrived different from its source."),
-    (NOTHING, "nothing matched", "No object matched."),
-    (OUT_OF_REACH, "needs other credentials", "Only a worker with other credentials can go on, and there is none."),
-    (INTERRUPTED, "interrupted, resumable", "Interrupted, and can be resumed."),
+    (OK, "all objects verified"),
+    (FAILED, "some failed"),
+    (USAGE, "usage"),
+    (MISMATCH, "verification mismatch"),
+    (NOTHING, "nothing matched"),
+    (OUT_OF_REACH, "needs other credentials"),
+    (INTERRUPTED, "interrupted, resumable"),
 )
-"""Each code with its meaning, in short and as a sentence."""
+"""Each code with its meaning in short."""

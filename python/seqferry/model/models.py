@@ -263,6 +263,18 @@ class Totals:
     def ended(self) -> int:
         return self.done + self.skipped + self.failed + self.cancelled
 
+    def facts(self) -> dict[str, int]:
+        """As events in JSON, summaries and notices hold them."""
+        return {
+            "objects": self.objects,
+            "objects_done": self.done,
+            "objects_skipped": self.skipped,
+            "objects_failed": self.failed,
+            "objects_cancelled": self.cancelled,
+            "bytes": self.bytes,
+            "bytes_done": self.bytes_done,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveObject:

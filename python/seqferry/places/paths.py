@@ -222,18 +222,6 @@ def free_bytes(folder: str) -> int:
     return shutil.disk_usage(_nearest(folder)).free
 
 
-def spool_folder(state_dir: Path) -> Path:
-    """The folder of all folders that hold data from standard input, or for standard output."""
-    return state_dir / "pipes"
-
-
-def remove_spooled(state_dir: Path, folder: str) -> None:
-    """Remove what came from standard input, if ``folder`` holds that and its command is gone."""
-    path = Path(folder)
-    if path.parent == Path(os.path.realpath(spool_folder(state_dir))) and not is_held(path):
-        shutil.rmtree(path, ignore_errors=True)
-
-
 @contextmanager
 def hold_lock(path: Path) -> Generator[None]:
     """Within: this process holds the lock of a file or folder, for which others wait. A killed process gives it up.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db import schedule_rows, share_link_rows
 from seqferry.db.database import Database
-from seqferry.db.record import adoption, anchor_rows, audit, audit_ledger, ledger, signing
+from seqferry.db.record import anchor_rows, audit, audit_ledger, ledger
 from seqferry.db.record.findings import AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.schedule_rows import ScheduleFault
@@ -20,12 +18,10 @@ from seqferry.db.tables import transfer
 from seqferry.model.errors import ConfigError, UsageError
 
 __all__ = [
-    "Adoption",
     "AuditCounts",
     "Finding",
     "Head",
     "KnownHead",
-    "adopt",
     "head",
     "parse_heads",
     "verify",
@@ -107,7 +103,6 @@ _CHAIN_FAULTS: Final = {
     "share_link_added": "is in no event: it was added.",
     "share_link_removed": "was removed.",
     "not_keyed": "was written without the key.",
-    "not_adopted": "was written without a key, before there was one. Look at it, then seal it: seqferry audit adopt",
 }
 
 
@@ -147,90 +142,3 @@ def _of_chain(about: str, one: ScheduleFault | ShareLinkFault) -> Finding:
     else:
         text = f"The {about} {_CHAIN_FAULTS[one.kind]}"
     return Finding(one.kind, text, row=f"event {one.number}" if one.number else one.column)
-
-
-# --- what is older than the key ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """A record without a key.
-
-    Attributes:
-        number: of the transfer, or the name of the schedule.
-        at: time of its first event, seconds since the epoch; None for a schedule.
-        refusal: why it was not adopted, as text.
-    """
-
-    number: str
-    at: float | None
-    refusal: str | None = None
-
-
-def adopt(
-    database: Database, *, actor: str, transfer_id: str | None = None, dry_run: bool = False
-) -> Iterator[Adoption]:
-    """Seal records that are older than the key, as they are now; a second call finds nothing to do.
-
-    Args:
-        transfer_id: only this transfer.
-
-    Raises:
-        ConfigError: there is no key.
-    """
-    with database.write() as connection:
-        if signing.current_key(connection) is None:
-            raise ConfigError(
-                "No audit key is there to seal older records with. Name a file for it with [audit] key "
-                "(docs/guarantees/audit.md)."
-            )
-    for row in _transfers(database, transfer_id):
-        kinds = {one.kind: one.message for one in verify_transfer(database, row.id)}
-        if "not_adopted" not in kinds:
-            continue
-        others = [message for kind, message in kinds.items() if kind != "not_adopted"]
-        if row.ended_at is None:
-            others = ["It has not ended."]
-        if not others and not dry_run:
-            _adopt(database, row.id, actor)
-        yield Adoption(row.id, row.created_at, others[0] if others else None)
-    if transfer_id is None:
-        yield from _adopt_schedules(database, actor, dry_run=dry_run)
-        yield from _adopt_share_links(database, actor, dry_run=dry_run)
-
-
-def _adopt(database: Database, transfer_id: str, actor: str) -> None:
-    with database.write() as connection:
-        row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id).with_for_update()).one()
-        # Of two adoptions at a time the second finds that the first has been made.
-        if {one.kind for one in audit.check_transfer(connection, row, AuditCounts())} == {"not_adopted"}:
-            adoption.adopt(connection, row, time.time(), actor)
-
-
-def _adopt_schedules(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
-    with database.read() as connection:
-        found = [one for one in schedule_rows.find_faults(connection) if one.kind == "not_adopted"]
-    for one in found:
-        if not dry_run:
-            _adopt_schedule(database, one, actor)
-        yield Adoption(one.name, None)
-
-
-def _adopt_schedule(database: Database, one: ScheduleFault, actor: str) -> None:
-    with database.write() as connection:
-        schedule_rows.by_id(connection, one.schedule_id, lock=True)
-        if one in schedule_rows.find_faults(connection, one.schedule_id):
-            data: dict[str, Any] = {}
-            schedule_rows.record(connection, one.schedule_id, one.name, time.time(), adoption.ADOPTED, actor, data)
-
-
-def _adopt_share_links(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
-    for one in _share_link_faults(database):
-        if one.kind != "not_adopted":
-            continue
-        if not dry_run:
-            with database.write() as connection:
-                share_link_rows.by_id(connection, one.link_id, lock=True)
-                if one == share_link_rows.find_fault(connection, one.link_id):
-                    share_link_rows.adopt(connection, one.link_id, time.time(), actor)
-        yield Adoption(f"share link {one.link_id}", None)

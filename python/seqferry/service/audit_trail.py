@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from seqferry.db.record.findings import AuditCounts, Finding
     from seqferry.db.record.ledger import Head
     from seqferry.proof.anchors import StoredAnchors, WrittenAnchor
-    from seqferry.proof.auditing import Adoption
     from seqferry.proof.costs import CountedCost
     from seqferry.proof.pruning import PrunedTransfer
     from seqferry.proof.report import Format
@@ -146,22 +145,6 @@ class AuditTrail(Queries):
         counts = auditing.AuditCounts()
         of_record = auditing.verify(self.database, counts, transfer_id=transfer_id, known=known)
         return Audit(chain(of_anchors, of_record), counts, len(known), outside)
-
-    def adopt(
-        self, *, actor: str, transfer_id: str | None = None, expected: int | None = None, dry_run: bool = False
-    ) -> Iterator[Adoption]:
-        """Seal records from before the audit key as they are now; each is named.
-
-        Raises:
-            ConfigError: there is no audit key.
-            ConflictError: more or fewer than ``expected`` can be adopted, and nothing was done.
-        """
-        from seqferry.proof import auditing
-
-        if expected is not None:
-            found = auditing.adopt(self.database, actor=actor, transfer_id=transfer_id, dry_run=True)
-            check_count(sum(one.refusal is None for one in found), expected, "record")
-        return auditing.adopt(self.database, actor=actor, transfer_id=transfer_id, dry_run=dry_run)
 
     def anchor(self) -> WrittenAnchor | None:
         """Write the head of the ledger where the configuration says; None when an anchor covers it.

@@ -34,7 +34,7 @@ from seqferry.service.queries import check_count
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS
 from seqferry.settings.sizes import Bandwidth
-from seqferry.spec import identity, run, verification
+from seqferry.spec import identity, verification
 
 Verb = Literal["pause", "resume", "retry", "cancel", "set"]
 
@@ -140,7 +140,7 @@ def retry(
                 f"seqferry resume {asked.id}"
             )
         return Submission(latest.id, goes_on=True)
-    spec = _spec_of_retry(service, asked, latest)
+    spec = _spec_of_retry(asked, latest)
     if cause is None:
         left = latest.totals.failed + (0 if latest.state in DONE_STATES else latest.totals.cancelled)
         check_count(left, expected, "object")
@@ -196,9 +196,7 @@ def _cause(causes: list[FailureGroup], transfer_id: str, wanted: str) -> Failure
     return found[0]
 
 
-def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
-    if latest.spec.kind.runs_list and latest.spec.options.get(run.IN_ORDER):
-        return _rest_of_run(service, asked, latest)
+def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
     if latest.pruned_at is not None:
         raise ConflictError(
             f"Transfer {latest.id} cannot be retried: its objects were pruned and are in its receipt only. "
@@ -224,15 +222,6 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
         raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: no object has failed.{also}")
     # To remove what the source has not, all of the source has to be known: that is for the whole transfer.
     return replace(spec, retry_of=latest.id, removal=Removal())
-
-
-def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpec:
-    """The spec of a run in order, from the first line that has not ended well."""
-    if latest.state == "done":
-        raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: each of its lines has ended well.")
-    ended = [one.data["line"] for one in service.events(latest.id) if one.kind == run.LINE_ENDED]
-    spec = identity.renew_keys(latest.spec)
-    return replace(spec, options={**spec.options, run.AFTER: max(ended)}) if ended else spec
 
 
 def verify(

@@ -366,11 +366,6 @@ class Queries(Base):
         with self.database.read() as connection:
             return notice_rows.newest(connection, state, limit)
 
-    def first_broken_event(self, transfer_id: str) -> int | None:
-        """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
-        with self.database.read() as connection:
-            return events.find_first_broken(connection, self._resolve(connection, transfer_id))
-
     def signed_head(self) -> Head | None:
         """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
         with self.database.read() as connection:

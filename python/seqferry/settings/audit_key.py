@@ -1,7 +1,7 @@
 """The key of the audit record: a file outside the state folder, so that a copy of the database is not enough to forge.
 
-One line for each key: 64 hexadecimal digits, then the time (RFC 3339) from which it is in use. The first line signs,
-the others verify what they have signed before. With this key anyone can verify and forge (HMAC is symmetric).
+One line for each key: 64 hexadecimal digits, then a comment. The first line signs, the others verify what they have
+signed before. With this key anyone can verify and forge (HMAC is symmetric).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import secrets
 import stat
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,16 +32,13 @@ CREDENTIAL: Final = "seqferry-audit-key"
 
 _BYTES: Final = 32
 _MOST_BYTES: Final = 64 * 1024
-_LONGEST_RECORDING: Final = 60.0
-"""Seconds from the time that a row tells to its signature, at the most: choice. Older times were not taken for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditKey:
-    """One key. ``id`` names it in rows and says nothing of it; ``since`` is in seconds since the epoch."""
+    """One key. ``id`` names it in rows and says nothing of it."""
 
     id: str
-    since: float
     secret: bytes = field(repr=False)
 
     def sign(self, message: bytes) -> str:
@@ -77,24 +73,8 @@ class KeyRing:
         """The key that signs; None while there is none."""
         return next(iter(self.all().values()), None)
 
-    def since(self) -> float | None:
-        """Time from which the record is kept with a key, seconds since the epoch; None while there is no key.
-
-        0.0 where the file gives no key its time: then nothing counts as older than the key.
-
-        Raises:
-            ConfigError: the file cannot be used.
-        """
-        keys = self.all().values()
-        known = [one.since for one in keys if one.since > 0]
-        return min(known, default=0.0) if keys else None
-
-    def make(self, at: float | None = None) -> AuditKey | None:
+    def make(self) -> AuditKey | None:
         """Make the file with a first key, unless it is there. None when it cannot be made.
-
-        Args:
-            at: time of what the key signs first, seconds since the epoch. The key is in use from then on: what it signs
-                is never older than the key.
 
         Raises:
             ConfigError: the file cannot be used.
@@ -102,7 +82,7 @@ class KeyRing:
         if self.path is None:
             return None
         try:
-            is_made = _write(self.path, _since(at, time.time()))
+            is_made = _write(self.path)
         except OSError as why:
             with self._lock:
                 is_new, self._has_warned = not self._has_warned, True
@@ -134,15 +114,10 @@ def key_id(secret: bytes) -> str:
     return hashlib.sha256(b"seqferry audit key\0" + secret).hexdigest()[:16]
 
 
-def _since(at: float | None, now: float) -> float:
-    """Time from which a key that is made now is in use."""
-    return now if at is None or not now - _LONGEST_RECORDING <= at <= now else at
-
-
-def _write(path: Path, since: float) -> bool:
+def _write(path: Path) -> bool:
     """Make the file whole or not at all; False when another process came first."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    line = f"{secrets.token_hex(_BYTES)} {datetime.fromtimestamp(since, UTC).isoformat(timespec='seconds')}\n"
+    line = f"{secrets.token_hex(_BYTES)} {datetime.now(UTC).isoformat(timespec='seconds')}\n"
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".audit-key-")  # for its owner only
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -179,10 +154,9 @@ def _read(path: Path) -> dict[str, AuditKey]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if (key := _key(words)) is None:
+        if (key := _key(words[0])) is None:
             raise ConfigError(
-                f"The audit key {path}, line {number}, is no key: write 64 hexadecimal digits (openssl rand -hex 32) "
-                "and, after a space, the time from which it is in use."
+                f"The audit key {path}, line {number}, is no key: write 64 hexadecimal digits (openssl rand -hex 32)."
             )
         found[key.id] = key
     if not found:
@@ -194,12 +168,11 @@ def _no_plain_file(path: Path) -> ConfigError:
     return ConfigError(f"The audit key {path} is no plain file. Name one with [audit] key.")
 
 
-def _key(words: list[str]) -> AuditKey | None:
+def _key(word: str) -> AuditKey | None:
     with contextlib.suppress(ValueError):
-        secret = bytes.fromhex(words[0])
-        since = datetime.fromisoformat(words[1]).timestamp() if len(words) > 1 else 0.0
-        if len(secret) == _BYTES and len(words) <= 2:
-            return AuditKey(key_id(secret), since, secret)
+        secret = bytes.fromhex(word)
+        if len(secret) == _BYTES:
+            return AuditKey(key_id(secret), secret)
     return None
 
 

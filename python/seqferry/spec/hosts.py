@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, ProcessStatus
@@ -127,11 +126,6 @@ def _add_hosts_to_lines(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
 def _add_host(place: Location, settings: Settings) -> Location:
     if not isinstance(place, LocalFolder) or place.host is not None:
         return place
-    if place.path.rpartition("/")[0] == os.path.realpath(paths.spool_folder(settings.state_dir)):
-        raise UsageError(
-            "Standard input and output are not spooled with PostgreSQL: the work may be another process's. Leave "
-            "--spool out, or unset SEQFERRY_DATABASE_URL for this command."
-        )
     if (root := _root_of(place.path, settings.shared_folders)) is not None:
         return replace(place, host=SHARED, root=root)
     return replace(place, host=settings.host_name, root=_root_of(place.path, settings.folders))

@@ -20,7 +20,7 @@ from typing import Any, Final
 from seqferry.model.errors import AccessError, errors_about
 from seqferry.model.formatting import printable
 from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
-from seqferry.model.models import OPERATION_TRANSFER, CheckedSpec, ResolvedSpec, TransferSpec
+from seqferry.model.models import CheckedSpec, ResolvedSpec, TransferSpec
 from seqferry.places import customer_keys, endpoints, profiles
 from seqferry.spec import hosts, stored, validation
 
@@ -275,64 +275,23 @@ def submission_digest(spec: TransferSpec) -> str:
     """
     form = _form(spec)
     for side in ("source", "target"):
-        found = form[side]["access"]
-        if found is not None and found["identity"]["source"] == _RENEWED and found["identity"]["role"]:
+        found = form[side].get("access")
+        if found is not None and found["identity"]["source"] == _RENEWED and found["identity"].get("role"):
             found["identity"]["proof"] = ""
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _form(spec: TransferSpec) -> dict[str, Any]:
-    """The spec with the fields that all versions have recorded, and others where they hold something.
-
-    So what asks for the same has the same form in all versions.
-    """
-    form = stored.stored_values(spec)
-    form |= {side: asdict(form[side]) for side in ("source", "target")}
-    form["ranges"] = [asdict(one) for one in spec.ranges]
-    if form["operation"] == OPERATION_TRANSFER:
-        del form["operation"]
-    if not form["options"]:
-        del form["options"]
-    # Ages mean the same when the command is given again; a limit of speed, and a look at what is copied, change nothing
-    # of what is asked.
-    del form["as_of"], form["tpslimit"], form["preflight"]
-    for name in form.keys() - _FIRST_FIELDS:
-        if form[name] is False or (not form[name] and form[name] != 0):
-            del form[name]
+    """The spec as it is stored, without what changes nothing of what is requested."""
+    form: dict[str, Any] = json.loads(stored.write(spec))
+    # Ages mean the same when the command is given again; limits of speed and attempts, and a check of what is copied,
+    # have no meaning for what is copied: the same command with other ones goes on as well.
+    for name in ("as_of", "tpslimit", "preflight"):
+        form.pop(name, None)
     for side in ("source", "target"):
-        place = form[side]
-        # Of no meaning for what is copied: the same command with another number goes on as well.
-        place.pop("attempts", None)
-        place.pop("root", None)
-        for name in _LATER_FIELDS_OF_PLACES:
-            if not place.get(name):
-                place.pop(name, None)
-        disk = "path" in place
-        if disk:
-            place["bucket"] = place.pop("path")
-        form[side] = _OF_PLACE | {"disk": disk} | place
+        form[side].pop("attempts", None)
+        form[side].pop("root", None)
     return form
-
-
-_FIRST_FIELDS: Final = frozenset({
-    "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
-    "storage_class", "md5", "delete", "max_delete", "operation", "options",
-})  # fmt: skip
-"""Fields that all versions have recorded. This list stays; what came later, and asks for nothing, is left out."""
-
-_LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof", "host")
-
-_OF_PLACE: Final = {
-    "endpoint_url": None,
-    "region": None,
-    "profile": None,
-    "anonymous": False,
-    "symlinks": "follow",
-    "empty_directories": False,
-    "page_cache": False,
-    "preserve_permissions": False,
-    "access": None,
-}
 
 
 def identity_proofs(spec: TransferSpec) -> list[str]:

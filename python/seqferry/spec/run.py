@@ -18,19 +18,7 @@ from seqferry.spec import identity, overlaps, stored
 PARTS: Final = stored.PARTS
 """Option: the parts, each with its ``spec`` and the numbers of its ``lines``: one, or one for each key."""
 
-IN_ORDER: Final = "in_order"
-"""Option: each line begins when the one before it has ended well. Each part is then one line, in the order of lines."""
-
-AFTER: Final = "after"
-"""Option, of a retry of a run in order: the number of the last line that has ended well before."""
-
-OPTIONS: Final = frozenset({PARTS, IN_ORDER, AFTER})
-
-LINE_ARRIVED: Final = "line_arrived"
-"""Event of a run in order: all objects of this ``line``, a move, have arrived, and its sources are removed next."""
-
-LINE_ENDED: Final = "line_ended"
-"""Event of a run in order: this ``line`` has ended well."""
+OPTIONS: Final = frozenset({PARTS})
 
 MAX_LINES: Final = 20_000
 """The spec is read as a whole for each batch."""
@@ -83,29 +71,21 @@ class _Group:
     targets: list[str] = field(default_factory=list[str])
 
 
-def build_run_spec(commands: Sequence[ListedCommand], name: str, *, in_order: bool = False) -> ResolvedSpec:
+def build_run_spec(commands: Sequence[ListedCommand], name: str) -> ResolvedSpec:
     """The spec of ``run``. ``name`` is that of the list, for messages.
 
-    Args:
-        in_order: each line begins when the one before it has ended well; else lines are done side by side.
-
     Raises:
-        UsageError: the list is empty or too long, or a line without an order reads, writes or removes what another
-            writes, or removes what another reads.
+        UsageError: the list is empty or too long, or a line reads, writes or removes what another writes, or removes
+            what another reads.
     """
     if not commands:
         raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
     if len(commands) > MAX_LINES:
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
     resolved = [_Line(command.line, identity.resolve(command.spec)) for command in commands]
-    if in_order:
-        parts = [RunPart(command.spec, (command.line,)) for command in resolved]
-    else:
-        _check_overlaps(resolved, name)
-        parts = list(_parts(resolved))
+    _check_overlaps(resolved, name)
+    parts = list(_parts(resolved))
     options: dict[str, Any] = {PARTS: [{"spec": stored.write(part.spec), "lines": list(part.lines)} for part in parts]}
-    if in_order:
-        options[IN_ORDER] = True
     place = _place(parts)
     return identity.resolve(TransferSpec(source=place, target=place, operation=OPERATION_RUN, options=options))
 
@@ -121,7 +101,7 @@ def _check_overlaps(commands: Sequence[_Line], name: str) -> None:
             f"line {found.first} {found.first_act} {found.uri}, which line {found.second} {found.second_act}: lines "
             "are done side by side, and content could be lost. Write two lists"
         )
-    raise UsageError(f"{name}: {text}, or have the lines done one after the other with --in-order.")
+    raise UsageError(f"{name}: {text}.")
 
 
 def _parts(commands: Iterable[_Line]) -> Iterable[RunPart]:

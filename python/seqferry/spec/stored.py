@@ -31,13 +31,18 @@ _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
 
 _FIRST_VERSION: Final = 2
 _FIRST_PLACES: Final = frozenset({"s3", "folder"})
-_FIRST_OPERATIONS: Final = frozenset({"transfer"})
 # fmt: off
 _FIRST_FIELDS: Final = frozenset({
     "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
-    "storage_class", "md5", "delete", "max_delete", "operation", "options",
-    "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access",
-    "path", "symlinks", "empty_directories", "page_cache", "preserve_permissions",
+    "storage_class", "md5", "delete", "max_delete", "pattern", "rules", "min_size", "max_size", "newer_than",
+    "older_than", "as_of", "versions", "targets", "ranges", "rename", "inventory", "restore", "restore_days",
+    "restore_tier", "settle", "content_type", "content_encoding", "content_language", "content_disposition",
+    "cache_control", "expires", "metadata", "metadata_directive", "tags", "copy_props", "checksum_algorithm", "sse",
+    "sse_kms_key_id", "acl", "grants", "object_lock", "object_lock_mode", "object_lock_until",
+    "object_lock_legal_hold", "tpslimit", "preflight", "max_depth", "operation", "options", "retry_of",
+    "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access", "request_payer", "attempts", "sse_c",
+    "sse_c_proof",
+    "path", "symlinks", "empty_directories", "page_cache", "preserve_permissions", "host", "root",
     "access.identity", "access.ca_bundle", "access.fips", "access.dual_stack", "access.accelerate",
     "access.path_style", "access.sign_bodies",
     "identity.source", "identity.profile", "identity.role", "identity.proof",
@@ -45,8 +50,15 @@ _FIRST_FIELDS: Final = frozenset({
 })
 # fmt: on
 _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
-    "if_exists": ("same", "skip", "overwrite", "fail"),
+    "if_exists": ("same", "size", "skip", "overwrite", "fail"),
     "verify": ("auto", "checksum", "content"),
+    "restore_tier": ("Standard", "Bulk", "Expedited"),
+    "metadata_directive": ("COPY", "REPLACE"),
+    "copy_props": ("none", "metadata-directive", "default"),
+    "checksum_algorithm": ("CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"),
+    "sse": ("AES256", "aws:kms", "aws:kms:dsse", "none"),
+    "object_lock": ("copy",),
+    "object_lock_mode": ("GOVERNANCE", "COMPLIANCE"),
     "symlinks": ("follow", "skip", "keep"),
     "identity.source": ("anonymous", "environment", "session", "profile", "web_identity", "container", "instance"),
 }
@@ -55,40 +67,21 @@ _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
 _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "transfer": frozenset(),
     "pack": frozenset({"split", "no_index"}),
-    "unpack": frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"}),
+    "unpack": frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"}),
     "move": frozenset(),
-    "remove": frozenset({"versions", "version_id", "exact", "most"}),
+    "remove": frozenset({"versions", "version_id", "exact", "most", "expected"}),
     "check": frozenset({"one_way"}),
-    "cleanup": frozenset({"most"}),
+    "cleanup": frozenset({"most", "expected"}),
     "history": frozenset(),
     "run": frozenset({PARTS}),
     "verify": frozenset({"of", "brought_by", "content", PARTS}),
     "gateway": frozenset({"share", "journal", "epoch"}),
 }
-"""Options that each version knows which knows their operation. What is in this list stays as well; a later operation
-gets an entry with the options that it begins with."""
-
-_LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
-    "run": frozenset({"in_order", "after"}),
-    "unpack": frozenset({"no_sync"}),
-    "remove": frozenset({"expected"}),
-    "cleanup": frozenset({"expected"}),
-}
-"""Options that operations got later: a worker needs a version that knows them."""
+"""The operations of the first version, each with its options. A later operation gets an entry with the options that it
+begins with."""
 
 _OF_ALL: Final = frozenset({RETRY_CAUSE})
-"""Options that came later for all operations alike."""
-
-_FIRST_ORDER: Final = (
-    "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
-    "storage_class", "md5", "delete", "max_delete", "pattern", "rules", "min_size", "max_size", "newer_than",
-    "older_than", "as_of", "versions", "targets", "ranges", "rename", "inventory", "restore", "restore_days",
-    "restore_tier", "settle", "content_type", "content_encoding", "content_language", "content_disposition",
-    "cache_control", "expires", "metadata", "metadata_directive", "tags", "copy_props", "checksum_algorithm", "sse",
-    "sse_kms_key_id", "acl", "grants", "object_lock", "object_lock_mode", "object_lock_until",
-    "object_lock_legal_hold", "tpslimit", "preflight", "operation", "options", "retry_of",
-)  # fmt: skip
-"""The order of features, of which lanes of the queue are digests. This list stays: later options come after these."""
+"""Options of all operations alike."""
 
 _NESTED: Final[dict[str, type[Any]]] = {"access": Access, "identity": Identity, "ranges": KeyRange}
 """Records within a spec or a place, by the names that features have for them: ``field access.fips``."""
@@ -148,7 +141,7 @@ def read_legible(text: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
 
 def features(spec: TransferSpec) -> list[str]:
     """Features of the spec that workers of the first version do not know: ``operation pack``."""
-    found = [] if spec.operation in _FIRST_OPERATIONS else [f"operation {spec.operation}"]
+    found = [] if spec.operation in _FIRST_OPTIONS else [f"operation {spec.operation}"]
     found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
     tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
     found += [f"place {tag}" for tag in tags if tag not in _FIRST_PLACES]
@@ -161,7 +154,7 @@ def features(spec: TransferSpec) -> list[str]:
                 found.append(f"value {name}={value}")
     first = _FIRST_OPTIONS.get(spec.operation)
     if first is not None:
-        found += [f"option {spec.operation}.{name}" for name in sorted(spec.options.keys() - first)]
+        found += [f"option {spec.operation}.{name}" for name in sorted(spec.options.keys() - first - _OF_ALL)]
     if PARTS in spec.options:
         found += _features_of_parts(spec.options.get(PARTS))
     return list(dict.fromkeys(found))
@@ -212,8 +205,7 @@ def is_known(kind: str, name: str) -> bool:
         case "field":
             return any(field in _hints(record) for record in records)
         case "option":
-            known = (_FIRST_OPTIONS.get(where), _LATER_OPTIONS.get(where), _OF_ALL if where in OPERATIONS else None)
-            return any(field in options for options in known if options is not None)
+            return where in _FIRST_OPTIONS and field in _FIRST_OPTIONS[where] | _OF_ALL
         case "value":
             return any(field in _hints(record) and _fits(value, _hints(record)[field]) for record in records)
         case _:
@@ -375,14 +367,13 @@ def _own(record: Any) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """Defaults of the fields by their names as they are stored, in the order of features; ``MISSING``: it has none."""
+    """Defaults of the fields by their names as they are stored; ``MISSING``: it has none."""
     found = {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)}
     if kind is not TransferSpec:
         return found
     for member in MEMBERS:
         found |= _own(found.pop(member))
-    later = [name for name in found if name not in _FIRST_ORDER]
-    return {name: found[name] for name in (*_FIRST_ORDER, *later)}
+    return found
 
 
 def stored_values(spec: TransferSpec) -> dict[str, Any]:

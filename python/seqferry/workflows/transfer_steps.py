@@ -26,7 +26,7 @@ from seqferry.planning import batching
 from seqferry.spec import stored
 from seqferry.workflows import restore, retries, sample_check
 from seqferry.workflows.batch_steps import abort_failed_uploads, end_failed
-from seqferry.workflows.operations import Barrier, batch_limit, work_of
+from seqferry.workflows.operations import batch_limit, work_of
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import raise_if_paused
 
@@ -111,8 +111,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     if row is None:
         return
     raise_if_paused(row)
-    spec = stored.read(row.spec)
-    operation = work_of(spec)
+    operation = work_of(stored.read(row.spec))
     with trace_as(transfer_id):
         try:
             operation.finish(runtime, transfer_id, claimed=claimed)
@@ -129,7 +128,6 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         runtime.record_end(connection, transfer_id, now)
         crash_points.reach("before-transfer-ended")
     crash_points.reach("after-transfer-ended")
-    operation.tidy(runtime, spec)
     runtime.announce_end()
 
 
@@ -177,8 +175,6 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         runtime.check()
         if not planner.add(page):
             return
-        if isinstance(page, Barrier) and not planner.finish_batches():
-            return
     if not planner.close():
         return
     with runtime.database.write() as connection:
@@ -217,23 +213,6 @@ class Planner:
         if self._kept or time.monotonic() - self._checked_at > _CHECK_SECONDS:
             return self._commit()
         return True
-
-    def finish_batches(self) -> bool:
-        """Wait until all batches so far have ended; False when the transfer is to stop.
-
-        Raises:
-            ManyBatchesError: a batch that was begun inline has not ended, and is left to the queue.
-        """
-        if not self.close():
-            return False
-        if self._inline is None:
-            self._is_announced = False
-            return _wait_until_ended(self._runtime, self._transfer_id)
-        self._inline.wait()
-        if _open_batches(self._runtime, self._transfer_id):
-            raise ManyBatchesError
-        with self._runtime.database.read() as connection:
-            return _goes_on(transfers.row_of(connection, self._transfer_id))
 
     def close(self) -> bool:
         for group in self._batcher.rest():

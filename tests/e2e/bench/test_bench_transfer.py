@@ -109,7 +109,7 @@ def test_methods_are_measured_and_verified_and_told_in_every_form(
 
     assert code == 0, err
     report = bench.report()
-    assert report["schema"] == 2
+    assert report["schema"] == 1
     assert report["seed"] == 7
     assert report["left"] is report["stopped_by"] is None
     methods = {method["name"] for method in report["methods"]}

@@ -91,19 +91,6 @@ def test_cp_works_where_no_worker_can_be_what_the_transfer_needs(
     assert "No connected worker can run the transfer; this command runs it." in ran.err
 
 
-def test_cp_works_beside_workers_when_it_is_asked_to(
-    cli: Cli, seaweedfs_places: Places, fleet: Callable[..., dict[str, str]]
-) -> None:
-    content = seaweedfs_places.fill(["a", "b"])
-    env = fleet(1)
-
-    ran = cli.run("cp", *seaweedfs_places.uris, "--no-progress", "--work", env=env)
-
-    assert ran.code == 0, ran.err
-    assert seaweedfs_places.content() == content
-    assert _LEFT not in ran.err
-
-
 def test_a_transfer_goes_on_when_the_command_that_follows_it_is_killed(
     cli: Cli, seaweedfs_places: Places, fleet: Callable[..., dict[str, str]]
 ) -> None:
@@ -114,7 +101,7 @@ def test_a_transfer_goes_on_when_the_command_that_follows_it_is_killed(
     transfer_id = id_of(running)
     running.kill()
 
-    watched = ended(cli.start("status", transfer_id, "--watch", env=env))
+    watched = ended(cli.start("watch", transfer_id, env=env))
     assert watched.code == 0, watched.err
     assert seaweedfs_places.content() == content
 

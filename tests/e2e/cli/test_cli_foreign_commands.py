@@ -104,7 +104,7 @@ def test_lines_that_ask_are_answered(cli: Cli, places: Places, subtests: pytest.
 
 
 def test_cat_says_nothing_beside_the_object(cli: Cli, places: Places, subtests: pytest.Subtests) -> None:
-    lines = (("cat URI", False), ("cat --spool URI", False), ("cat --range 0-3 URI", False), ("cat -v URI", True))
+    lines = (("cat URI", False), ("cat --range 0-3 URI", False), ("cat -v URI", True))
     for typed, is_told in lines:
         with subtests.test(typed):
             uri = f"{places.uris[0]}a.txt"

@@ -102,7 +102,7 @@ def test_two_lines_that_would_write_one_key_copy_nothing(cli: Cli, places: Place
     source, _ = places.uris
     assert ran.code == 1
     assert f"Line 1 writes {source}a/same and line 2 writes {source}b/same to one place" in ran.err
-    assert "--in-order" in ran.err
+    assert "write two lists" in ran.err
     assert (places.content(), places.left()) == ({}, ["a/one", "a/same", "b/same", "b/two"])
 
 
@@ -170,87 +170,3 @@ def test_a_dry_run_of_a_list_changes_nothing(cli: Cli, places: Places, tmp_path:
     assert ran.code == 0, ran.err
     assert "(dry run) remove" in ran.out
     assert (places.content(), places.left()) == ({}, ["a", "b"])
-
-
-def test_lines_in_order_follow_one_another(cli: Cli, places: Places, tmp_path: Path) -> None:
-    content = places.fill(["a", "b", "d/1", "d/2"])
-    (tmp_path / "file").write_bytes(b"is overwritten by line 7")
-    commands = _listed(
-        tmp_path,
-        places,
-        "mv SRCb SRCc",
-        "mv SRCa SRCb",
-        "cp SRCc DSTc",
-        "mv SRCd/ SRCe/",
-        "cp SRCe/ DSTe/",
-        "rm -r SRCe/",
-        f"cp SRCb {tmp_path / 'file'}",
-        f"mv {tmp_path / 'file'} DSTfile",
-    )
-
-    ran = cli.run("run", commands, "--in-order", "--json")
-
-    assert ran.code == 0, ran.err + ran.out
-    assert places.left() == ["b", "c"]
-    assert places.s3.get_object(Bucket=places.source, Key="run42/b")["Body"].read() == content["a"]
-    assert places.content() == {
-        "c": content["b"],
-        "e/1": content["d/1"],
-        "e/2": content["d/2"],
-        "file": content["a"],
-    }
-
-
-def test_a_chain_of_many_moves_in_order_loses_nothing(cli: Cli, places: Places, tmp_path: Path) -> None:
-    """More lines than a transfer without the queue has batches."""
-    content = places.fill([f"{number:02d}" for number in range(40)])
-    commands = _listed(tmp_path, places, *(f"mv SRC{n:02d} SRC{n + 1:02d}" for n in reversed(range(40))))
-
-    ran = cli.run("run", commands, "--in-order")
-
-    assert ran.code == 0, ran.err
-    assert places.left() == [f"{number:02d}" for number in range(1, 41)]
-    for name, body in content.items():
-        key = f"run42/{int(name) + 1:02d}"
-        assert places.s3.get_object(Bucket=places.source, Key=key)["Body"].read() == body
-
-
-def test_a_line_that_fails_ends_a_run_in_order_and_a_retry_goes_on_with_it(
-    cli: Cli, places: Places, tmp_path: Path
-) -> None:
-    content = places.fill(["a", "c"])
-    commands = _listed(tmp_path, places, "mv SRCa DSTa", "cp SRCb DSTb", "rm SRCc")
-
-    ran = cli.run("run", commands, "--in-order", "--json")
-
-    assert ran.code != 0
-    assert "Line 2 did not end well (1 object failed)" in ran.err + ran.out
-    assert (places.left(), places.content()) == (["c"], {"a": content["a"]})
-    places.fill(["b"])
-    again = cli.run("retry", ran.events[0]["id"])
-
-    assert again.code == 0, again.err
-    assert (places.left(), sorted(places.content())) == (["b"], ["a", "b"])
-
-
-@pytest.mark.parametrize(("operation", "after"), [("CopyObject", 2), ("DeleteObject", 2)])
-def test_a_run_in_order_that_was_killed_goes_on_with_its_line(
-    cli: Cli, places: Places, proxy: Proxy, tmp_path: Path, operation: str, after: int
-) -> None:
-    content = places.fill([f"{number}" for number in range(6)])
-    commands = _listed(tmp_path, places, *(f"mv SRC{n} SRC{n + 1}" for n in reversed(range(6))))
-    cli.server = proxy.server
-    with held(proxy, operation, after=after):
-        running = cli.start("run", commands, "--in-order")
-        transfer_id = id_of(running)
-        proxy.wait_held(count=1)
-        running.kill()
-    proxy.wait_idle()
-
-    ran = cli.run("resume", transfer_id)
-
-    assert ran.code == 0, ran.err
-    assert places.left() == ["1", "2", "3", "4", "5", "6"]
-    for name, body in content.items():
-        key = f"run42/{int(name) + 1}"
-        assert places.s3.get_object(Bucket=places.source, Key=key)["Body"].read() == body

@@ -279,12 +279,11 @@ def test_several_objects_are_printed_in_their_order(cli: Cli, places: Places) ->
 
     whole = cli.run("cat", *uris, uris[0])
     copied = cli.run("cp", *uris, "-")
-    spooled = cli.run("cp", "--spool", *uris, "-")
     ranges = cli.run("cat", "--range", "-3", *uris)
 
-    assert whole.code == copied.code == spooled.code == ranges.code == 0, whole.err + ranges.err + spooled.err
+    assert whole.code == copied.code == ranges.code == 0, whole.err + ranges.err
     assert whole.out == "second\nfirst\nsecond\n"
-    assert copied.out == spooled.out == "second\nfirst\n"
+    assert copied.out == "second\nfirst\n"
     assert ranges.out == "nd\nst\n"
 
 
@@ -297,7 +296,6 @@ def test_objects_that_a_wildcard_selects_are_printed_by_key(
     places.s3.put_object(Bucket=places.source, Key="run42/empty.gz/", Body=b"")  # what some tools write for a folder
     for line, expected in (
         ("cp SRC*.gz -", "two.one.sub."),
-        ("cp --spool SRC*.gz -", "two.one.sub."),
         ("cat SRC?.gz SRCx", "two.one.x"),
         ("cat --range 0-1 SRC*.gz", "twonsu"),
         ("cat --tail 1 SRCd/*.gz SRCx", ".x"),
@@ -396,13 +394,11 @@ def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
 def test_names_are_found_at_any_depth(cli: Cli, places: Places) -> None:
     places.fill(KEYS)
 
-    named = cli.run("ls", places.uris[0], "--name", "*.txt", "--json")
     wild = cli.run("ls", f"{places.uris[0]}*.txt", "--json")
 
-    assert [event["key"] for event in named.events] == ["run42/a.txt", "run42/d/c.txt"]
     assert wild.out != ""
     assert [event["key"] for event in wild.events] == ["run42/a.txt", "run42/d/c.txt"]
-    assert cli.run("ls", places.uris[0], "--name", "*.bam").code == 4
+    assert cli.run("ls", f"{places.uris[0]}*.bam").code == 4
 
 
 def test_versions_are_removed_only_when_asked(cli: Cli, versitygw: S3Server, make_bucket: Callable[..., str]) -> None:

@@ -29,7 +29,7 @@ def test_detach_prints_the_id_and_a_worker_does_it(cli: Cli, places: Places) -> 
     assert f"seqferry resume {transfer_id}" in cli.run("status", transfer_id).out
 
     worker = cli.start("worker")
-    watched = cli.run("status", transfer_id[:8], "--watch")
+    watched = cli.run("watch", transfer_id[:8])
 
     assert watched.code == 0, watched.err
     assert "Done: 1 object in" in watched.err

@@ -1,4 +1,4 @@
-"""``-``: an object out of standard input, and one to standard output: streamed, or through the disk with --spool."""
+"""``-``: an object out of standard input, and one to standard output: streamed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ def _piped(mover: Mover, *arguments: str, given: bytes = b"") -> subprocess.Comp
     )
 
 
-def _spooled(mover: Mover) -> list[Path]:
+def _folders(mover: Mover) -> list[Path]:
     place = mover.state / "pipes"
     return list(place.iterdir()) if place.exists() else []
 
 
 @pytest.mark.every_server
-@pytest.mark.parametrize("spool", [(), ("--spool",)])
 @pytest.mark.parametrize("size", [0, 11 * MIB])
 def test_what_goes_in_comes_out(
     s3server: S3Server,
@@ -43,18 +42,17 @@ def test_what_goes_in_comes_out(
     make_mover: MoverFactory,
     rng: random.Random,
     size: int,
-    spool: tuple[str, ...],
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(s3server), rng.randbytes(size)
 
-    into = _piped(mover, "cp", "-", f"s3://{bucket}/a/b", *SMALL_PARTS, *spool, given=content)
-    out_of = _piped(mover, "cp", f"s3://{bucket}/a/b", "-", *SMALL_PARTS, *spool)
+    into = _piped(mover, "cp", "-", f"s3://{bucket}/a/b", *SMALL_PARTS, given=content)
+    out_of = _piped(mover, "cp", f"s3://{bucket}/a/b", "-", *SMALL_PARTS)
 
     assert (into.returncode, into.stdout) == (0, b""), into.stderr
     assert s3server.client().get_object(Bucket=bucket, Key="a/b")["Body"].read() == content
     assert out_of.returncode == 0, out_of.stderr
     assert out_of.stdout == content
-    assert _spooled(mover) == []
+    assert _folders(mover) == []
 
 
 def test_nothing_that_is_not_proven_comes_out(
@@ -67,7 +65,7 @@ def test_nothing_that_is_not_proven_comes_out(
     ended = _piped(mover, "cp", f"s3://{bucket}/a", "-")
 
     assert (ended.returncode, ended.stdout) == (3, b""), ended.stderr
-    assert _spooled(mover) == []
+    assert _folders(mover) == []
 
 
 def test_a_large_object_that_is_not_what_the_storage_promises_ends_with_a_mismatch(
@@ -157,13 +155,13 @@ def test_input_whose_end_does_not_come_goes_up_and_is_aborted_when_the_command_i
 
         eventually(has_parts, what="two parts, before the end of the input")
         running.kill()
-    assert len(_spooled(mover)) == 1
+    assert len(_folders(mover)) == 1
 
     other = _piped(mover, "cp", "-", f"s3://{bucket}/b", given=b"b")
 
     assert other.returncode == 0, other.stderr
     assert client.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
-    assert _spooled(mover) == []
+    assert _folders(mover) == []
 
 
 def test_input_that_is_interrupted_leaves_nothing(
@@ -182,31 +180,3 @@ def test_input_that_is_interrupted_leaves_nothing(
 
     assert client.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
     assert "Contents" not in client.list_objects_v2(Bucket=bucket)
-
-
-def test_input_is_not_lost_with_the_command_that_has_read_it(
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: BucketFactory,
-    make_mover: MoverFactory,
-    rng: random.Random,
-) -> None:
-    bucket, mover, content = make_bucket(s3server), make_mover(proxy.server), rng.randbytes(100_000)
-    held = proxy.rule("PutObject", hold())
-    environment = {**os.environ, **proxy.server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
-    command = [str(seqferry()), "cp", "-", f"s3://{bucket}/a", "--spool"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
-        assert running.stdin is not None
-        assert running.stderr is not None
-        running.stdin.write(content)
-        running.stdin.close()
-        transfer_id = running.stderr.readline().split()[1].decode()
-        proxy.wait_held(held)
-        running.kill()
-    proxy.remove_rule(held)
-
-    with mover.start("resume", transfer_id) as last:
-        assert last.wait() == 0, str(last)
-
-    assert s3server.client().get_object(Bucket=bucket, Key="a")["Body"].read() == content
-    assert _spooled(mover) == []

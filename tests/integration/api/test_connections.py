@@ -23,16 +23,9 @@ from seqferry.api.connections import server
 from seqferry.api.tls import Tls
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from support.waiting import eventually
 
 CERTIFICATES = Path(__file__).parents[2] / "support" / "tls"
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -12,18 +12,11 @@ from http_client import http_of
 
 from seqferry.api import readiness
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from support.waiting import eventually
 
 ANY_ID = "ffffffff-0000-4000-8000-000000000000"
 THREADS = 40
 """As many as the server has for requests that ask the database."""
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -16,17 +16,10 @@ from mirror import SMALL, digests, fill
 
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +15,10 @@ from seqferry.db import notice_rows
 from seqferry.db.notice_rows import Subject
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, Notices
-from seqferry.settings.config import Settings
 from seqferry.settings.policy import Policy
 from support.servers import S3Server
 
 KEYS = ("run/a", "run/b", "run/sub/c", "run/x y\n<b>", "run2/secret", "secret/d", "top")
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,12 +26,6 @@ from seqferry.spec.build import build_spec
 from seqferry.workflows.worker import Worker
 from support.sim import Simulator
 from support.waiting import eventually
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from mirror import SMALL, digests, fill
 
 from seqferry.preflight import probes
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from seqferry.spec import job_defaults
 from seqferry.spec.build import build_mirror_spec
 from seqferry.workflows.worker import Worker
@@ -26,12 +25,6 @@ from support.waiting import eventually
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
 BucketFactory = Callable[..., str]
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from control import counters_fit_rows, spec_on, until_ended
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
@@ -34,16 +33,9 @@ def s3server(seaweedfs: S3Server) -> S3Server:
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: BucketFactory,
-    start_worker: WorkerStarter,
-    rng: random.Random,
-) -> Ferry:
-    """Reaches the storage through a proxy."""
-    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+def ferry(service: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return make_ferry(service, reached=proxy.server)
 
 
 def _kinds(service: Service, transfer_id: str) -> list[str]:

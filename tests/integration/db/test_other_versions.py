@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,6 @@ from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
 from seqferry.spec.run import PARTS, ListedCommand, build_run_spec
-from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -29,15 +27,8 @@ BucketFactory = Callable[..., str]
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    versitygw: S3Server,
-    make_bucket: BucketFactory,
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    made = (make_bucket(versitygw), make_bucket(versitygw))
-    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+def s3server(versitygw: S3Server) -> S3Server:
+    return versitygw
 
 
 def _rewrite(service: Service, transfer_id: str, spec: str, **values: Any) -> None:

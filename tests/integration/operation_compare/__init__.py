@@ -15,7 +15,7 @@ from seqferry.engine.executor import Failure, Job, ObjectProgress, UploadRecord
 from seqferry.model.models import RESULT_COLUMNS, TransferSpec
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
-from seqferry.workflows.operations import BatchWork
+from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 
 
@@ -89,20 +89,16 @@ class Comparison:
         self._left = []
 
 
-class CompareOperation:
+class CompareOperation(OperationWork):
     """See ``seqferry.workflows.operations.OperationWork``."""
 
     options = frozenset({"lenient"})
-    pages_are_batches = False
 
     def __init__(self) -> None:
         self.finished: list[str] = []
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         start.check_buckets(runtime.engine, spec)
-
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-        return False
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -127,8 +123,6 @@ class CompareOperation:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         self.finished.append(transfer_id)
-
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
 
 
 OPERATION = CompareOperation()

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from control import spec_on
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters, Names
 from seqferry.service import control
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from seqferry.spec import run
 from seqferry.spec.build import build_spec
 from seqferry.spec.identity import resolve
-from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, slow_down
-from support.servers import S3Server
 
 
 @pytest.fixture
-def ferry(
-    sqlite_settings: Settings,
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Iterator[Ferry]:
-    with Service.open(sqlite_settings) as opened:
-        source, target = make_bucket(s3server), make_bucket(s3server)
-        made = Ferry(opened, s3server, proxy.server, source, target, rng, start_worker)
-        made.fill({"run/a": 1, "run/b": 2, "run/denied": 3, "run/z": 4})
-        made.work()
-        yield made
+def ferry(own: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
+    made = make_ferry(own, reached=proxy.server)
+    made.fill({"run/a": 1, "run/b": 2, "run/denied": 3, "run/z": 4})
+    made.work()
+    return made
 
 
 def _listed(ferry: Ferry, *keys: str, **changes: object) -> TransferSpec:

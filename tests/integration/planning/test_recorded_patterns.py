@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,22 +13,14 @@ from seqferry.db.tables import transfer
 from seqferry.model.option_groups import Names
 from seqferry.service.service import Service
 from seqferry.spec import stored
-from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 HARD = "s/a*a*a*a*a*a*a*a*a*b/x/"
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    versitygw: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    made = make_bucket(versitygw), make_bucket(versitygw)
-    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+def s3server(versitygw: S3Server) -> S3Server:
+    return versitygw
 
 
 def _record(service: Service, transfer_id: str, **changes: Any) -> None:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-
 import pytest
 from ferry import Ferry
 
 from seqferry.planning.removal_rules import RemovalRefusal
 from seqferry.preflight.forecast import Forecast
-from seqferry.service.service import Service
-from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 _KEYS = ["run/a", "run/d/b", "run/d/", "run/" + "k" * 200, "run/run/nested", "run/ü %"]
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    versitygw: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    made = (make_bucket(versitygw), make_bucket(versitygw))
-    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+def s3server(versitygw: S3Server) -> S3Server:
+    return versitygw
 
 
 @pytest.mark.parametrize("target", ["", "in/", "in/" + "long/" * 180, "in/" + "long/" * 170])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-
 import pytest
 from control import MIB
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from http_client import http_of
 from mirror import open_uploads
 
@@ -17,25 +14,16 @@ from seqferry.model.models import Event
 from seqferry.planning import batching
 from seqferry.service.service import Service
 from seqferry.workflows import sample_check
-from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, held, internal_error
-from support.servers import S3Server
 from support.waiting import eventually
 
 NAMES = [f"run/lane{number:02d}.fq" for number in range(14)]
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
+def ferry(service: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
     """Reaches the storage through ``proxy``."""
-    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+    return make_ferry(service, reached=proxy.server)
 
 
 def _looks(ferry: Ferry, transfer_id: str) -> list[Event]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,9 @@ from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof import auditing, pruning, target_verification
 from seqferry.service import control
 from seqferry.service.service import Service
-from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied
 from support.run import Run
 from support.servers import S3Server
-
-
-@pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    return Ferry(service, s3server, s3server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
 
 
 def _verified(

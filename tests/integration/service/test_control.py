@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, command, counters_fit_rows, spec_number
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from http_client import bearer, http_of
 from mirror import MULTIPART, SMALL
 
@@ -32,16 +32,9 @@ DELIVERY = {f"run/s{number:02d}": SMALL for number in range(20)} | {"run/big0": 
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    """On each database and each server, reached through the proxy."""
-    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+def ferry(service: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return make_ferry(service, reached=proxy.server)
 
 
 def left(worker: Worker) -> None:

@@ -22,8 +22,13 @@ def transfer_id(service: Service) -> str:
     return made
 
 
+def _first_broken(service: Service, transfer_id: str) -> int | None:
+    found = (one.row.partition("event ")[2] for one in service.record_findings(transfer_id))
+    return next((int(number) for number in found if number), None)
+
+
 def test_an_untouched_record_is_whole(service: Service, transfer_id: str) -> None:
-    assert service.first_broken_event(transfer_id) is None
+    assert _first_broken(service, transfer_id) is None
     assert [one.number for one in service.events(transfer_id)] == [1, 2, 3, 4, 5]
     assert [one.number for one in service.events(transfer_id, after=3)] == [4, 5]
     assert service.events(transfer_id)[2].data == {"n": 1, "name": "größe \u2028", "x": 0.1}
@@ -47,7 +52,7 @@ def test_a_changed_event_shows(service: Service, transfer_id: str, change: dict[
         where = (event.c.transfer_id == transfer_id, event.c.number == 3)
         assert connection.execute(event.update().where(*where).values(change)).rowcount == 1
 
-    assert service.first_broken_event(transfer_id) == 3
+    assert _first_broken(service, transfer_id) == 3
 
 
 @pytest.mark.parametrize("removed", [1, 2, 4])
@@ -55,7 +60,7 @@ def test_a_removed_event_shows(service: Service, transfer_id: str, removed: int)
     with service.database.write() as connection:
         connection.execute(event.delete().where(event.c.transfer_id == transfer_id, event.c.number == removed))
 
-    assert service.first_broken_event(transfer_id) == removed
+    assert _first_broken(service, transfer_id) == removed
 
 
 def test_an_event_with_its_hash_made_anew_shows_without_the_key(service: Service, transfer_id: str) -> None:
@@ -68,4 +73,4 @@ def test_an_event_with_its_hash_made_anew_shows_without_the_key(service: Service
             .values(actor="eve", hash=forged, key_id=None)
         )
 
-    assert service.first_broken_event(transfer_id) == 2
+    assert _first_broken(service, transfer_id) == 2

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from control import command, spec_number, until_ended
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from http_client import http_of
 
 from seqferry.db.notice_rows import Subject
@@ -22,7 +20,6 @@ from seqferry.proof import auditing, report
 from seqferry.proof.auditing import AuditCounts
 from seqferry.service import control, notices, schedules
 from seqferry.service.service import Service
-from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied
 from support.servers import S3Server
 
@@ -35,15 +32,9 @@ def s3server(versitygw: S3Server) -> S3Server:
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+def ferry(service: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return make_ferry(service, reached=proxy.server)
 
 
 def _submit(service: Service, number: int, name: str | None = None, **labels: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,7 @@ from ended import ended
 
 from seqferry.service import share_links
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from support.processes import RunningProcess, seqferry
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 def test_a_link_is_made_listed_and_revoked(own: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

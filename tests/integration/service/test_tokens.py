@@ -42,12 +42,6 @@ EVERYTHING = [
 
 
 @pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
-
-
-@pytest.fixture
 def client(own: Service) -> Iterator[httpx.Client]:
     with http_of(own, allow_crash=True) as made:
         yield made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import socket
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from control import command, until_ended
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from http_client import bearer, http_of
 
 from seqferry.db import worker_lock, worker_rows
@@ -42,16 +41,9 @@ def s3server(versitygw: S3Server) -> S3Server:
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    make_bucket: BucketFactory,
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    made = (make_bucket(s3server), make_bucket(s3server))
-    return Ferry(service, s3server, proxy.server, *made, rng, start_worker)
+def ferry(service: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return make_ferry(service, reached=proxy.server)
 
 
 def _process(name: str, kind: str = "worker") -> Process:

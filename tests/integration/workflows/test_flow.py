@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from control import counters_fit_rows, settings_for, until_ended
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 from mirror import MULTIPART, SMALL, keys
 
 from seqferry.model.errors import StorageError, UsageError, WorkerBusyError
@@ -18,35 +16,9 @@ from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.planning import batching
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held, hold, internal_error
-from support.servers import S3Server
 from support.waiting import eventually
-
-FerryFactory = Callable[..., Ferry]
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    """A service on SQLite."""
-    with Service.open(sqlite_settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-def make_ferry(
-    s3server: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> FerryFactory:
-    """``make_ferry(service, reached=server)``: between two fresh buckets on each server in turn."""
-
-    def make(service: Service, *, reached: S3Server = s3server) -> Ferry:
-        return Ferry(service, s3server, reached, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
-
-    return make
 
 
 @pytest.fixture
@@ -88,7 +60,7 @@ def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: F
     assert {record.method for key, record in records.items() if "big" in key} == {"multipart"}
     assert all(record.verified not in (None, "none") for record in records.values())
     assert [event.kind for event in service.events(transfer_id)] == ["submitted", "started", "planned", "done"]
-    assert service.first_broken_event(transfer_id) is None
+    assert service.record_findings(transfer_id) == []
     assert ferry.open_uploads() == []
     counters_fit_rows(service, transfer_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +17,6 @@ from seqferry.db.tables import object_
 from seqferry.model.models import TransferSpec
 from seqferry.planning import batching
 from seqferry.service.service import Service
-from seqferry.settings.config import Settings
 from seqferry.spec import stored
 from seqferry.workflows import batch_steps, inline, transfer_steps
 from seqferry.workflows.lease import Lease
@@ -41,12 +40,6 @@ worker = Worker.start(Settings.load(state_dir=Path(sys.argv[1])), queue=False)
 print(worker.submit(stored.read(sys.argv[2]), actor="ada"), flush=True)
 time.sleep(600)
 """
-
-
-@pytest.fixture
-def own(sqlite_settings: Settings) -> Iterator[Service]:
-    with Service.open(sqlite_settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -10,7 +9,7 @@ from importlib import import_module
 import operation_compare
 import pytest
 from control import ANY_SPEC
-from ferry import Ferry
+from ferry import Ferry, FerryFactory
 
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
@@ -24,17 +23,14 @@ WorkerStarter = Callable[[Service], Worker]
 
 
 @pytest.fixture
-def ferry(
-    service: Service,
-    versitygw: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: WorkerStarter,
-    rng: random.Random,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Ferry:
+def s3server(versitygw: S3Server) -> S3Server:
+    return versitygw
+
+
+@pytest.fixture
+def ferry(service: Service, make_ferry: FerryFactory, monkeypatch: pytest.MonkeyPatch) -> Ferry:
     monkeypatch.setitem(OPERATIONS, "compare", Operation("compare", "operation_compare"))
-    made = (make_bucket(versitygw), make_bucket(versitygw))
-    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+    return make_ferry(service)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

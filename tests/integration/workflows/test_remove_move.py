@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,18 +27,6 @@ from support.proxy import Proxy, reset
 from support.servers import S3Server
 
 SIZES = {"run/a": 10, "run/b/c": 20, "run/empty": 0, "run42/other": 30}
-
-
-@pytest.fixture
-def ferry(
-    service: Service,
-    s3server: S3Server,
-    make_bucket: Callable[..., str],
-    start_worker: Callable[[Service], Worker],
-    rng: random.Random,
-) -> Ferry:
-    made = (make_bucket(s3server), make_bucket(s3server))
-    return Ferry(service, s3server, s3server, *made, rng, start_worker)
 
 
 def _left(ferry: Ferry, prefix: str = "") -> list[str]:

@@ -194,16 +194,6 @@ def test_a_use_counts_downloads_until_they_are_on_the_disk() -> None:
     assert found["download-heavy"] == ("thorough",)
 
 
-def test_an_older_report_counts_downloads_until_they_were_on_the_disk(tmp_path: Path) -> None:
-    old = row("a", [100], direction="download")
-    old["on_disk_s"] = {name: 2 * value for name, value in old["wall_s"].items()}
-    case = ("1x3GiB", "download")
-
-    assert baselines.read_baseline(written(tmp_path, report([old])), [case]).best[case] == ("a", 50 * MIB)
-    new = report([old], schema=2)
-    assert baselines.read_baseline(written(tmp_path, new), [case]).best[case] == ("a", 100 * MIB)
-
-
 def test_one_direction_alone_has_no_mix_and_no_success_no_advice() -> None:
     assert [each.use for each in uses.advise([row("a", [1, 2])])] == ["all"]
     assert uses.advise([row("a", [])]) == []

@@ -201,10 +201,10 @@ def test_a_folder_of_any_name_has_its_page_and_its_charts(
         (["/proc"], "/proc"),
         (["{tmp}"] * 9, "too many"),
         ([], "DIR"),
-        (["--merge", "{tmp}/file"], "2 to 50 reports"),
-        (["--merge", "{tmp}/file", "{tmp}/file"], "not JSON"),
-        (["--merge", "{tmp}/nowhere", "{tmp}/file"], "No such file"),
-        (["--merge", "{tmp}/empty.json", "{tmp}/empty.json"], "is no report"),
+        (["merge", "{tmp}/file"], "2 to 50 reports"),
+        (["merge", "{tmp}/file", "{tmp}/file"], "not JSON"),
+        (["merge", "{tmp}/nowhere", "{tmp}/file"], "No such file"),
+        (["merge", "{tmp}/empty.json", "{tmp}/empty.json"], "is no report"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(
@@ -219,13 +219,8 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(2**40, 0, 2**40))
     before = sorted(tmp_path.rglob("*"))
 
-    code = run(
-        [
-            "bench",
-            "gateway",
-            *(each.replace("{tmp}", str(tmp_path)).replace("{link}", f"{tmp_path}/link") for each in arguments),
-        ]
-    )
+    given = [each.replace("{tmp}", str(tmp_path)).replace("{link}", f"{tmp_path}/link") for each in arguments]
+    code = run(["bench", *given] if given[:1] == ["merge"] else ["bench", "gateway", *given])
 
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
@@ -373,7 +368,7 @@ def test_reports_are_merged_by_what_they_have_in_common(tmp_path: Path, capsys: 
     merged = json.loads((tmp_path / "out/report.json").read_text())
     assert (merged["kind"], merged["of"]) == ("merged", "gateway")
     assert "tuesday" in (tmp_path / "out/report.html").read_text()
-    assert run(["bench", "gateway", "--merge", *files, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert run(["bench", "merge", *files, "--output", str(tmp_path / "out"), "--quiet"]) == 0
     (tmp_path / "other.json").write_text(json.dumps(_report("share", 1.0, results=[])))
     assert run(["bench", "merge", files[0], str(tmp_path / "other.json")]) == 2
     assert "in common" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Help, manual pages and completion are made of the same commands; each command has examples that it takes."""
+"""Help and completion are made of the same commands; each command has examples that it takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from seqferry.cli import command_tree, errors, examples, help_text
 from seqferry.cli.app import GROUPS, run
-from seqferry.cli.commands import completion, man
+from seqferry.cli.commands import completion
 from seqferry.model.errors import UsageError
 
 TREE = command_tree.build_tree()
@@ -139,36 +139,8 @@ def test_examples_name_options_that_there_are(name: str, line: str) -> None:
 def test_commands_of_today_have_examples() -> None:
     top = {path[0] for path in COMMANDS if len(path) == 1}
 
-    assert {"cp", "sync", "ls", "status", "resume", "cancel", "serve", "worker", "man", "completion"} <= top
+    assert {"cp", "sync", "ls", "status", "resume", "cancel", "serve", "worker", "completion"} <= top
     assert not {name for name in top if name not in examples.EXAMPLES}
-
-
-@pytest.mark.parametrize("name", ["", *NAMES])
-def test_a_manual_page_has_what_help_has(name: str) -> None:
-    path = tuple(name.split())
-    command = COMMANDS[path] if path else TREE
-
-    page = man.format_page(command, path)
-
-    plain = page.replace("\\-", "-")
-    assert all(f"\n.SH {section}\n" in page for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS"))
-    for parameter in command.params:
-        if parameter.param_type_name == "option" and not parameter.hidden:
-            assert max(parameter.opts, key=len) in plain
-    assert ("\n.SH EXAMPLES\n" in page) == bool(examples.find_examples(name))
-    assert not re.search(r"^[.'](?![A-Z]|nf$|fi$)", page, re.MULTILINE)
-
-
-def test_pages_of_all_commands_are_written(tmp_path: Path) -> None:
-    assert run(["man", "--dir", str(tmp_path / "man1")]) == 0
-
-    written = {path.name for path in (tmp_path / "man1").iterdir()}
-    assert {"seqferry.1", "seqferry-cp.1", "seqferry-tar-ls.1"} <= written
-    assert len(written) == 1 + len(COMMANDS)
-    if (mandoc := shutil.which("mandoc")) is not None:
-        for path in (tmp_path / "man1").iterdir():
-            subprocess.run([mandoc, "-T", "lint", "-W", "error", str(path)], check=True)
-    assert run(["man", "fly"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,6 @@ LINES: Final = [
     ("worker --max-requests x", 2, "--max-requests"),
     ("demo x y", 2, "x"),
     ("completion tcsh", 2, "tcsh"),
-    ("man nothing", 2, "nothing"),
     (f"schedule show {NO_ID}", 1, NO_ID),
     ("audit verify --nonsense", 2, "--nonsense"),
     ("cache verify --cache TMP/nothing", 2, "TMP/nothing"),

@@ -65,7 +65,6 @@ LINES = [
     ("cat SRCa.txt", "cp --quiet SRCa.txt -"),
     ("s3 cat SRCa.txt", "cp --quiet SRCa.txt -"),
     ("cat SRC*.txt SRCb.log", "cp --quiet SRC*.txt SRCb.log -"),
-    ("cat --spool SRCa.txt", "cp --quiet --spool SRCa.txt -"),
     ("cat --raw SRC*", "cp --quiet --raw SRC* -"),
     ("cat -v SRCa.txt", "cp SRCa.txt -"),
     ("cat SRCa.txt --verbose", "cp SRCa.txt -"),

@@ -163,7 +163,7 @@ def test_what_is_harmless_passes(line: str) -> None:
     [
         ("cp", "case-conflict error", "two files"),
         ("sync", "case-conflict skip", "--exclude"),
-        ("ls", "bucket-name-prefix lab", "--name"),
+        ("ls", "bucket-name-prefix lab", "grep PREFIX"),
         ("mb", "tags run 42", "does not configure"),
         ("cp", "website-redirect x", "redirect"),
         ("cp", "cli-error-format json", "--json"),

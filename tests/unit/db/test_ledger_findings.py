@@ -1,10 +1,8 @@
-"""Findings about the end of the ledger, and the time from which there is a key."""
+"""Findings about the end of the ledger."""
 
 from __future__ import annotations
 
-import pytest
-
-from seqferry.db.record import adoption, audit_ledger
+from seqferry.db.record import audit_ledger
 from seqferry.db.record.findings import MAX_NAMED_OBJECTS, KnownHead
 from seqferry.db.record.ledger import Head
 
@@ -41,16 +39,3 @@ def test_so_many_lost_entries_are_named_and_no_more() -> None:
     [found] = audit_ledger._behind([_known(99, "head 1", dict.fromkeys(range(100), "x"))], Head(0, "0" * 64))
 
     assert found.message.count(": x") == MAX_NAMED_OBJECTS
-
-
-@pytest.mark.parametrize(
-    ("since", "text"),
-    [
-        (0.0, "the beginning"),
-        (-1.0, "the beginning"),
-        (1.0, "1970-01-01 00:00:01 UTC"),
-        (1_767_225_599.999, "2025-12-31 23:59:59 UTC"),
-    ],
-)
-def test_the_time_of_the_key_is_shown_in_utc(since: float, text: str) -> None:
-    assert adoption.time_text(since) == text

@@ -14,10 +14,10 @@ def _kinds(kind: type[SeqferryError]) -> list[type[SeqferryError]]:
 
 @pytest.mark.parametrize("kind", [one for one in _kinds(SeqferryError) if one.__module__ == errors.__name__])
 def test_each_error_has_a_code_of_the_table_that_is_no_success(kind: type[SeqferryError]) -> None:
-    assert kind.exit_code in {code for code, *_ in exits.TABLE} - {exits.OK, exits.INTERRUPTED}
+    assert kind.exit_code in {code for code, _ in exits.TABLE} - {exits.OK, exits.INTERRUPTED}
 
 
 def test_each_code_has_one_meaning() -> None:
-    codes, short, whole = zip(*exits.TABLE, strict=True)
+    codes, meanings = zip(*exits.TABLE, strict=True)
 
-    assert len(set(codes)) == len(set(short)) == len(set(whole)) == len(exits.TABLE)
+    assert len(set(codes)) == len(set(meanings)) == len(exits.TABLE)

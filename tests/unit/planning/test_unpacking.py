@@ -30,7 +30,6 @@ def test_a_local_target_is_a_folder_that_keeps_links(tmp_path: Path) -> None:
 def test_defaults_are_not_stored() -> None:
     spec = build_unpack_spec("s3://b/x.tar", "s3://b/out/", index="auto", links="inside")
     assert dict(spec.options) == {}
-    assert stored.features(spec) == ["operation unpack"]
     assert stored.read(stored.write(spec)) == spec
 
 

@@ -66,9 +66,9 @@ def _line(text: str, folder: Path, **given: Any) -> TransferSpec:
     return validate_spec(replace(spec, operation=OPERATION_MOVE)) if verb == "mv" else spec
 
 
-def _run(tmp_path: Path, *texts: str, in_order: bool = False) -> TransferSpec:
+def _run(tmp_path: Path, *texts: str) -> TransferSpec:
     commands = [ListedCommand(number, _line(text, tmp_path)) for number, text in enumerate(texts, 1)]
-    return build_run_spec(commands, "list", in_order=in_order)
+    return build_run_spec(commands, "list")
 
 
 @pytest.fixture
@@ -116,14 +116,13 @@ REFUSED = [
 
 @pytest.mark.parametrize("lines", REFUSED)
 def test_a_line_that_reads_or_removes_what_another_changes_is_refused(folder: Path, lines: tuple[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"^list: lines? (1|2)\b.*(lines?|and) (1|2)\b.*--in-order") as refused:
+    with pytest.raises(UsageError, match=r"^list: lines? (1|2)\b.*(lines?|and) (1|2)\b") as refused:
         _run(folder, *lines)
 
     assert "1" in refused.value.message
     assert "2" in refused.value.message
     with pytest.raises(UsageError):
         _run(folder, *reversed(lines))
-    assert [part.lines for part in read_parts(_run(folder, *lines, in_order=True))] == [(1,), (2,)]
 
 
 def test_a_chain_is_named_by_its_first_lines_that_meet(tmp_path: Path) -> None:

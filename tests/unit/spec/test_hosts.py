@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, Activity, Process, ProcessStatus
-from seqferry.places import paths
 from seqferry.settings.config import Settings
 from seqferry.spec import hosts
 from seqferry.spec.hosts import SHARED
@@ -68,11 +66,6 @@ def test_a_database_of_one_machine_needs_no_hosts(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
 
     assert hosts.add_hosts(spec, Settings.load({"SEQFERRY_STATE_DIR": str(tmp_path)})) is spec
-
-
-def test_what_is_spooled_by_one_process_is_refused(settings: Settings) -> None:
-    with pytest.raises(UsageError, match="not spooled with PostgreSQL"):
-        hosts.add_hosts(_spec(f"{paths.spool_folder(settings.state_dir)}/1"), settings)
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,7 @@ def test_each_option_of_a_group_is_stored_compared_and_asked_of_a_worker(name: s
     assert name in text
     assert name not in json.loads(stored.write(default))
     assert stored.read(stored.write(spec)) == spec != default
-    assert stored.find_unknown_feature(stored.features(spec)) is None
-    assert stored.features(spec) or name in stored._FIRST_FIELDS  # pyright: ignore[reportPrivateUsage]
+    assert stored.features(spec) == []
     # A limit of speed changes nothing of what is asked.
     assert (identity.submission_digest(spec) == identity.submission_digest(default)) == (name == "tpslimit")
 

@@ -59,10 +59,6 @@ class AuditOut(BaseModel):
     entries: int
     open_batches: int
     """Batches that have not ended, and so are not covered."""
-    without_key: int
-    before_ledger: int
-    adopted: int
-    """Transfers from before the key that were sealed by `seqferry audit adopt`."""
     keyed: bool
     anchors: int
     """Heads that were found in the bucket of anchors, and compared."""

@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
-from seqferry.cli.session import actor, open_session
+from seqferry.cli.session import open_session
 
 if TYPE_CHECKING:
     from seqferry.proof.anchors import StoredAnchors
@@ -28,9 +28,7 @@ def verify(
     ] = None,
     head: Annotated[
         list[str] | None,
-        typer.Option(
-            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="Ledger head that you have kept. Can be repeated."
-        ),
+        typer.Option("--head", metavar="HEAD", help="Ledger head that you have kept. Can be repeated."),
     ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
@@ -59,53 +57,6 @@ def verify(
         else:
             for line in [*_lines(checked, found, outside=audited.heads), *_anchor_lines(checked, outside)]:
                 display.say(line)
-        return code
-
-
-@audit.command("adopt")
-def adopt(
-    transfer: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this transfer. Default: all older transfers.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Show the records without sealing them.")
-    ] = False,
-    expect: Annotated[
-        int | None,
-        typer.Option(
-            "--expect",
-            metavar="N",
-            min=0,
-            help="Proceed only if exactly N records are adopted, as counted by --dry-run.",
-        ),
-    ] = None,
-    as_json: options.Json = False,
-    state_dir: options.StateDir = None,
-) -> int:
-    """Seal records that are older than the audit key as they are now. Check them first: sealing vouches for them.
-
-    Each record is printed. Exit code 3 if a record cannot be adopted because it was changed or has not ended.
-    """
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
-        service = session.service
-        full_id = None if transfer is None else service.status(transfer).id
-        adopted = refused = 0
-        for one in service.adopt(actor=actor(), transfer_id=full_id, expected=expect, dry_run=dry_run):
-            adopted += one.refusal is None
-            refused += one.refusal is not None
-            if as_json:
-                display.emit("adoption", **asdict(one))
-            else:
-                result = ("would be adopted" if dry_run else "adopted") if one.refusal is None else "left"
-                when = "" if one.at is None else text.timestamp(one.at)
-                print(f"{result}\t{one.number}\t{when}\t{text.printable(one.refusal or '')}".rstrip())
-        code = exits.MISMATCH if refused else exits.OK
-        if as_json:
-            display.emit("adopted", adopted=adopted, left=refused, dry_run=dry_run, exit_code=code)
-        elif not adopted and not refused:
-            display.say("Nothing to do: no record is older than the key, or all are adopted.")
-        else:
-            display.say(f"{'Would adopt' if dry_run else 'Adopted'} {text.count(adopted, 'record')}, left {refused:,}.")
         return code
 
 
@@ -164,13 +115,6 @@ def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
     notes: dict[str, Any] = {
         "  no key     the record has no key: only accidental changes are detected": bool(checked.entries)
         and not checked.keyed,
-        f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
-            checked.keyed and checked.without_key
-        ),
-        f"  adopted    {text.count(checked.adopted, 'transfer')} from before the key, as `audit adopt` found them": (
-            checked.adopted
-        ),
-        f"  older      {text.count(checked.before_ledger, 'transfer')} from before the ledger": checked.before_ledger,
         f"  open       batches that have not ended, and so are not covered yet: {checked.open_batches:,}": (
             checked.open_batches
         ),

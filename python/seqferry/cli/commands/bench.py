@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -50,7 +49,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--workload",
-            envvar="SEQFERRY_BENCH_WORKLOAD",
             metavar="NxSIZE",
             help="Files to transfer: 2GiB, 20x256MiB or 10000x100KiB. Separate with commas, or repeat. "
             "Default: 1x128MiB,100x64KiB.",
@@ -60,7 +58,6 @@ class BenchTransfer:
         str,
         typer.Option(
             "--direction",
-            envvar="SEQFERRY_BENCH_DIRECTION",
             metavar="WAY",
             help="upload, download, both, copy (S3 to S3) or all.",
         ),
@@ -69,7 +66,6 @@ class BenchTransfer:
         str | None,
         typer.Option(
             "--copy-from",
-            envvar="SEQFERRY_BENCH_COPY_FROM",
             metavar="S3_URI",
             help="Source prefix of copies. Default: the target.",
         ),
@@ -78,7 +74,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--methods",
-            envvar="SEQFERRY_BENCH_METHODS",
             metavar="NAMES",
             help="Methods to run: boto3, boto3-tuned, crt, aws, s5cmd, rclone, seqferry; with Transfer "
             "Acceleration boto3-tuned-accelerated, seqferry-accelerated; for copies boto3-copy. Default: "
@@ -89,7 +84,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--threads",
-            envvar="SEQFERRY_BENCH_THREADS",
             metavar="N,N,...",
             help="Thread counts to measure, for methods that take one. Default: the method's own.",
         ),
@@ -98,7 +92,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--threads-up",
-            envvar="SEQFERRY_BENCH_THREADS_UP",
             metavar="N,N,...",
             help="Thread counts for uploads. Default: --threads.",
         ),
@@ -107,7 +100,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--threads-down",
-            envvar="SEQFERRY_BENCH_THREADS_DOWN",
             metavar="N,N,...",
             help="Thread counts for downloads. Default: --threads.",
         ),
@@ -116,7 +108,6 @@ class BenchTransfer:
         list[str] | None,
         typer.Option(
             "--part-size",
-            envvar="SEQFERRY_BENCH_PART_SIZE",
             metavar="SIZE,...",
             help="Part sizes to measure, as 8MiB,64MiB, for methods that take one. Default: the method's own.",
         ),
@@ -125,7 +116,6 @@ class BenchTransfer:
         int | None,
         typer.Option(
             "--seed",
-            envvar="SEQFERRY_BENCH_SEED",
             metavar="N",
             help="Seed of the random data, to repeat a run with the same data.",
         ),
@@ -134,7 +124,6 @@ class BenchTransfer:
         Path | None,
         typer.Option(
             "--baseline",
-            envvar="SEQFERRY_BENCH_BASELINE",
             metavar="REPORT.json",
             help="Earlier report to compare with.",
         ),
@@ -143,7 +132,6 @@ class BenchTransfer:
         str,
         typer.Option(
             "--acceleration",
-            envvar="SEQFERRY_BENCH_ACCELERATION",
             metavar="WHEN",
             help="Transfer Acceleration, which costs extra. auto: if the bucket has it enabled. on: required. "
             "off: not used.",
@@ -151,7 +139,7 @@ class BenchTransfer:
     ] = "auto"
     keep: Annotated[
         bool,
-        typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Keep the objects in the bucket."),
+        typer.Option("--keep", help="Keep the objects in the bucket."),
     ] = False
 
 
@@ -177,7 +165,6 @@ class BenchGateway:
         str,
         typer.Option(
             "--size",
-            envvar="SEQFERRY_BENCH_SIZE",
             metavar="SIZE",
             help="Size of the medium file, as 64MiB. Other sizes scale with it.",
         ),
@@ -186,7 +173,6 @@ class BenchGateway:
         int,
         typer.Option(
             "--rounds",
-            envvar="SEQFERRY_BENCH_ROUNDS",
             metavar="N",
             help="Runs of small files. Other experiments have a quarter of them.",
         ),
@@ -195,17 +181,10 @@ class BenchGateway:
         int,
         typer.Option(
             "--seconds",
-            envvar="SEQFERRY_BENCH_SECONDS",
             metavar="N",
             help="Time limit of each fio run in seconds. 0: no limit.",
         ),
     ] = 60
-    merge: Annotated[
-        bool,
-        typer.Option(
-            "--merge", envvar="SEQFERRY_BENCH_MERGE", hidden=True, help="Combine reports as `bench merge` does."
-        ),
-    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +286,6 @@ def gateway(
     Repeats the experiment of the AWS Storage Blog on any folders. Reports medians, spread, outliers, three
     charts and a recommendation. Test files are deleted.
     """
-    if given.merge:
-        return _merge([Path(each) for each in folders.folders], into.output, shown)
     from seqferry.bench import output as folder_of
     from seqferry.bench.gateway import charts, comparison, disks, experiments, page, report, tools
 
@@ -347,15 +324,11 @@ def gateway(
 @bench.command(name="merge")
 def merge_reports(reports: Reports, into: ReportFolder, shown: BenchOutput) -> int:
     """Combine reports of `bench gateway` or `bench transfer`."""
-    return _merge(reports.reports, into.output, shown)
-
-
-def _merge(reports: Sequence[Path], output: Path | None, shown: BenchOutput) -> int:
     from seqferry.bench import merged
     from seqferry.bench import output as folder_of
 
-    result = merged.merge(reports)
-    folder = output or _fresh_folder()
+    result = merged.merge(reports.reports)
+    folder = into.output or _fresh_folder()
     with folder_of.output_folder(folder):
         files, _ = folder_of.publish(result, folder, draw=merged.draw, page=merged.page, earlier=("no plots",))
     if shown.as_json:

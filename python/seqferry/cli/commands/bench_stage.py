@@ -39,7 +39,6 @@ class BenchStage:
         list[str] | None,
         typer.Option(
             "--ways",
-            envvar="SEQFERRY_BENCH_WAYS",
             metavar="NAMES",
             help="Methods to run: aws-recursive, s5cmd, seqferry, aws-tar, seqferry-tar, aws-pipe, "
             "seqferry-pipe, unpack, mount-cp, mount-tar, mount-read, nextflow, nextflow-tar, "
@@ -50,7 +49,6 @@ class BenchStage:
         float,
         typer.Option(
             "--read",
-            envvar="SEQFERRY_BENCH_READ",
             metavar="PERCENT",
             help="Percentage of the files that mount-read reads in place.",
         ),
@@ -59,7 +57,6 @@ class BenchStage:
         int,
         typer.Option(
             "--tasks",
-            envvar="SEQFERRY_BENCH_TASKS",
             metavar="N",
             help="Number of tasks for which savings are estimated.",
         ),
@@ -68,7 +65,6 @@ class BenchStage:
         str | None,
         typer.Option(
             "--scratch",
-            envvar="SEQFERRY_BENCH_SCRATCH",
             metavar="S3_URI",
             help="Prefix for a tar of the data. Default: the bucket of the data.",
         ),

@@ -80,9 +80,7 @@ class Warming:
 
     PANEL: ClassVar = "Options"
 
-    pin: Annotated[
-        bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Pin the prefix: its blocks are never evicted.")
-    ] = False
+    pin: Annotated[bool, typer.Option("--pin", help="Pin the prefix: its blocks are never evicted.")] = False
     max_cache_size: options.MaxCacheSize = None
     max_bandwidth: options.PlainBandwidth = None
 
@@ -93,9 +91,7 @@ class Emptying:
 
     PANEL: ClassVar = "Options"
 
-    everything: Annotated[bool, typer.Option("--all", envvar="SEQFERRY_CACHE_ALL", help="Clear the whole cache.")] = (
-        False
-    )
+    everything: Annotated[bool, typer.Option("--all", help="Clear the whole cache.")] = False
 
 
 @cache.callback()

@@ -22,7 +22,7 @@ def cancel(which: TransferSelection, wanted: TransferFilters, end: End, backgrou
             report_results(session, results)
             return exit_code(results)
         # The worker aborts open uploads; without one anywhere, this process is it.
-        return follow_all(session, results, wanted="cancelled", works=background.work, waits=background.wait)
+        return follow_all(session, results, wanted="cancelled", waits=background.wait)
 
 
 def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Background) -> int:
@@ -35,4 +35,4 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Bac
         return exits.FAILED
     if background.detach:
         return exits.OK
-    return session.follow(found.id, wanted="cancelled", works=background.work, waits=background.wait)
+    return session.follow(found.id, wanted="cancelled", waits=background.wait)

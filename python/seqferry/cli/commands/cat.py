@@ -53,18 +53,15 @@ class CatSelection:
         str,
         typer.Option(
             "--range",
-            envvar="SEQFERRY_RANGE",
             metavar="FIRST-LAST",
             help="Byte range. 0-99: first 100 bytes. 100-: from byte 100. -100: last 100 bytes.",
         ),
     ] = "0-"
     version_id: Annotated[
         str | None,
-        typer.Option(
-            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Print this version of the object."
-        ),
+        typer.Option("--version-id", metavar="ID", help="Print this version of the object."),
     ] = None
-    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
+    raw: Annotated[bool, typer.Option("--raw", help="Treat * and ? in URI literally.")] = False
 
 
 def cat(part: CatSelection, endpoint: OneEndpoint) -> int:

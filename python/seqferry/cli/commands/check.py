@@ -36,15 +36,11 @@ class Comparison:
     ] = "checksum"
     one_way: Annotated[
         bool,
-        options.common(
-            typer.Option("--one-way", envvar="SEQFERRY_ONE_WAY", help="Ignore objects that exist only at DST.")
-        ),
+        options.common(typer.Option("--one-way", help="Ignore objects that exist only at DST.")),
     ] = False
     combined: Annotated[
         bool,
-        options.common(
-            typer.Option("--combined", envvar="SEQFERRY_COMBINED", help="Also print identical objects, marked =.")
-        ),
+        options.common(typer.Option("--combined", help="Also print identical objects, marked =.")),
     ] = False
 
 

@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
-from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.session import Session, session_of
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import prices
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -39,7 +39,6 @@ class Age:
         str,
         typer.Option(
             "--older-than",
-            envvar="SEQFERRY_OLDER_THAN",
             metavar="AGE",
             help="Abort uploads started before this time: an age, as 7d or 12h, or a date.",
         ),
@@ -69,21 +68,7 @@ def cleanup(
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)
-        if start.detach:
-            return start_detached(
-                session,
-                session.service.submit_or_resume(
-                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-                ),
-            )
-        return session.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            work=start.work,
-            wait=start.wait,
-        )
+        return run_or_record(session, spec, start, start.description)
 
 
 def _preview(session: Session, spec: ResolvedSpec) -> int:

@@ -66,9 +66,7 @@ complete -c seqferry -a '(__seqferry)'
 
 def completion(
     shell: Annotated[Shell, typer.Argument(help="Name of the shell.")],
-    line: Annotated[
-        str | None, typer.Option("--line", hidden=True, envvar="SEQFERRY_COMPLETION_LINE", help="Complete this line.")
-    ] = None,
+    line: Annotated[str | None, typer.Option("--line", hidden=True, help="Complete this line.")] = None,
 ) -> int:
     """Print the completion script of a shell.
 

@@ -11,7 +11,6 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import AnswerFormat
 from seqferry.cli.output import display, text
-from seqferry.model.errors import UsageError
 
 if TYPE_CHECKING:
     from seqferry.cost.lines import Comparison, Pricer
@@ -26,7 +25,6 @@ _Against = Annotated[
     list[str] | None,
     typer.Option(
         "--against",
-        envvar="SEQFERRY_COST_AGAINST",
         metavar="OTHER",
         help="Alternative to compare with. Can be repeated.",
     ),
@@ -35,7 +33,6 @@ _Machine = Annotated[
     str | None,
     typer.Option(
         "--machine",
-        envvar="SEQFERRY_COST_MACHINE",
         metavar="TYPE",
         help="EC2 instance type to include in the cost.",
     ),
@@ -44,14 +41,13 @@ _ClassName = Annotated[
     str,
     typer.Option(
         "--storage-class",
-        envvar="SEQFERRY_COST_STORAGE_CLASS",
         metavar="NAME",
         help="Storage class, as STANDARD_IA.",
     ),
 ]
 _Outside = Annotated[
     bool,
-    typer.Option("--outside", envvar="SEQFERRY_COST_OUTSIDE", help="Data is read from outside AWS (internet egress)."),
+    typer.Option("--outside", help="Data is read from outside AWS (internet egress)."),
 ]
 
 
@@ -63,11 +59,9 @@ class StoredData:
 
     size: Annotated[
         str,
-        typer.Option("--size", envvar="SEQFERRY_COST_SIZE", metavar="SIZE", help="Total size, as 11.88TiB or 8785GB."),
+        typer.Option("--size", metavar="SIZE", help="Total size, as 11.88TiB or 8785GB."),
     ]
-    objects: Annotated[
-        int, typer.Option("--objects", envvar="SEQFERRY_COST_OBJECTS", metavar="N", help="Number of objects.")
-    ] = 1
+    objects: Annotated[int, typer.Option("--objects", metavar="N", help="Number of objects.")] = 1
 
     def workload(self) -> Workload:
         """The data as costs take it.
@@ -81,17 +75,6 @@ class StoredData:
 
 
 @dataclass(frozen=True, slots=True)
-class CostFormat:
-    """Option for the form of the answer, beside ``--json``."""
-
-    PANEL: ClassVar = "Output"
-
-    as_csv: Annotated[
-        bool, typer.Option("--csv", envvar="SEQFERRY_COST_CSV", help="Print CSV, one row per line item.")
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
 class PriceOptions:
     """Options for the prices that hold."""
 
@@ -99,17 +82,16 @@ class PriceOptions:
 
     region: Annotated[
         str,
-        typer.Option("--region", envvar="SEQFERRY_COST_REGION", metavar="NAME", help="AWS region of the prices."),
+        typer.Option("--region", metavar="NAME", help="AWS region of the prices."),
     ] = "us-east-1"
     discount: Annotated[
         float,
-        typer.Option("--discount", envvar="SEQFERRY_COST_DISCOUNT", metavar="PERCENT", help="Discount on all prices."),
+        typer.Option("--discount", metavar="PERCENT", help="Discount on all prices."),
     ] = 0.0
     machine_discount: Annotated[
         float,
         typer.Option(
             "--machine-discount",
-            envvar="SEQFERRY_COST_MACHINE_DISCOUNT",
             metavar="PERCENT",
             help="Discount on instance hours if it is larger (Savings Plan, reserved instances).",
         ),
@@ -118,7 +100,6 @@ class PriceOptions:
         Path | None,
         typer.Option(
             "--prices",
-            envvar="SEQFERRY_COST_PRICES",
             metavar="FILE",
             help="Price file. `seqferry cost prices` prints the default one.",
         ),
@@ -146,14 +127,11 @@ class CostOfGateway:
 
     PANEL: ClassVar = "Options"
 
-    machine: Annotated[
-        str, typer.Option("--machine", envvar="SEQFERRY_COST_MACHINE", metavar="TYPE", help="EC2 instance type.")
-    ] = "c5.4xlarge"
+    machine: Annotated[str, typer.Option("--machine", metavar="TYPE", help="EC2 instance type.")] = "c5.4xlarge"
     disks: Annotated[
         str,
         typer.Option(
             "--disks",
-            envvar="SEQFERRY_COST_DISKS",
             metavar="DISK,...",
             help="Root and cache volume: TYPE[:IOPS[:MB/s]][@GB]. One value applies to both.",
         ),
@@ -161,25 +139,20 @@ class CostOfGateway:
     against: _Against = None
     root_size: Annotated[
         int,
-        typer.Option(
-            "--root-size", envvar="SEQFERRY_COST_ROOT_SIZE", metavar="GB", help="Size of the root volume in GiB."
-        ),
+        typer.Option("--root-size", metavar="GB", help="Size of the root volume in GiB."),
     ] = 80
     cache_size: Annotated[
         int,
-        typer.Option(
-            "--cache-size", envvar="SEQFERRY_COST_CACHE_SIZE", metavar="GB", help="Size of the cache volume in GiB."
-        ),
+        typer.Option("--cache-size", metavar="GB", help="Size of the cache volume in GiB."),
     ] = 512
     hours: Annotated[
         float,
-        typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Instance hours per month."),
+        typer.Option("--hours", metavar="N", help="Instance hours per month."),
     ] = 730.0
     written: Annotated[
         str,
         typer.Option(
             "--written",
-            envvar="SEQFERRY_COST_WRITTEN",
             metavar="SIZE",
             help="Data written through the gateway per month.",
         ),
@@ -196,7 +169,6 @@ class CostOfMirror:
         list[str] | None,
         typer.Option(
             "--against",
-            envvar="SEQFERRY_COST_AGAINST",
             metavar="WAY",
             help="Alternative to compare with: datasync-enhanced, datasync-basic, s3mirror or parts:SIZE. Can "
             "be repeated. Default: the first three.",
@@ -206,7 +178,6 @@ class CostOfMirror:
         str | None,
         typer.Option(
             "--part-size",
-            envvar="SEQFERRY_COST_PART_SIZE",
             metavar="SIZE",
             help="Part size of Seqferry. Default: 128MiB.",
         ),
@@ -215,7 +186,6 @@ class CostOfMirror:
         str | None,
         typer.Option(
             "--to-region",
-            envvar="SEQFERRY_COST_TO_REGION",
             metavar="NAME",
             help="Region of the target. Default: the same region.",
         ),
@@ -223,13 +193,12 @@ class CostOfMirror:
     machine: _Machine = None
     machine_hours: Annotated[
         float,
-        typer.Option("--machine-hours", envvar="SEQFERRY_COST_MACHINE_HOURS", metavar="N", help="Hours of --machine."),
+        typer.Option("--machine-hours", metavar="N", help="Hours of --machine."),
     ] = 1.0
     cpu_ms: Annotated[
         float | None,
         typer.Option(
             "--cpu-ms",
-            envvar="SEQFERRY_COST_CPU_MS",
             metavar="N",
             help="CPU milliseconds of s3mirror. Default: scaled from its authors' measurement.",
         ),
@@ -244,13 +213,12 @@ class CostOfStage:
 
     tasks: Annotated[
         int,
-        typer.Option("--tasks", envvar="SEQFERRY_COST_TASKS", metavar="N", help="Number of tasks that read the data."),
+        typer.Option("--tasks", metavar="N", help="Number of tasks that read the data."),
     ] = 1
     fraction: Annotated[
         float,
         typer.Option(
             "--fraction",
-            envvar="SEQFERRY_COST_FRACTION",
             metavar="PERCENT",
             help="Percentage of the files that a task reads.",
         ),
@@ -259,17 +227,11 @@ class CostOfStage:
     machine: _Machine = None
     disk: Annotated[
         str | None,
-        typer.Option(
-            "--disk", envvar="SEQFERRY_COST_DISK", metavar="TYPE", help="EBS volume of each task: gp2, gp3 or st1."
-        ),
+        typer.Option("--disk", metavar="TYPE", help="EBS volume of each task: gp2, gp3 or st1."),
     ] = None
-    hours: Annotated[
-        float, typer.Option("--hours", envvar="SEQFERRY_COST_HOURS", metavar="N", help="Hours per task.")
-    ] = 1.0
+    hours: Annotated[float, typer.Option("--hours", metavar="N", help="Hours per task.")] = 1.0
     outside: _Outside = False
-    nat: Annotated[
-        bool, typer.Option("--nat", envvar="SEQFERRY_COST_NAT", help="Task traffic passes a NAT gateway.")
-    ] = False
+    nat: Annotated[bool, typer.Option("--nat", help="Task traffic passes a NAT gateway.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,21 +240,18 @@ class CostOfStorage:
 
     PANEL: ClassVar = "Options"
 
-    months: Annotated[
-        float, typer.Option("--months", envvar="SEQFERRY_COST_MONTHS", metavar="N", help="Months of storage.")
-    ] = 1.0
+    months: Annotated[float, typer.Option("--months", metavar="N", help="Months of storage.")] = 1.0
     storage_class: _ClassName = "STANDARD"
     against: _Against = None
     read: Annotated[
         str,
-        typer.Option("--read", envvar="SEQFERRY_COST_READ", metavar="SIZE", help="Total size of all reads."),
+        typer.Option("--read", metavar="SIZE", help="Total size of all reads."),
     ] = "0"
     outside: _Outside = False
     archives: Annotated[
         int | None,
         typer.Option(
             "--archives",
-            envvar="SEQFERRY_COST_ARCHIVES",
             metavar="N",
             help="Also compare with the same data in N tar archives.",
         ),
@@ -304,7 +263,7 @@ def _group() -> None: ...
 
 
 @cost.command()
-def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def gateway(asked: CostOfGateway, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of a Storage Gateway on EC2 for a month."""
     from seqferry.cost import gateway as costs
     from seqferry.cost.workload import parse_size
@@ -317,11 +276,11 @@ def gateway(asked: CostOfGateway, prices: PriceOptions, form: CostFormat, answer
         hours=asked.hours,
         written=parse_size(asked.written, "--written"),
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of copying between buckets once."""
     from seqferry.cost import mirror as costs
     from seqferry.cost.workload import parse_size
@@ -335,11 +294,11 @@ def mirror(data: StoredData, asked: CostOfMirror, prices: PriceOptions, form: Co
         machine_hours=asked.machine_hours,
         cpu_ms=asked.cpu_ms,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of staging data for the tasks of a pipeline."""
     from seqferry.cost import stage as costs
 
@@ -354,11 +313,11 @@ def stage(data: StoredData, asked: CostOfStage, prices: PriceOptions, form: Cost
         outside=asked.outside,
         nat=asked.nat,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
-def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: CostFormat, answer: AnswerFormat) -> int:
+def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, answer: AnswerFormat) -> int:
     """Cost of keeping objects in S3, with minimum sizes and durations."""
     from seqferry.cost import store as costs
     from seqferry.cost.workload import parse_size
@@ -372,7 +331,7 @@ def store(data: StoredData, asked: CostOfStorage, prices: PriceOptions, form: Co
         outside=asked.outside,
         archives=asked.archives,
     )
-    return _show(costs.compare(request, prices.pricer()), form, answer)
+    return _show(costs.compare(request, prices.pricer()), answer)
 
 
 @cost.command()
@@ -384,15 +343,11 @@ def prices() -> int:
     return exits.OK
 
 
-def _show(found: Comparison, form: CostFormat, answer: AnswerFormat) -> int:
+def _show(found: Comparison, answer: AnswerFormat) -> int:
     from seqferry.cli.output import costs
 
-    if answer.as_json and form.as_csv:
-        raise UsageError("--json and --csv: choose one.")
     if answer.as_json:
         display.emit("cost", **found.facts())
-    elif form.as_csv:
-        print(costs.as_csv(found), end="")
     else:
         for line in costs.format_comparison(found):
             print(text.printable(line))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from seqferry.cli import pipes, spec_arguments
-from seqferry.cli.option_groups import Output, PipeOptions, Pricing, SourcesAndTarget, Start
+from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.start_transfer import start_arguments, start_transfer
-from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
@@ -32,7 +31,6 @@ def cp(
     access: AccessOptions,
     protection: Protection,
     attributes: Attributes,
-    pipe: PipeOptions,
     endpoints: Endpoints,
     start: Start,
     pricing: Pricing,
@@ -48,9 +46,7 @@ def cp(
         given = spec_arguments.build(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
-        return pipes.copy_stream(output, speed, given, pipe, start.description)
-    if pipe.spool:
-        raise UsageError("--spool is for standard input and output (-); leave it out.")
+        return pipes.copy_stream(output, speed, given)
     given = spec_arguments.build(
         places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
     )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def demo(
     scale: Annotated[
         float,
-        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the sample data in GB."),
+        typer.Option("--scale", min=0.05, max=20, help="Size of the sample data in GB."),
     ] = 1.0,
     keep: Annotated[
         bool,
-        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the server and the buckets running until Ctrl-C."),
+        typer.Option("--keep", help="Keep the server and the buckets running until Ctrl-C."),
     ] = False,
     no_progress: options.NoProgress = False,
 ) -> int:

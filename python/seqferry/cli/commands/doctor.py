@@ -29,7 +29,6 @@ class RefreshOption:
         bool,
         typer.Option(
             "--refresh",
-            envvar="SEQFERRY_REFRESH",
             help="Test the capabilities of the storage again and ignore recorded results.",
         ),
     ] = False

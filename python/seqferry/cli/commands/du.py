@@ -38,7 +38,7 @@ def du(
     )
     uri = location.uri if pattern is None else written
     classes: dict[str, tuple[int, int]] = {}
-    for entry in matching_entries(list_all(engine_for(location), location), None, pattern):
+    for entry in matching_entries(list_all(engine_for(location), location), pattern):
         if isinstance(entry, str):
             continue
         objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))

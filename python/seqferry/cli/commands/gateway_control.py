@@ -169,7 +169,7 @@ def flush(
     ] = None,
     wait: Annotated[
         bool,
-        typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Wait until the files are in S3 and recorded, or fail."),
+        typer.Option("--wait", help="Wait until the files are in S3 and recorded, or fail."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -216,7 +216,7 @@ def refresh(
     cache: GatewayCache = None,
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Include subfolders."),
+        typer.Option("--recursive", "-r", help="Include subfolders."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:

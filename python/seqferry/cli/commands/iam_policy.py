@@ -26,7 +26,6 @@ def iam_policy(
         str,
         typer.Option(
             "--operation",
-            envvar="SEQFERRY_IAM_OPERATION",
             metavar="NAME",
             help=f"Operation: {', '.join(permissions.OPERATIONS)}.",
         ),
@@ -35,19 +34,15 @@ def iam_policy(
         list[str] | None,
         typer.Option(
             "--with",
-            envvar="SEQFERRY_IAM_WITH",
             metavar="WHAT",
             help=f"Additional feature: {', '.join(get_args(Extra))}. Can be repeated.",
         ),
     ] = None,
-    without_tags: Annotated[
-        bool, typer.Option("--without-tags", envvar="SEQFERRY_IAM_WITHOUT_TAGS", help="Do not copy tags.")
-    ] = False,
+    without_tags: Annotated[bool, typer.Option("--without-tags", help="Do not copy tags.")] = False,
     relay: Annotated[
         bool,
         typer.Option(
             "--relay",
-            envvar="SEQFERRY_IAM_RELAY",
             help="The data passes through this machine, as between two endpoints.",
         ),
     ] = False,
@@ -55,27 +50,21 @@ def iam_policy(
         Literal["both", "source", "target"],
         typer.Option(
             "--side",
-            envvar="SEQFERRY_IAM_SIDE",
             help="Print the policy of one side only, if both sides use different identities.",
         ),
     ] = "both",
     source_kms_key: Annotated[
         str | None,
-        typer.Option(
-            "--source-kms-key", envvar="SEQFERRY_IAM_SOURCE_KMS_KEY", metavar="ARN", help="KMS key of the source."
-        ),
+        typer.Option("--source-kms-key", metavar="ARN", help="KMS key of the source."),
     ] = None,
     target_kms_key: Annotated[
         str | None,
-        typer.Option(
-            "--target-kms-key", envvar="SEQFERRY_IAM_TARGET_KMS_KEY", metavar="ARN", help="KMS key of the target."
-        ),
+        typer.Option("--target-kms-key", metavar="ARN", help="KMS key of the target."),
     ] = None,
     partition: Annotated[
         str,
         typer.Option(
             "--partition",
-            envvar="SEQFERRY_IAM_PARTITION",
             metavar="NAME",
             help="AWS partition: aws, aws-cn or aws-us-gov.",
         ),

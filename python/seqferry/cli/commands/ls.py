@@ -12,7 +12,6 @@ from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
-from seqferry.spec.patterns import Wildcards
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo
@@ -31,25 +30,13 @@ def ls(
     ] = None,
     recursive: Annotated[
         bool,
-        typer.Option(
-            "--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="List all objects below URI with their full keys."
-        ),
+        typer.Option("--recursive", "-r", help="List all objects below URI with their full keys."),
     ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            envvar="SEQFERRY_NAME",
-            metavar="PATTERN",
-            help="List objects whose name after the last slash matches, at any depth: '*.bam'.",
-        ),
-    ] = None,
     human_readable: HumanReadable = False,
     summarize: Annotated[
         bool,
         typer.Option(
             "--summarize",
-            envvar="SEQFERRY_SUMMARIZE",
             help="Print the number and total size of the objects at the end.",
         ),
     ] = False,
@@ -65,9 +52,7 @@ def ls(
     Columns: time (UTC), size in bytes, name.
     """
     if place is None or place.rstrip("/") == "s3:":
-        return _buckets(
-            S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json, name=name
-        )
+        return _buckets(S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json)
     place, pattern = split_wildcard(place)
     bucket, key = parse_uri(place)
     location = S3Location(
@@ -80,10 +65,12 @@ def ls(
         request_payer=request_payer,
     )
     engine = engine_for(location)
-    recursive = recursive or name is not None or pattern is not None
-    entries: Iterable[ObjectInfo | str] = list_all(engine, location) if recursive else _one_level(engine, location)
-    if name is not None or pattern is not None:
-        entries = matching_entries(entries, name, pattern)
+    recursive = recursive or pattern is not None
+    entries: Iterable[ObjectInfo | str]
+    if pattern is not None:
+        entries = matching_entries(list_all(engine, location), pattern)
+    else:
+        entries = list_all(engine, location) if recursive else _one_level(engine, location)
     shown = objects = total = 0
     for entry in _in_order(entries):
         shown += 1
@@ -96,19 +83,16 @@ def ls(
     elif summarize:
         print(f"\nTotal Objects: {objects}\n   Total Size: {format_size(total, human=human_readable)}")
     if not shown:
-        matching = "" if name is None and pattern is None else f" that matches {name or pattern}"
+        matching = "" if pattern is None else f" that matches {pattern}"
         display.say(text.printable(f"Nothing{matching} is at {location.uri}."))
     return exits.OK if shown else exits.NOTHING
 
 
-def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
+def _buckets(account: S3Location, *, as_json: bool) -> int:
     from seqferry.engine import buckets
 
     shown = 0
-    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for bucket, created in buckets.list_buckets(engine_for(account), account):
-        if wanted is not None and not wanted.decide(bucket):
-            continue
         shown += 1
         if as_json:
             display.emit("bucket", name=bucket, created=text.timestamp(created) if created else None)

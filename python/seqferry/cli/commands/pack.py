@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import exits, options, spec_arguments
 from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.output import display, preview, text
-from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.session import Session, session_of
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
@@ -106,20 +106,7 @@ def pack(
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec, price)
-        if start.detach:
-            submission = session.service.submit_or_resume(
-                spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-            )
-            return start_detached(session, submission)
-        priced = replace(session, price=price)
-        return priced.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            work=start.work,
-            wait=start.wait,
-        )
+        return run_or_record(replace(session, price=price), spec, start, start.description)
 
 
 def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:

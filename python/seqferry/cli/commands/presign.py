@@ -41,14 +41,11 @@ class Signature:
         typer.Option(
             "--expires-in",
             "--expire",
-            envvar="SEQFERRY_EXPIRES_IN",
             metavar="TIME",
             help="Lifetime of the URL: 3600 (seconds), 90m, 12h or 7d (maximum).",
         ),
     ] = "1h"
-    put: Annotated[
-        bool, typer.Option("--put", envvar="SEQFERRY_PUT", help="Allow uploading the object in place of reading it.")
-    ] = False
+    put: Annotated[bool, typer.Option("--put", help="Allow uploading the object in place of reading it.")] = False
 
 
 def presign(

@@ -24,7 +24,6 @@ class Pruning:
         float,
         typer.Option(
             "--older-than",
-            envvar="SEQFERRY_PRUNE_OLDER_THAN",
             metavar="TIME",
             parser=duration,
             help="Prune transfers that ended before this age, as 90d, 12h or 30m.",

@@ -25,7 +25,7 @@ class Force:
 
     force: Annotated[
         bool,
-        typer.Option("--force", envvar="SEQFERRY_FORCE", help="Delete all objects and versions in the bucket first."),
+        typer.Option("--force", help="Delete all objects and versions in the bucket first."),
     ] = False
 
 

@@ -25,19 +25,16 @@ def report(
     transfer: options.TransferId,
     form: Annotated[
         Literal["json", "csv", "html"],
-        typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (can be verified), csv or html."),
+        typer.Option("--format", help="json (can be verified), csv or html."),
     ] = "json",
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Output file. Default: standard output."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output."),
     ] = None,
     page: Annotated[
         int,
         typer.Option(
             "--page",
-            envvar="SEQFERRY_PAGE",
             metavar="N",
             min=1,
             help="Page of the HTML report. Each has 10,000 objects.",

@@ -30,7 +30,7 @@ def resume(
         if background.detach:
             report_results(session, results)
             return exit_code(results)
-        return follow_all(session, results, works=background.work, waits=background.wait)
+        return follow_all(session, results, waits=background.wait)
 
 
 def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: Background) -> int:
@@ -45,7 +45,7 @@ def _resume_one(session: Session, wanted: str, speed: SpeedOptions, background: 
             control.adjust(session.service, found.id, actor=actor(), tpslimit=speed.tpslimit)
     if background.detach and not found.ended:
         return exits.OK
-    code = session.follow(found.id, works=background.work, waits=background.wait)
+    code = session.follow(found.id, waits=background.wait)
     if found.ended and found.state not in DONE_STATES:
         display.say(
             f"This transfer had already ended ({found.state}) and cannot be resumed. "

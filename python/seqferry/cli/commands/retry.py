@@ -26,4 +26,4 @@ def retry(
             say(session, f"transfer {result.started} retries {result.id}")
         if background.detach:
             return exit_code(results)
-        return follow_all(session, results, works=background.work, waits=background.wait)
+        return follow_all(session, results, waits=background.wait)

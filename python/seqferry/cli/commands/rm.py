@@ -13,8 +13,8 @@ import typer
 from seqferry.cli import exits, options, spec_arguments
 from seqferry.cli.option_groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
-from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.session import Session, session_of
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -48,16 +48,13 @@ class RemovalSelection:
 
     recursive: Annotated[
         bool,
-        options.common(
-            typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Delete all objects below URI.")
-        ),
+        options.common(typer.Option("--recursive", "-r", "-R", help="Delete all objects below URI.")),
     ] = False
     versions: Annotated[
         bool,
         options.common(
             typer.Option(
                 "--all-versions",
-                envvar="SEQFERRY_ALL_VERSIONS",
                 help="Delete all versions and delete markers permanently. By default a versioned bucket keeps "
                 "deleted objects.",
             )
@@ -68,7 +65,6 @@ class RemovalSelection:
         options.common(
             typer.Option(
                 "--version-id",
-                envvar="SEQFERRY_VERSION_ID",
                 metavar="ID",
                 help="Delete this version of one object permanently.",
             )
@@ -80,7 +76,6 @@ class RemovalSelection:
         str | None,
         typer.Option(
             "--newer-than",
-            envvar="SEQFERRY_NEWER_THAN",
             metavar="AGE",
             help="Only delete objects modified after this time: an age or a date.",
         ),
@@ -89,12 +84,11 @@ class RemovalSelection:
         str | None,
         typer.Option(
             "--older-than",
-            envvar="SEQFERRY_OLDER_THAN",
             metavar="AGE",
             help="Only delete objects modified before this time: an age or a date.",
         ),
     ] = None
-    raw: Annotated[bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Treat * and ? in URI literally.")] = False
+    raw: Annotated[bool, typer.Option("--raw", help="Treat * and ? in URI literally.")] = False
 
 
 def rm(
@@ -120,21 +114,7 @@ def rm(
             return preview(session, spec)
         if not (consent.yes or spec.single or seen.expect is not None) and not confirm(session, spec):
             return exits.FAILED
-        if start.detach:
-            return start_detached(
-                session,
-                session.service.submit_or_resume(
-                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-                ),
-            )
-        return session.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            work=start.work,
-            wait=start.wait,
-        )
+        return run_or_record(session, spec, start, start.description)
 
 
 def removal_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import foreign_commands, options, pipes, spec_arguments
+from seqferry.cli import foreign_commands, pipes, spec_arguments
 from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
 from seqferry.cli.option_groups import Consent, Output, SourcesAndTarget, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
-from seqferry.cli.start_transfer import start_detached
+from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
@@ -52,17 +52,6 @@ class CommandList:
     file: Annotated[
         str, typer.Argument(metavar="[FILE]", help="File with one command per line: cp, mv or rm. -: standard input.")
     ] = "-"
-    in_order: Annotated[
-        bool,
-        options.common(
-            typer.Option(
-                "--in-order",
-                envvar="SEQFERRY_IN_ORDER",
-                help="Run the lines one after another. Each starts after the previous one has succeeded.",
-                rich_help_panel="Transfer",
-            )
-        ),
-    ] = False
 
 
 def run(
@@ -70,9 +59,9 @@ def run(
 ) -> int:
     """Run a list of cp, mv and rm commands as one transfer.
 
-    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected
-    without --in-order. Empty lines and lines that start with # are ignored. Give endpoint, speed and output
-    options to run, not on the lines.
+    Lines run concurrently and in no order. A line that reads or deletes what another line writes is rejected.
+    Empty lines and lines that start with # are ignored. Give endpoint, speed and output options to run, not on
+    the lines.
     """
     from seqferry.spec import run as run_spec
 
@@ -81,28 +70,12 @@ def run(
         run_spec.ListedCommand(number, spec)
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
-    spec = run_spec.build_run_spec(found, name, in_order=commands.in_order)
+    spec = run_spec.build_run_spec(found, name)
     with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
             codes = [_preview(session, part) for part in run_spec.read_parts(spec)]
             return max(codes)
-        if start.detach:
-            from seqferry.cli.session import actor
-
-            return start_detached(
-                session,
-                session.service.submit_or_resume(
-                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
-                ),
-            )
-        return session.run(
-            spec,
-            new=start.new,
-            priority=start.priority,
-            description=start.description,
-            work=start.work,
-            wait=start.wait,
-        )
+        return run_or_record(session, spec, start, start.description)
 
 
 def _preview(session: Any, part: Any) -> int:

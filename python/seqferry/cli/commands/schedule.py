@@ -42,7 +42,6 @@ Timezone = Annotated[
     str | None,
     typer.Option(
         "--timezone",
-        envvar="SEQFERRY_TIMEZONE",
         metavar="ZONE",
         help="Time zone of the cron expression, as Europe/Berlin. Default: UTC.",
     ),
@@ -65,9 +64,7 @@ def add(
     ],
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", envvar="SEQFERRY_SCHEDULE_NAME", metavar="NAME", help="Name of the schedule. Default: generated."
-        ),
+        typer.Option("--name", metavar="NAME", help="Name of the schedule. Default: generated."),
     ] = None,
     timezone: Timezone = None,
     priority: Annotated[
@@ -184,7 +181,7 @@ def edit(
     name: Name,
     cron: Annotated[
         str | None,
-        typer.Option("--cron", envvar="SEQFERRY_CRON", metavar="CRON", help="New cron expression."),
+        typer.Option("--cron", metavar="CRON", help="New cron expression."),
     ] = None,
     timezone: Timezone = None,
     as_json: options.Json = False,

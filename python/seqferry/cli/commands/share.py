@@ -32,7 +32,6 @@ def share(
         float | None,
         typer.Option(
             "--expires",
-            envvar="SEQFERRY_EXPIRES",
             metavar="TIME",
             parser=duration,
             help="Lifetime of the link, as 30d or 12h, at most 365d. Default: 14d.",

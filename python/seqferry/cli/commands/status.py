@@ -29,23 +29,15 @@ class View:
         str | None,
         typer.Argument(metavar="[ID]", help="Transfer id or its beginning. Default: list recent transfers."),
     ] = None
-    watch: Annotated[
-        bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Show the progress until the transfer ends.")
-    ] = False
-    failed: Annotated[
-        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List failed objects with their cause.")
-    ] = False
+    failed: Annotated[bool, typer.Option("--failed", help="List failed objects with their cause.")] = False
     objects: Annotated[
         bool,
         typer.Option(
             "--objects",
-            envvar="SEQFERRY_OBJECTS",
             help="List objects with their state. Select with --state, --prefix and --text.",
         ),
     ] = False
-    limit: Annotated[
-        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Number of transfers to list.")
-    ] = 20
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of transfers to list.")] = 20
     price: options.Price = None
     as_json: options.Json = False
     state_dir: options.StateDir = None
@@ -53,7 +45,7 @@ class View:
 
 def status(view: View, wanted: TransferFilters) -> int:
     """Show recent transfers, or one of them. It never does the work; `seqferry resume` does."""
-    for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
+    for option, given in (("--failed", view.failed), ("--objects", view.objects)):
         if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
     price = Pricing(view.price).check()
@@ -63,8 +55,6 @@ def status(view: View, wanted: TransferFilters) -> int:
             return exits.OK
         of_objects = _object_filter(view, wanted)
         found = session.service.status(view.transfer)
-        if view.watch:
-            return session.follow(found.id, work=False)
         _show(replace(session, price=price), found)
         if view.failed or view.objects:
             _list_objects(session, found, of_objects, failed_only=not view.objects)

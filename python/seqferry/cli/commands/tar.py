@@ -40,9 +40,7 @@ class MemberListing:
 
     no_index: Annotated[
         bool,
-        typer.Option(
-            "--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers of the archive and ignore its index."
-        ),
+        typer.Option("--no-index", help="Read the headers of the archive and ignore its index."),
     ] = False
 
 

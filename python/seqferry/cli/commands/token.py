@@ -28,7 +28,6 @@ def add(
         str,
         typer.Option(
             "--role",
-            envvar="SEQFERRY_ROLE",
             metavar="|".join(ROLES),
             help="read: view all transfers. submit: also start transfers and cancel its own. admin: everything.",
         ),
@@ -37,7 +36,6 @@ def add(
         float | None,
         typer.Option(
             "--expires",
-            envvar="SEQFERRY_EXPIRES",
             metavar="TIME",
             parser=duration,
             help="Lifetime of the token, as 90d, 12h or 30m. Default: unlimited.",

@@ -18,9 +18,7 @@ _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Mounted folder.
 
 def umount(
     directory: _Directory,
-    force: Annotated[
-        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Unmount a folder that is in use.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Unmount a folder that is in use.")] = False,
 ) -> int:
     """Unmount a folder. Its process may have died."""
     unmount(resolve_path(directory), force=force)

@@ -24,7 +24,6 @@ def verify(
         bool,
         typer.Option(
             "--content",
-            envvar="SEQFERRY_VERIFY_CONTENT",
             help="Read all objects and compare them with the recorded checksums.",
         ),
     ] = False,

@@ -52,9 +52,7 @@ def list_workers(context: typer.Context, as_json: options.Json = False, state_di
 @workers.command()
 def drain(
     name: Annotated[str, typer.Argument(metavar="WORKER", help="Name in the list, or its beginning.")],
-    wait: Annotated[
-        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Wait until the worker has ended.")
-    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the worker has ended.")] = False,
     state_dir: options.StateDir = None,
 ) -> int:
     """Stop a worker after its current batches. Other workers continue its transfers."""

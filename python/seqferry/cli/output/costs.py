@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -37,16 +35,6 @@ def format_comparison(found: Comparison) -> list[str]:
             for text in texts:
                 out += _wrap("-", text)
     return out
-
-
-def as_csv(found: Comparison) -> str:
-    """A row for each line of each offer."""
-    made = io.StringIO()
-    rows = [{"offer": offer.name, **line.facts()} for offer in found.offers for line in offer.lines]
-    writer = csv.DictWriter(made, list(rows[0]) if rows else ["offer"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return made.getvalue()
 
 
 def _head(found: Comparison) -> list[tuple[str, ...]]:

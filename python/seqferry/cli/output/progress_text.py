@@ -59,7 +59,7 @@ def progress_facts(status: Status) -> dict[str, Any]:
         "state": status.state,
         "waits_for": status.waits_for,
         "planned": status.planned,
-        **totals_facts(totals),
+        **totals.facts(),
         "bytes_per_second": round(live.bytes_per_second),
         "eta_seconds": None if (remaining := eta(status)) is None else round(remaining, 1),
         "workers": live.workers,
@@ -68,16 +68,4 @@ def progress_facts(status: Status) -> dict[str, Any]:
         "retries": live.retries,
         "throttled": live.throttled,
         "slowest": [asdict(active) for active in live.slowest],
-    }
-
-
-def totals_facts(totals: Totals) -> dict[str, int]:
-    return {
-        "objects": totals.objects,
-        "objects_done": totals.done,
-        "objects_skipped": totals.skipped,
-        "objects_failed": totals.failed,
-        "objects_cancelled": totals.cancelled,
-        "bytes": totals.bytes,
-        "bytes_done": totals.bytes_done,
     }

@@ -214,7 +214,6 @@ def _group(group: FailureGroup, operation: Operation, status_command: str, retry
 
 def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
     """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
-    from seqferry.cli.output import progress_text
 
     status = result.status
     return {
@@ -226,7 +225,7 @@ def facts(result: TransferSummary, exit_code: int) -> dict[str, Any]:
         "target": status.spec.target.uri,
         "streamed": result.streamed,
         "removed": result.removed + result.moved,
-        **progress_text.totals_facts(status.totals),
+        **status.totals.facts(),
         "bytes_copied": result.bytes_copied,
         "created_at": text.optional_timestamp(status.created_at),
         "started_at": text.optional_timestamp(status.started_at),

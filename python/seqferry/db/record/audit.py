@@ -2,7 +2,7 @@
 
 Without the key, the checks find accidental changes. With it, they find all changes by a writer of the database that
 lacks the key, except a cut at the end of the ledger; heads that were kept elsewhere show that. Once there is a key,
-nothing counts as right because it is not signed: what is older than the key is a finding until it is adopted.
+each record that is not signed is a finding.
 Never covered: batches that have not ended, and what was written wrongly in the first place.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.record import adoption, events, merkle, receipts, sealed_row, signing
+from seqferry.db.record import events, merkle, receipts, sealed_row, signing
 from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
@@ -37,14 +37,6 @@ class _Record:
     row: sealed_row.SealedRow = field(default_factory=sealed_row.SealedRow)
     hashes: dict[int, str] = field(default_factory=dict[int, str])
     last: int = 0
-    keyed: bool = False
-    first_keyed: bool = False
-    unkeyed: int = 0
-    """The first event without a key that no adoption covers; 0: there is none."""
-    younger: int = 0
-    """The first of them that tells of a time at which there was a key."""
-    adopted: Any = None
-    """The event that has sealed what was recorded without a key."""
     broken: bool = False
 
 
@@ -56,10 +48,9 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
     ends = Counter[str]()
     checks: list[Iterator[Finding]] = [
         _check_events(connection, row.id, record, checked),
-        _check_key(connection, row, record),
-        _check_entries(connection, row, record, checked),
+        _check_entries(connection, row, record),
         _check_row(connection, row, record),
-        *(_check_seal(connection, row.id, each, record, ends, checked) for each in seals),
+        *(_check_seal(connection, row.id, each, ends, checked) for each in seals),
         _check_batches(connection, row, seals, checked),
         _check_receipt(connection, row, record, ends),
     ]
@@ -77,7 +68,6 @@ _NO_RECORD: Final = (ValueError, TypeError, ArithmeticError, LookupError, Attrib
 
 def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
     ring = signing.key_ring(connection)
-    since = ring.since()
     expected, previous = 1, events.FIRST
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number))
     for row in rows:
@@ -92,10 +82,9 @@ def _check_events(connection: sa.Connection, of: str, record: _Record, checked: 
             if not record.broken and (row.hash != own or row.previous != previous):
                 record.broken = True
                 yield Finding("event_changed", f"{where} ({row.kind}) of transfer {of} was changed.", of, where)
-            elif not record.broken and key is None and record.keyed:
+            elif not record.broken and key is None and ring.all():
                 record.broken = True
                 yield Finding("not_keyed", f"{where} of transfer {of} was written without the key.", of, where)
-            _keep_key(record, row, since, is_keyed=key is not None)
         except ConfigError as why:
             record.broken = True
             yield Finding("key_unknown", f"{where} of transfer {of} cannot be checked: {why.message}", of, where)
@@ -103,44 +92,6 @@ def _check_events(connection: sa.Connection, of: str, record: _Record, checked: 
         expected, previous = row.number + 1, row.hash
     if record.first is None:
         yield Finding("event_removed", f"All events of transfer {of} were removed.", of, "event 1")
-    elif not record.keyed:
-        checked.without_key += 1
-    checked.adopted += record.adopted is not None
-
-
-def _keep_key(record: _Record, row: sa.Row[Any], since: float | None, *, is_keyed: bool) -> None:
-    record.keyed = record.keyed or is_keyed
-    record.first_keyed = record.first_keyed or (is_keyed and record.first is None)
-    if not is_keyed:
-        record.unkeyed = record.unkeyed or row.number
-        if since is not None and row.at >= since:
-            record.younger = record.younger or row.number
-    elif row.kind == adoption.ADOPTED and not record.broken and not record.younger:
-        record.adopted, record.unkeyed = row, 0
-
-
-def _check_key(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
-    """Records without a key are older than the key, and sealed by an adoption."""
-    since = signing.key_ring(connection).since()
-    if since is None or record.broken:
-        return
-    if record.adopted is not None and _data(record.adopted).get("digest") != adoption.digest(connection, row):
-        text = f"What is on record of transfer {row.id} is not what was adopted (event {record.adopted.number})."
-        yield Finding("receipt_changed", text, row.id, f"event {record.adopted.number}")
-    if not record.unkeyed:
-        return
-    when = adoption.time_text(since)
-    if record.younger or adoption.is_younger(connection, row, since):
-        where = f"event {record.younger or record.unkeyed}"
-        text = f"{where} of transfer {row.id} was written without the key, which is in use since {when}."
-        yield Finding("not_keyed", text, row.id, where)
-    else:
-        yield Finding(
-            "not_adopted",
-            f"Transfer {row.id} was recorded without a key, before {when}: nothing shows that it is unchanged. Look at "
-            f"it, then seal it as it is: seqferry audit adopt {row.id}",
-            row.id,
-        )
 
 
 def _keep(record: _Record, row: sa.Row[Any]) -> None:
@@ -159,9 +110,7 @@ def _data(row: Any) -> dict[str, Any]:
     return events.read_data(row.data)
 
 
-def _check_entries(
-    connection: sa.Connection, row: sa.Row[Any], record: _Record, checked: AuditCounts
-) -> Iterator[Finding]:
+def _check_entries(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
     """The transfer as the ledger has it."""
     entries = connection.execute(
         sa.select(ledger_table).where(ledger_table.c.transfer_id == row.id).order_by(ledger_table.c.number)
@@ -180,32 +129,25 @@ def _check_entries(
             )
         elif found is not None and found != entry.event_hash:
             yield Finding("event_changed", f"{about} is not the one of entry {entry.number}.", row.id, where)
-    yield from _check_presence(connection, row, record, entries, checked)
+    yield from _check_presence(row, record, entries)
 
 
-def _check_presence(
-    connection: sa.Connection, row: sa.Row[Any], record: _Record, entries: Sequence[sa.Row[Any]], checked: AuditCounts
-) -> Iterator[Finding]:
-    """Submission, adoption and end of a signed record are in the ledger, also if the record has other times."""
+def _check_presence(row: sa.Row[Any], record: _Record, entries: Sequence[sa.Row[Any]]) -> Iterator[Finding]:
+    """Submission and end of a transfer are in the ledger."""
     kinds = {entry.kind for entry in entries}
-    if record.first_keyed or events.SUBMITTED in kinds:
+    is_keyed = record.first is not None and record.first.key_id is not None
+    if is_keyed or events.SUBMITTED in kinds:
         wanted = {events.SUBMITTED: "submission"}
+        if record.end is not None:
+            wanted[record.end.kind] = "end"
+        for kind, what in wanted.items():
+            if kind not in kinds:
+                text = f"The {what} of transfer {row.id} ({kind}) is not in the ledger."
+                yield Finding("ledger_removed", text, row.id)
     else:
-        wanted = {}
-        started = connection.execute(sa.select(sa.func.min(ledger_table.c.at))).scalar()
-        if record.adopted is None and started is not None and row.created_at >= started:
-            yield Finding("transfer_added", f"Transfer {row.id} is not in the ledger: it was added.", row.id)
-        else:
-            checked.before_ledger += 1
-    if record.adopted is not None:
-        wanted[adoption.ADOPTED] = "adoption"
-    if record.end is not None and events.SUBMITTED in wanted:
-        wanted[record.end.kind] = "end"
-    for kind, what in wanted.items():
-        if kind not in kinds:
-            yield Finding("ledger_removed", f"The {what} of transfer {row.id} ({kind}) is not in the ledger.", row.id)
+        yield Finding("transfer_added", f"Transfer {row.id} is not in the ledger: it was added.", row.id)
     for entry in entries:
-        if record.first_keyed and entry.key_id is None:
+        if is_keyed and entry.key_id is None:
             text = f"Entry {entry.number} of the ledger was written without the key, and transfer {row.id} with it."
             yield Finding("not_keyed", text, row.id, f"entry {entry.number}")
 
@@ -254,14 +196,15 @@ def _format_value(value: Any) -> str:
 
 
 def _check_seal(
-    connection: sa.Connection, of: str, each: Any, record: _Record, ends: Counter[str], checked: AuditCounts
+    connection: sa.Connection, of: str, each: Any, ends: Counter[str], checked: AuditCounts
 ) -> Iterator[Finding]:
     where = f"batch {each.number}"
     try:
-        key = signing.key_of(signing.key_ring(connection), each)
+        ring = signing.key_ring(connection)
+        key = signing.key_of(ring, each)
         if each.mac != signing.sign(key, "seal", of, each.number, each.objects, each.root):
             yield Finding("seal_changed", f"The seal of {where} of transfer {of} was changed.", of, where)
-        elif key is None and record.keyed and record.adopted is None:
+        elif key is None and ring.all():
             yield Finding("not_keyed", f"The seal of {where} of transfer {of} was written without the key.", of, where)
     except ConfigError as why:
         yield Finding("key_unknown", f"The seal of {where} cannot be checked: {why.message}", of, where)
@@ -367,8 +310,6 @@ def _check_receipt(
         return
     data = _data(record.end)
     recorded = data.get("receipt_digest")
-    if recorded is None:
-        return  # it ended before there were receipts
     totals = {name: data.get(name, 0) for name in receipts.TOTALS}
     now = receipts.digest(
         receipts.receipt_data(

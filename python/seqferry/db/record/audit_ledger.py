@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import sqlalchemy as sa
 
-from seqferry.db.record import adoption, ledger, signing
+from seqferry.db.record import ledger, signing
 from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.tables import event, transfer
@@ -17,11 +17,10 @@ from seqferry.model.errors import ConfigError
 def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: AuditCounts) -> Iterator[Finding]:
     """The chain by itself, against heads that were kept outside, and the transfers that it names."""
     ring = signing.key_ring(connection)
-    since = ring.since()
     outside: dict[int, list[KnownHead]] = {}
     for one in known:
         outside.setdefault(one.head.count, []).append(one)
-    expected, previous, keyed, unkeyed = 1, ledger.FIRST, False, 0
+    expected, previous = 1, ledger.FIRST
     for row in ledger.entries(connection):
         checked.entries += 1
         where = f"entry {row.number}"
@@ -35,15 +34,10 @@ def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked:
             )
             if row.hash != own or (row.number == expected and row.previous != previous):
                 yield Finding("ledger_changed", f"{where} of the ledger was changed.", row.transfer_id, where)
-            elif key is None and (keyed or (since is not None and row.at >= since)):
+            elif key is None and ring.all():
                 yield Finding(
                     "not_keyed", f"{where} of the ledger was written without the key.", row.transfer_id, where
                 )
-            elif key is None:
-                unkeyed = row.number
-            elif row.kind == adoption.ADOPTED:
-                unkeyed = 0  # a person has adopted what was before it
-            keyed = keyed or key is not None
             checked.keyed = key is not None
         except ConfigError as why:
             yield Finding("key_unknown", f"{where} of the ledger cannot be checked: {why.message}", row=where)
@@ -58,13 +52,6 @@ def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked:
                 )
         expected, previous = row.number + 1, row.hash
         checked.head = Head(row.number, row.hash)
-    if since is not None and unkeyed:
-        yield Finding(
-            "not_adopted",
-            f"Entries of the ledger up to {unkeyed} were written without a key, before "
-            f"{adoption.time_text(since)}. To seal them with what they are about: seqferry audit adopt",
-            row=f"entry {unkeyed}",
-        )
     yield from _missing(connection, checked)
     yield from _behind([one for ones in outside.values() for one in ones if one.head.count], checked.head)
     yield from _find_gone(connection)

@@ -76,7 +76,7 @@ def append_to_chain(
     ).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
     text = json.dumps(data, ensure_ascii=False, sort_keys=True)
-    key = signing.current_key(connection, at)
+    key = signing.current_key(connection)
     found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
     connection.execute(
         table.insert(),
@@ -158,24 +158,6 @@ def count_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
         .execution_options(yield_per=1)
     )
     return sum(len(json.loads(data)["keys"]) for data in rows.scalars())
-
-
-def find_first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
-    """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
-
-    Raises:
-        ConfigError: an event was written with an audit key that this process has not.
-    """
-    ring = signing.key_ring(connection)
-    expected, previous, keyed = 1, FIRST, False
-    rows = connection.execute(sa.select(event).where(event.c.transfer_id == transfer_id).order_by(event.c.number))
-    for row in rows:
-        key = signing.key_of(ring, row)
-        own = event_hash(transfer_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
-        if row.number != expected or row.previous != previous or row.hash != own or (keyed and key is None):
-            return expected
-        expected, previous, keyed = expected + 1, row.hash, keyed or key is not None
-    return None
 
 
 def newest(connection: sa.Connection, transfer_ids: Iterable[str]) -> dict[str, int]:

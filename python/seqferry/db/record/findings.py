@@ -42,12 +42,6 @@ class AuditCounts:
     entries: int = 0
     open_batches: int = 0
     """Batches that the audit does not cover, since they have not ended."""
-    without_key: int = 0
-    """Transfers whose record has no key at all."""
-    before_ledger: int = 0
-    """Transfers that are older than the ledger."""
-    adopted: int = 0
-    """Transfers from before the key that were sealed by ``audit adopt``."""
     head: Head = field(default_factory=lambda: Head(0, ledger.FIRST))
     keyed: bool = False
     """The last entry of the ledger was made with a key."""

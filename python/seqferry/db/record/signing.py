@@ -20,10 +20,8 @@ def key_ring(connection: sa.Connection) -> KeyRing:
     return connection.get_execution_options().get(OPTION) or KeyRing(None)
 
 
-def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
+def current_key(connection: sa.Connection) -> AuditKey | None:
     """The key for new records, created on first use. None: this process keeps the record without a key.
-
-    Args: ``at``: the time that is recorded with it, seconds since the epoch; None: now.
 
     Raises:
         ConfigError: the record in this database is kept with a key that this process has not.
@@ -38,7 +36,7 @@ def current_key(connection: sa.Connection, at: float | None = None) -> AuditKey 
             f"The audit record of this database is kept with the key {used}, which this process has not. Copy the "
             f"file of that key {where} (docs/guarantees/audit.md)."
         )
-    found = keys.signing() or keys.make(at)
+    found = keys.signing() or keys.make()
     # Without a key this is checked again: another process may begin to sign.
     keys.checked = found is not None
     return found

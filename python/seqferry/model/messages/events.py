@@ -29,7 +29,6 @@ _TEXTS: Final = {
     "share_revoked": "revoked a share link",
     "pruned": "removed the list of objects from the records; the digest still covers it",
     "restoring": "the restore of archived objects was requested",
-    "adopted": "sealed a record that is older than the key",
     "preflight": "the check before the start found objects that cannot be copied",
     "removing": "objects that are not in the source are removed at the target",
     "not_removed": "did not remove objects at the target",
@@ -37,8 +36,6 @@ _TEXTS: Final = {
     "removing_sources": "the sources of copied objects are removed",
     "sources_left": "did not remove sources",
     "folders_found": "the folders of the archive were recorded",
-    "line_arrived": "the objects of a line were copied",
-    "line_ended": "a line ended",
 }
 
 VERIFICATIONS: Final = {

@@ -8,10 +8,10 @@ Invariant: each method can be called again after a kill, without a further effec
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
 
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import JobContext
@@ -62,61 +62,46 @@ class BatchWork:
         return self.target_was_empty and not self.resumed
 
 
-class Barrier(list[PlannedObject]):
-    """An empty page of ``find``: the next page is requested when all objects of the earlier pages have ended."""
-
-
-class OperationWork(Protocol):
+class OperationWork(ABC):
     """Work of one operation. Facts of it that other packages need are in ``model.operations``."""
 
-    @property
-    def options(self) -> frozenset[str]:
-        """Names of options of its own that a spec may have."""
-        ...
+    options: frozenset[str] = frozenset()
+    """Names of options of its own that a spec may have."""
 
-    @property
-    def pages_are_batches(self) -> bool:
-        """True when each page of ``find`` is one batch. All batches are then added in one transaction, once."""
-        ...
+    pages_are_batches: bool = False
+    """True when each page of ``find`` is one batch. All batches are then added in one transaction, once."""
 
-    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:  # noqa: B027
         """Check that source and target can be used, and create what they need. ``known``: findings of an earlier check.
 
         Raises:
             StorageError: a place cannot be used.
         """
-        ...
 
     def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         """True when nothing is at the target, so that no object needs to be looked up there. Called once."""
-        ...
+        del runtime, spec, known
+        return False
 
+    @abstractmethod
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
-        After a ``Barrier`` the next page is requested when all objects found so far have ended.
-
         ``target_absent``: True when nothing was at the target as the transfer began.
         """
-        ...
 
+    @abstractmethod
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         """Begin the work on a batch.
 
         Raises:
             StorageError: the work cannot begin.
         """
-        ...
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:  # noqa: B027
         """Do the work that is left when all objects have ended, whether or not all have arrived."""
-        ...
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Remove what was kept for the transfer on this machine. It has ended."""
-        ...
 
 
 def work_of(spec: ResolvedSpec) -> OperationWork:

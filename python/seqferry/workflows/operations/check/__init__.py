@@ -29,9 +29,7 @@ from seqferry.workflows.suspension import raise_if_paused
 class Check(Transfer):
     """See ``workflows.operations.OperationWork``."""
 
-    @property
-    def options(self) -> frozenset[str]:
-        return check.OPTIONS
+    options = check.OPTIONS
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:

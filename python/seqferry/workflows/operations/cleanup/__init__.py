@@ -23,19 +23,14 @@ from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
 
 
-class Cleanup:
+class Cleanup(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = cleanup.OPTIONS
-    pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:
             start.check_buckets(runtime.engine, spec)
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -60,12 +55,6 @@ class Cleanup:
         # The engine takes the id of the upload as the version of its source.
         items = [copy_item(one._replace(version_id=one.source_upload_id)) for one in work.items]
         return runtime.engine.start_abort(spec.source, items, work.context)
-
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Does nothing: no work is left."""
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[OperationWork] = Cleanup()

@@ -18,11 +18,10 @@ from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 
 
-class Gateway:
+class Gateway(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = gateway.OPTIONS
-    pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         del runtime, spec, known
@@ -41,12 +40,6 @@ class Gateway:
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         del runtime, spec, work
         _refuse()
-
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Does nothing: nothing was begun."""
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: nothing was kept."""
 
 
 def _refuse() -> NoReturn:

@@ -26,21 +26,13 @@ from seqferry.workflows.runtime import Runtime
 _BATCH: Final = 1000
 
 
-class History:
+class History(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     pages_are_batches = True
 
-    @property
-    def options(self) -> frozenset[str]:
-        return frozenset()
-
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False  # versions below a delete marker are no objects
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -63,10 +55,6 @@ class History:
         written = _find_written(runtime, spec, work) if work.resumed and not work.only_clean else {}
         items = [copy_item(one, written=written.get(one.id)) for one in work.items]
         return runtime.engine.start(spec, items, work.context)
-
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
 
 
 OPERATION: Final[OperationWork] = History()

@@ -57,14 +57,8 @@ def remove(
     *,
     claimed: bool,
     resolve: SourceResolver = _plainly,
-    since: int = 0,
-    is_planned: bool = True,
 ) -> None:
     """Remove what has arrived, and record what could not be.
-
-    Args:
-        since: rows up to this one are passed over.
-        is_planned: only when the transfer is planned as a whole.
 
     Raises:
         StepSuspension: another worker has the transfer by now (not asked unless ``claimed``).
@@ -73,10 +67,10 @@ def remove(
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
         begun = events.last(connection, transfer_id, REMOVING)
-    if row is None or not _goes_on(row) or (is_planned and row.planned_at is None):
+    if row is None or not _goes_on(row) or row.planned_at is None:
         return
     spec = stored.read(row.spec)
-    after = since if begun is None else max(since, int(begun["after"]))
+    after = 0 if begun is None else int(begun["after"])
     left: list[str] = []
     while True:
         runtime.check()

@@ -24,7 +24,7 @@ from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
 
-class Pack:
+class Pack(OperationWork):
     """See ``seqferry.workflows.operations.OperationWork``."""
 
     options = pack.OPTIONS
@@ -79,10 +79,6 @@ class Pack:
             work.context,
             index=pack.NO_INDEX not in spec.options,
         )
-
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
 
 
 OPERATION: Final[OperationWork] = Pack()

@@ -24,19 +24,14 @@ from seqferry.workflows.removal_limit import limit_to_expected
 from seqferry.workflows.runtime import Runtime
 
 
-class Remove:
+class Remove(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = removals.OPTIONS
-    pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:
             start.check_buckets(runtime.engine, spec)
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -61,12 +56,6 @@ class Remove:
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start_remove(spec.source, [copy_item(one) for one in work.items], work.context)
-
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Does nothing: no work is left."""
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[OperationWork] = Remove()

@@ -1,7 +1,7 @@
 """The operation ``run``: the commands of a list as one transfer, with a row for each object of each line.
 
 Each part is found and done as the operation that its lines ask for. A line that cannot be begun fails by itself; the
-others go on. In order (``in_order``), a line begins when the one before it has ended well.
+others go on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import Final
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.executor import Job, JobSequence
 from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
-from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
-from seqferry.places import paths
 from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects
 from seqferry.spec import overlaps, run
@@ -23,22 +21,14 @@ from seqferry.spec.run import RunLines, RunPart
 from seqferry.workflows import operations
 from seqferry.workflows.operations import BatchWork, OperationWork, transfer
 from seqferry.workflows.operations.move import sources
-from seqferry.workflows.operations.run import in_order, lines
+from seqferry.workflows.operations.run import lines
 from seqferry.workflows.runtime import Runtime
 
 
-class Run:
+class Run(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = run.OPTIONS
-    pages_are_batches = False
-
-    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """Each part is prepared when its objects are found."""
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -46,9 +36,6 @@ class Run:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
         parts = [(part, operations.work_of(part.spec)) for part in run.read_parts(spec)]
-        if spec.options.get(run.IN_ORDER):
-            yield from in_order.find(runtime, spec, transfer_id, parts, _find)
-            return
         pages = (page for part, operation in parts for page in _find(runtime, transfer_id, part, operation))
         yield from _unique(spec, pages) if overlaps.may_write_one_key(part.spec for part, _ in parts) else pages
 
@@ -65,14 +52,7 @@ class Run:
         return JobSequence.of(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        if in_order.is_enabled(runtime, transfer_id):
-            return  # each line has removed its sources before the next one
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        for part in run.read_parts(spec):
-            if isinstance(part.spec.source, LocalFolder):
-                paths.remove_spooled(runtime.state_dir, part.spec.source.path)
 
 
 OPERATION: Final[OperationWork] = Run()
@@ -115,7 +95,7 @@ def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterato
         place = f"s3://{key}" if space and not address.startswith("/") else address
         return UsageError(
             f"Line {first} writes {source} and line {second} writes {also} to one place, {place}. Nothing was copied; "
-            "write two lists, or have the lines done one after the other with --in-order."
+            "write two lists."
         )
 
     yield from transfer.drop_duplicates(collisions.Spool(spec, names, astuple, transfer.restore_planned, fault), pages)

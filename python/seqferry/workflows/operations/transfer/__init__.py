@@ -13,9 +13,7 @@ from typing import Any, Final
 from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import Job, Listed
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
-from seqferry.places import paths
 from seqferry.planning import collisions, listing
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.planning.listing import KnownObjects
@@ -25,14 +23,8 @@ from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
 
 
-class Transfer:
+class Transfer(OperationWork):
     """See ``workflows.operations.OperationWork``."""
-
-    pages_are_batches = False
-
-    @property
-    def options(self) -> frozenset[str]:
-        return frozenset()
 
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
@@ -57,10 +49,6 @@ class Transfer:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         removal.remove_extras(runtime, transfer_id, claimed=claimed)
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        if isinstance(spec.source, LocalFolder):
-            paths.remove_spooled(runtime.state_dir, spec.source.path)
 
 
 OPERATION: Final[OperationWork] = Transfer()

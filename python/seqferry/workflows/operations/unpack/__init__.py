@@ -37,14 +37,10 @@ COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)
 _COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", ".tzst", ".tar.bgz")
 
 
-class Unpack:
+class Unpack(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
-    pages_are_batches = False
-
-    @property
-    def options(self) -> frozenset[str]:
-        return unpacking.OPTIONS
+    options = unpacking.OPTIONS
 
     def batch_limit(self, spec: ResolvedSpec) -> Limit | None:
         """One batch for a compressed tar: each one decompresses it from the start."""
@@ -95,9 +91,6 @@ class Unpack:
                 paths.set_folder_attributes(
                     target.path, path, mode, modified, preserve_permissions=target.preserve_permissions
                 )
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[OperationWork] = Unpack()

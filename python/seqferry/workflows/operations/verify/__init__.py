@@ -35,18 +35,10 @@ VERIFIED: Final = "verified"
 """Event of the verified transfer."""
 
 
-class Verify:
+class Verify(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = verification.OPTIONS
-    pages_are_batches = False
-
-    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
-        """Does nothing: the first object shows whether its location can be read."""
-
-    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
-        del runtime, spec, known
-        return False
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
@@ -98,9 +90,6 @@ class Verify:
             noted = events.read(connection, verified, 0, kind=VERIFIED)
             if not any(one.data.get("verification") == transfer_id for one in noted):
                 events.append(connection, verified, time.time(), VERIFIED, row.created_by, data)
-
-    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
-        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[OperationWork] = Verify()
