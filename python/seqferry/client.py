@@ -19,12 +19,12 @@ from typing import Any, Final, Self
 
 import httpx
 
+from seqferry.model.backoff import Backoff
 from seqferry.model.models import ENDED_TRANSFER_STATES
 
 Transfer = dict[str, Any]
 
-_LEAST_POLL_SECONDS: Final = 0.2
-_MOST_POLL_SECONDS: Final = 5.0
+_POLLS: Final = Backoff(0.2, 5.0, factor=1.5)
 _ATTEMPTS: Final = 5
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
@@ -129,8 +129,7 @@ class Client:
             ClientError: the transfer has failed, was cancelled, or objects of it failed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        pause = _LEAST_POLL_SECONDS
-        while True:
+        for pause in _POLLS.pauses():
             found = self.transfer(transfer_id)
             if progress is not None:
                 progress(found)
@@ -139,7 +138,7 @@ class Client:
             if deadline is not None and time.monotonic() + pause > deadline:
                 raise TimeoutError(f"Transfer {transfer_id} has not ended within {timeout:g} s; it goes on.")
             time.sleep(pause)
-            pause = min(1.5 * pause, _MOST_POLL_SECONDS)
+        raise AssertionError
 
     def _pages(self, path: str, name: str, filters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 import time
 from collections.abc import Callable
 from typing import Final
 
 from seqferry.db.database import Database
+from seqferry.model.backoff import Backoff
 from seqferry.model.errors import ConfigError
 from seqferry.settings.config import Settings
 
@@ -23,7 +25,7 @@ _AWAY: Final = re.compile(
 )
 """Error texts of a passing outage: the driver has no code for a connection that was not made. Other texts are final."""
 
-_LONGEST_PAUSE_SECONDS: Final = 15.0
+_BACKOFF: Final = Backoff(0.5, 15.0, random=random.random)
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -44,9 +46,9 @@ def wait_until_available(settings: Settings, pause: Callable[[float], object] = 
     if settings.uses_sqlite:
         return
     database = Database(settings)
-    delay, said = 0.5, False
+    said = False
     try:
-        while True:
+        for seconds in _BACKOFF.pauses():
             try:
                 with database.read():
                     break
@@ -56,9 +58,8 @@ def wait_until_available(settings: Settings, pause: Callable[[float], object] = 
                 if not said:
                     log.warning("%s Waiting until it is there.", why.message)
                     said = True
-            if pause(delay):
+            if pause(seconds):
                 return
-            delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
         if said:
             log.info("the database %s is there", database.label)
     finally:

@@ -9,6 +9,7 @@ What must stay true: the gateway serves whether or not the database is there, an
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from seqferry.db.database import Database
 from seqferry.db.ended_transfers import EndedObject
 from seqferry.db.notice_rows import Subject
 from seqferry.engine import crash_points
+from seqferry.model.backoff import Backoff
 from seqferry.model.errors import SeqferryError
 from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
@@ -35,7 +37,7 @@ log = logging.getLogger("seqferry.epochs")
 POLL_SECONDS: Final = 2.0
 """Between two polls of the gateway: it reads a number in memory."""
 
-_LONGEST_PAUSE_SECONDS: Final = 60.0
+_BACKOFF: Final = Backoff(4.0, 60.0, random=random.random)
 """Between two attempts while the database is unavailable."""
 
 _LAST_SECONDS: Final = 10.0
@@ -68,9 +70,9 @@ class UploadBatchRecorder:
         self._thread.join(_LAST_SECONDS)
 
     def _run(self) -> None:
-        pause = POLL_SECONDS
-        while not self._left.wait(pause):
-            pause = POLL_SECONDS if self._safely(self.record) else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        failures = 0
+        while not self._left.wait(_BACKOFF.pause(failures) if failures else POLL_SECONDS):
+            failures = 0 if self._safely(self.record) else failures + 1
         self._safely(self._source.freeze_upload_batches)
         self._safely(self.record)
         self._safely(self.close)

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Final
 
+from seqferry.model.backoff import Backoff
 from seqferry.proof import anchors
 from seqferry.proof.anchors import AnchorWriteError
 from seqferry.service.service import Service
@@ -16,8 +17,7 @@ log: Final = logging.getLogger("seqferry.audit")
 MIN_INTERVAL_SECONDS: Final = 5.0
 """Shortest time between two anchors of a process: the next one covers the entries between."""
 
-_PAUSES: Final = (5.0, 30.0, 120.0, 600.0)
-"""Seconds before each further attempt; the last pause repeats."""
+_BACKOFF: Final = Backoff(5.0, 600.0, factor=5.0)
 
 _LAST_SECONDS: Final = 5.0
 
@@ -58,8 +58,8 @@ class Anchorer:
         except AnchorWriteError as why:
             if self._ending:
                 return
-            self._next = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             self._failures += 1
+            self._next = time.monotonic() + _BACKOFF.pause(self._failures)
             log.warning("the ledger could not be anchored at %s: %s; the next attempt follows", self._place, why)
             return
         self._failures = 0

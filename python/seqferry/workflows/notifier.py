@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from seqferry.db import delivery_mail_rows, notice_rows, transfer_status, transfers
 from seqferry.db.notice_rows import Subject
+from seqferry.model.backoff import Backoff
 from seqferry.model.errors import NotFoundError
 from seqferry.model.models import Status
 from seqferry.service import delivery_mails
@@ -24,8 +25,7 @@ log: Final = logging.getLogger("seqferry.notices")
 _TAKEN_SECONDS: Final = 120.0
 """Time after which a silent sender counts as dead, and another one sends its notice."""
 
-_PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 3600.0)
-"""Seconds before each further attempt; the last pause repeats."""
+_BACKOFF: Final = Backoff(5.0, 3600.0, factor=5.0)
 
 _ATTEMPTS: Final = 76
 """Attempts before a notice is abandoned: three days of them."""
@@ -128,8 +128,8 @@ class Notifier:
             self._forget_mail(connection, row)
             return
         state = notice_rows.GIVEN_UP if delivery.final or attempts >= _ATTEMPTS else notice_rows.PENDING
-        pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
-        notice_rows.record_attempt(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+        next_at = now + _BACKOFF.pause(attempts)
+        notice_rows.record_attempt(connection, row, state, next_at=next_at, at=None, error=delivery.error)
         if state == notice_rows.GIVEN_UP:
             self._forget_mail(connection, row)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from seqferry.db import transfers
 from seqferry.db.record import events
+from seqferry.model.backoff import Backoff
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import decision, listing
@@ -27,8 +28,7 @@ _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "INTELLIGENT_TIERING"})
 DAYS: Final = 7
 TIER: Final = "Standard"
 
-_FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 600.0
+_BACKOFF: Final = Backoff(1.0, 600.0)
 _CANCEL_SECONDS: Final = 2.0
 _KEYS_PER_REQUEST: Final = 1000
 _WATCHED: Final = 100
@@ -45,7 +45,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
     place = spec.source
     assert isinstance(place, S3Location)
     days, tier = spec.selection.restore_days or DAYS, spec.selection.restore_tier or TIER
-    pause, reported = _FIRST_PAUSE_SECONDS, False
+    pauses, reported = _BACKOFF.pauses(), False
     while True:
         archived, watched = 0, list[str]()
         for keys in _find_archived(runtime, spec):
@@ -60,9 +60,8 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
         if not watched:
             return
         while watched:
-            if not _wait(runtime, transfer_id, pause):
+            if not _wait(runtime, transfer_id, next(pauses)):
                 return
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
             ready = runtime.engine.restore(place, watched, days=days, tier=tier)
             watched = [key for key, is_ready in zip(watched, ready, strict=True) if not is_ready]
 

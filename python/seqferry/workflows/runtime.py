@@ -6,9 +6,10 @@ DBOS calls workflows as plain functions, so this cannot be passed to them: the w
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from seqferry.dbos.queue import Queue
 from seqferry.engine.engine import Engine
 from seqferry.engine.executor import Job
 from seqferry.model import names
+from seqferry.model.backoff import Backoff
 from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning.decision import KeyRules
@@ -42,7 +44,11 @@ from seqferry.workflows.suspension import StepSuspension, TransferPause
 _ALLOWED_KEPT: Final = 10_000
 """Transfers whose last check by the policy is remembered; others are checked again."""
 
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+ATTEMPTS: Final = 4
+"""Attempts of a step at a storage whose failure passes; a request of it has been repeated by the engine before."""
+
+_BACKOFF: Final = Backoff(1.0, 16.0)
+_DATABASE_BACKOFF: Final = Backoff(1.0, 30.0, random=random.random)
 
 _NO_NOTICES: Final = Notices()
 
@@ -180,6 +186,18 @@ class Runtime:
         self._stopping.wait(seconds)
         self.check()
 
+    def attempts(self, limit: int = ATTEMPTS) -> Iterator[bool]:
+        """Yield for each attempt whether another one may follow, with pauses between them.
+
+        Raises:
+            StepSuspension: this process is to stop.
+        """
+        for failures in range(limit):
+            if failures:
+                self.sleep(_BACKOFF.pause(failures))
+            self.check()
+            yield failures < limit - 1
+
     def retry_until_available(self, act: Callable[[], None]) -> None:
         """Call ``act``, and repeat it while the database is unavailable or this process cannot do the work.
 
@@ -187,16 +205,14 @@ class Runtime:
         takes only the lanes whose credentials it has (``Lanes``); if these have changed since, they may change again. A
         spec that this version does not support is left to another worker.
         """
-        delay = 1.0
-        while True:
+        for pause in _DATABASE_BACKOFF.pauses():
             self.check()
             try:
                 act()
                 return
             except (ConfigError, AccessError, UnsupportedError) as why:
-                log.warning("%s The next attempt is in %.0f s.", why.message, delay)
-            self.sleep(delay)
-            delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
+                log.warning("%s The next attempt is in %.0f s.", why.message, pause)
+            self.sleep(pause)
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""

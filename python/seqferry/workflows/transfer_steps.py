@@ -41,8 +41,6 @@ _BATCHES_PER_COMMIT: Final = 5
 _CANCELS_PER_COMMIT: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile, and what is planned is held in memory."""
 
-_PLAN_ATTEMPTS: Final = 4
-
 
 @dataclass(frozen=True)
 class InlineBatches:
@@ -68,13 +66,12 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
     Raises:
         ManyBatchesError: the batches are more than ``inline`` allows.
     """
-    for attempt in range(1, _PLAN_ATTEMPTS + 1):
-        runtime.check()
+    for may_repeat in runtime.attempts():
         try:
             plan_once(runtime, transfer_id, inline)
             return
         except StorageError as why:
-            if not why.is_transient or attempt == _PLAN_ATTEMPTS:
+            if not (why.is_transient and may_repeat):
                 request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
@@ -82,7 +79,6 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
             # Recorded by a version that took it, or too slow for the names that were found.
             request_stop(runtime, transfer_id, why.code, why.message)
             return
-        runtime.sleep(2.0 ** (attempt - 1))
 
 
 def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:

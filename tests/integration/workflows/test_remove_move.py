@@ -14,6 +14,7 @@ from ended import add_ended_batch
 from ferry import Ferry
 from mirror import keys
 
+from seqferry.model.backoff import Backoff
 from seqferry.model.errors import ConflictError
 from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
@@ -188,10 +189,11 @@ def test_what_was_written_after_it_was_copied_stays_at_the_source(
 def test_a_move_outlasts_a_storage_that_is_away_while_it_looks_at_its_copies(
     ferry: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
+    from seqferry.workflows import runtime
     from seqferry.workflows.operations.move import sources
 
     ferry.fill({"run/a": 10, "run/b": 10})
-    monkeypatch.setattr(sources, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(runtime, "_BACKOFF", Backoff(0.01, 0.01))
     whole = sources._remove_page
     bucket = {"source": ferry.source, "target": ferry.target}[place]
 

@@ -34,11 +34,9 @@ LEFT: Final = "sources_left"
 """Event: those of them that were not removed, and why."""
 
 _PAGE: Final = 1000
-_ATTEMPTS: Final = 4
 _LOOK_ATTEMPTS: Final = 8
-_LONGEST_PAUSE: Final = 16.0
-"""Seconds. The checks of copies are repeated for a minute: each makes few requests, and a move that has copied
-everything must not fail for an outage that copying would have outlasted."""
+"""The checks of copies are repeated for a minute: each makes few requests, and a move that has copied everything must
+not fail for an outage that copying would have outlasted."""
 
 _NAMED_AT_MOST: Final = 3
 
@@ -130,10 +128,10 @@ def _remove_page(
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
     there = _look(runtime, spec, page, kept)
-    for attempt in range(1, _ATTEMPTS + 1):
+    for may_repeat in runtime.attempts():
         wanted = [Removal(one.id, one.source_key, one.etag) for one in there]
         failures = removed_pages.remove(runtime, transfer_id, spec.source, wanted, epoch=runtime.epoch)
-        again = {number for number, failure in failures.items() if failure.is_transient and attempt < _ATTEMPTS}
+        again = {number for number, failure in failures.items() if failure.is_transient and may_repeat}
         for number, failure in failures.items():
             if failure.error_code == CHANGED_SINCE:
                 kept[number] = "it was written to after it was copied"
@@ -142,7 +140,6 @@ def _remove_page(
         if not again:
             break
         there = [one for one in there if one.id in again]
-        runtime.sleep(2.0 ** (attempt - 1))
     return kept
 
 
@@ -150,18 +147,17 @@ def _look(
     runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
 ) -> list[ArrivedObject]:
     """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why."""
-    for attempt in range(1, _LOOK_ATTEMPTS + 1):
+    for may_repeat in runtime.attempts(_LOOK_ATTEMPTS):
         left: dict[int, str] = {}
         try:
             there = copies.filter_unchanged(runtime, spec, page, left)
         except StorageError as why:
-            if attempt == _LOOK_ATTEMPTS:
+            if not may_repeat:
                 kept |= {one.id: why.message.rstrip(".") for one in page}
                 return []
         else:
             kept |= left
             return there
-        runtime.sleep(min(2.0 ** (attempt - 1), _LONGEST_PAUSE))
     raise AssertionError("the last attempt returns")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -28,8 +28,6 @@ from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import raise_if_paused
 
-_ATTEMPTS: Final = 4
-
 
 def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     """Remove what the transfer's spec wants removed, or record why that was not done.
@@ -41,16 +39,14 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     spec = _read_wanted(runtime, transfer_id)
     if spec is None:
         return
-    for attempt in range(1, _ATTEMPTS + 1):
-        runtime.check()
+    for may_repeat in runtime.attempts():
         try:
             _remove(runtime, transfer_id, spec, claimed=claimed)
             return
         except StorageError as why:
-            if not why.is_transient or attempt == _ATTEMPTS:
+            if not (why.is_transient and may_repeat):
                 _stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
-        runtime.sleep(2.0 ** (attempt - 1))
 
 
 def _read_wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
