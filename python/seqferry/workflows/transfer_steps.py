@@ -258,21 +258,6 @@ class Planner:
         return True
 
 
-def _goes_on(row: sa.Row[Any] | None) -> bool:
-    raise_if_paused(row)
-    return row is not None and row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
-
-
-def _wait_until_ended(runtime: Runtime, transfer_id: str) -> bool:
-    """Wait until no batch is open; False when the transfer is to stop."""
-    for row, left in _watch_batches(runtime, transfer_id):
-        if not _goes_on(row):
-            return False
-        if not left:
-            return True
-    raise AssertionError("the watch does not end")
-
-
 def _watch_batches(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
     """Row of the transfer and whether a batch of it is open: now, and whenever that may have changed.
 

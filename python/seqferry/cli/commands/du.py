@@ -39,8 +39,6 @@ def du(
     uri = location.uri if pattern is None else written
     classes: dict[str, tuple[int, int]] = {}
     for entry in matching_entries(list_all(engine_for(location), location), pattern):
-        if isinstance(entry, str):
-            continue
         objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))
         classes[entry.storage_class or "STANDARD"] = objects + 1, total + entry.size
     objects, total = (sum(one[at] for one in classes.values()) for at in (0, 1))
