@@ -53,7 +53,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             known.update(number for _, number in fresh)
             runs.extend(pool.submit(run_next) for _ in fresh)
 
-        inline = transfer_steps.InlineBatches(begin, wait=lambda: _raise_from(runs), max_batches=MAX_BATCHES)
+        inline = transfer_steps.InlineBatches(begin, MAX_BATCHES)
         try:
             runtime.retry_until_available(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, inline))
         except Exception as why:

@@ -49,9 +49,6 @@ class InlineBatches:
     begin: Callable[[Sequence[tuple[int, int]]], None]
     """Called with numbers of batches, and the sizes of their biggest objects, as soon as they are on record."""
 
-    wait: Callable[[], None]
-    """Waits until those have ended; raises the error of one that could not run."""
-
     max_batches: int
     """Limit of batches: when there are more, ManyBatchesError is raised. So many may have been added by then."""
 
