@@ -54,7 +54,7 @@ def test_cp_follows_what_a_worker_does(
     assert ran.code == 0, ran.err
     assert seaweedfs_places.content() == content
     assert _LEFT in ran.err
-    assert "seqferry status" in ran.err
+    assert "seqferry watch" in ran.err
     report = cli.run("report", ran.err.split()[1], env=env)
     assert report.code == 0, report.err
 

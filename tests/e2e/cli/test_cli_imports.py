@@ -36,7 +36,7 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 537, 189, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("cp s3://BUCKET/a TARGET", 538, 190, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
         ("status", 471, 125, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 249, 76, {"sqlalchemy", "pydantic", "rich"}),
         ("cat --range 0-3 s3://BUCKET/a", 267, 88, {"sqlalchemy", "pydantic", "rich"}),
