@@ -88,18 +88,24 @@ def test_without_the_option_nothing_is_kept(
 
 
 @pytest.mark.parametrize("size", [1000, 11 * MIB])
-def test_what_comes_by_standard_input_has_an_md5_too(
-    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, size: int
+def test_head_shows_it(
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    size: int,
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(s3server), rng.randbytes(size)
+    (tmp_path / "a").write_bytes(content)
     environment = {**os.environ, **mover.server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
-    command = [str(seqferry()), "cp", "-", f"s3://{bucket}/a", "--md5", *SMALL_PARTS]
 
-    subprocess.run(command, input=content, capture_output=True, env=environment, check=True, timeout=120)
-
-    assert _kept(s3server, bucket, "a") == _of(content)
-    head = [command[0], "head", f"s3://{bucket}/a"]
+    code, _, err = mover.copy(f"{tmp_path}/a", f"s3://{bucket}/a", "--md5", *SMALL_PARTS)
+    head = [str(seqferry()), "head", f"s3://{bucket}/a"]
     shown = subprocess.run(head, capture_output=True, env=environment, check=True, timeout=120, text=True).stdout
+
+    assert code == 0, err
+    assert _kept(s3server, bucket, "a") == _of(content)
     # As `md5sum` prints it, also where the ETag is that of parts.
     assert re.search(rf"^md5 +{hashlib.md5(content).hexdigest()}$", shown, re.MULTILINE), shown
 

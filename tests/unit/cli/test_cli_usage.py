@@ -31,6 +31,7 @@ from seqferry.model.errors import SeqferryError, StorageError
         (("cp", "s3://a/x/", "s3://b/", "--md5"), "--md5"),
         (("sync", "s3://a/x/", "./here", "--md5"), "--md5"),
         (("cp", "s3://a/x", "-", "--md5"), "--md5"),
+        (("cp", "-", "s3://a/x", "--md5"), "--md5"),
         (("cp", "-", "s3://a/x", "--verify", "content"), "--verify content"),
         (("cp", "s3://a/x/"), "DST"),
         (("cp", "s3://a/", "s3://b/", "--part-size", "much"), "much"),
