@@ -90,7 +90,7 @@ Use = tuple[str, str]
 def uses(record: Record, *, carries_tags: bool, of_versions: bool) -> set[Use]:
     """What the request asks IAM for."""
     bucket, key = record.bucket, record.key
-    if record.operation == "GetBucketSubresource" and "encryption" in record.path:
+    if record.operation == "GetBucketEncryption":
         return {("s3:GetEncryptionConfiguration", f"{bucket}")}
     if record.operation in BUCKET_ACTIONS:
         return {(BUCKET_ACTIONS[record.operation], f"{bucket}")}

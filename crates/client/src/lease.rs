@@ -440,11 +440,11 @@ mod tests {
             ..EndpointOptions::default()
         })
         .await;
-        assert!(store.encrypts_by_default());
+        assert!(store.is_amazon());
 
         let leased = LeasedStore::new(Arc::new(store), Arc::new(held(now()).1));
 
-        assert!(leased.encrypts_by_default());
+        assert!(leased.is_amazon());
         let service = leased.bucket_service().expect("that of the store");
         let refused = service.delete_many("b", &[]).await.expect_err("the lease has lapsed");
         assert_eq!(refused.code, LEASE_LAPSED);

@@ -66,6 +66,9 @@ pub struct Quirks {
     copied_sums: AtomicU8,
     /// The same part of the same bytes got two `ETag`s. Workaround: part copies are not hedged.
     changing_part_etags: AtomicBool,
+    /// A copy of a whole object got another `ETag` than its source, where the service was taken for one that keeps it.
+    /// Workaround: copies in parts.
+    changed_copied_etags: AtomicBool,
     /// Nature of plain `ETag`s, as a number: 0 not known, 1 digests of the bytes, 2 no digests (see
     /// [`Quirks::etags_are_digests`]).
     etags: AtomicU8,
@@ -203,6 +206,16 @@ impl Quirks {
     /// Records that the same part got two `ETag`s.
     pub fn learn_changing_part_etags(&self) {
         self.changing_part_etags.store(true, Ordering::Relaxed);
+    }
+
+    /// True when a copy of a whole object is known to have got another `ETag` than its source.
+    pub fn changes_copied_etags(&self) -> bool {
+        self.changed_copied_etags.load(Ordering::Relaxed)
+    }
+
+    /// Records that a copy of a whole object got another `ETag` than its source.
+    pub fn learn_changed_copied_etags(&self) {
+        self.changed_copied_etags.store(true, Ordering::Relaxed);
     }
 
     /// Nature of plain `ETag`s where the service names no encryption: digests of the bytes, or not. None: nothing has

@@ -496,8 +496,8 @@ impl ObjectStore for FaultStore {
         self.inner.bucket_service()
     }
 
-    fn encrypts_by_default(&self) -> bool {
-        self.inner.encrypts_by_default()
+    fn is_amazon(&self) -> bool {
+        self.inner.is_amazon()
     }
 
     fn max_attempts(&self) -> Option<u32> {

@@ -491,7 +491,7 @@ impl ObjectStore for MemoryStore {
         None
     }
 
-    fn encrypts_by_default(&self) -> bool {
+    fn is_amazon(&self) -> bool {
         false
     }
 

@@ -42,7 +42,7 @@ const METHODS: [&str; 34] = [
     "presign",
     "capabilities",
     "bucket_service",
-    "encrypts_by_default",
+    "is_amazon",
     "max_attempts",
     "take_notes",
     "deferred_sync",
@@ -97,7 +97,7 @@ async fn call_all(store: &impl ObjectStore) {
         drop(service.presign(object, false, 1).await);
     }
     store.capabilities();
-    store.encrypts_by_default();
+    store.is_amazon();
     store.max_attempts();
     store.take_notes(true);
     drop(store.deferred_sync("b"));
@@ -265,8 +265,8 @@ impl ObjectStore for RecordingStore {
         Some(self)
     }
 
-    fn encrypts_by_default(&self) -> bool {
-        self.note("encrypts_by_default");
+    fn is_amazon(&self) -> bool {
+        self.note("is_amazon");
         true
     }
 

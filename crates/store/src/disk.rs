@@ -409,7 +409,7 @@ impl ObjectStore for DiskStore {
         None
     }
 
-    fn encrypts_by_default(&self) -> bool {
+    fn is_amazon(&self) -> bool {
         false
     }
 

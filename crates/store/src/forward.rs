@@ -272,8 +272,8 @@ macro_rules! forward_object_store {
                 $service
             }
 
-            fn encrypts_by_default(&self) -> bool {
-                self.$store.encrypts_by_default()
+            fn is_amazon(&self) -> bool {
+                self.$store.is_amazon()
             }
 
             fn max_attempts(&self) -> Option<u32> {

@@ -149,8 +149,8 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     /// Returns the store's operations on buckets and versions; None where it offers objects only.
     fn bucket_service(&self) -> Option<&dyn BucketService>;
 
-    /// True when the service encrypts every object by default, as AWS does: `AES256` is then no property of an object.
-    fn encrypts_by_default(&self) -> bool;
+    /// True for Amazon's own service. It encrypts every object by default: `AES256` is then no property of an object.
+    fn is_amazon(&self) -> bool;
 
     /// Returns the number of attempts for a request, including the first, that the user's settings of this service
     /// name. None: the engine's default.

@@ -286,6 +286,8 @@ pub struct ObjectMeta {
     pub missing_metadata: u32,
     /// True when the `ETag` is no digest of the content (SSE-KMS, SSE-C).
     pub opaque_etag: bool,
+    /// True when the service is one that gives a copy of the whole object its `ETag`, also that of many parts.
+    pub copies_keep_etag: bool,
     /// True for an archived object that must be restored before it can be read.
     pub archived: bool,
     /// True while an archived object is being restored.

@@ -252,15 +252,16 @@ def open_session(
     progress: bool = True,
     state_dir: str | None = None,
     check: ResolvedSpec | None = None,
+    begins: bool = False,
     records: bool = True,
     reads: bool = False,
     **settings: Any,
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
-    Args: ``check`` is the transfer to check first; None checks nothing. ``records``: something may be put on
-        record; what records nothing needs no state folder. ``reads``: only what is on record is read, for which a state
-        folder that cannot be written will do.
+    Args: ``check`` is the transfer to check first; None checks nothing. ``begins``: this process may do it immediately
+    after. ``records``: something may be put on record; what records nothing needs no state folder. ``reads``: only what
+    is on record is read, for which a state folder that cannot be written will do.
 
     Raises:
         ConfigError: the settings make no sense, or the state folder or the database cannot be used.
@@ -279,7 +280,7 @@ def open_session(
             engine = Engine.of(loaded)
             engine.open_cache()
             # The storage answers while the rest is imported, which takes as long as some answers from far away.
-            checked = beside.submit(start.check, engine, check)
+            checked = beside.submit(start.check, engine, check, begins=begins and loaded.uses_sqlite)
         from seqferry.service.service import Service
 
         opened = Service.open(loaded, engine, reads=reads)
@@ -295,6 +296,7 @@ def session_of(
     speed: SpeedOptions | None = None,
     *,
     check: ResolvedSpec | None = None,
+    begins: bool = False,
     records: bool = True,
     reads: bool = False,
 ) -> AbstractContextManager[Session]:
@@ -305,6 +307,7 @@ def session_of(
         progress=not output.no_progress,
         state_dir=output.state_dir,
         check=check,
+        begins=begins,
         records=records,
         reads=reads,
         **merge(*([] if speed is None else [speed])),

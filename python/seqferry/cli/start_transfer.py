@@ -27,7 +27,8 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
     price = pricing.check()
     description = start.description  # before the storage is asked
     spec = identity.resolve(spec)
-    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
+    begins = not (start.dry_run or start.detach)
+    with session_of(output, speed, check=spec, begins=begins, records=not start.dry_run) as session:
         if start.dry_run:
             return preview.show_preview(session, spec, price=price)
         if start.preflight and not passes_preflight(session, spec):

@@ -87,6 +87,16 @@ class LevelPage(NamedTuple):
     more: str | None
 
 
+def _pages(listing: _native.Listing) -> Iterator[list[ObjectInfo]]:
+    """The pages of a listing, which ends with this generator, or when nothing refers to it."""
+    with translate_errors():
+        try:
+            while (page := listing.next(0.5)) is not None:
+                yield page
+        finally:
+            listing.close()
+
+
 class Engine:
     """One per process: one runtime and one request budget, shared by all jobs."""
 
@@ -298,17 +308,14 @@ class Engine:
     def list(self, place: Location, *, limit: int | None = None) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with ``place.key``, in no order, in bounded memory.
 
-        Yields an empty page now and then while waiting, so that the caller can look around.
+        The first pages are requested immediately. Yields an empty page now and then while waiting, so that the caller
+        can look around.
         """
         with translate_errors():
             listing = self._native.list(
                 native_endpoint(place), place.container, place.key, limit=limit, transfer=traced_transfer()
             )
-            try:
-                while (page := listing.next(0.5)) is not None:
-                    yield page
-            finally:
-                listing.close()
+        return _pages(listing)
 
     def list_after(self, place: Location, after: str, *, at_most: int | None = None) -> tuple[list[ObjectInfo], bool]:
         """One page of the objects below ``place`` whose keys follow ``after``, and whether it is the last one.

@@ -41,11 +41,13 @@ class KnownObjects:
         found: the one object of a source; None if there are more, or if it was not looked up.
         target_absent: True when nothing is at the target; None when that was not looked up.
         at_target: the object at the target of a single object.
+        pages: the listing of the source, begun but not read; None where it was not begun.
     """
 
     found: tuple[ObjectInfo, ...] | None = None
     target_absent: bool | None = None
     at_target: ObjectInfo | None = None
+    pages: Iterator[list[ObjectInfo]] | None = None
 
 
 def decide_listed(
@@ -98,6 +100,9 @@ def _sources(
     """Each source of a transfer with its objects. Single objects among several sources are looked up together."""
     if known is not None and known.found is not None:
         yield spec, iter([[*known.found]])
+        return
+    if known is not None and known.pages is not None:
+        yield spec, known.pages
         return
     singles: list[ResolvedSpec] = []
     for part in source_ranges.split_sources(spec):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from seqferry.model.errors import StorageError, UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import paths
+from seqferry.planning import listing
 from seqferry.planning.listing import HEAD_PAGE, KnownObjects, list_objects
 from seqferry.spec import identity, source_ranges
 from seqferry.spec.build import draft_spec
@@ -23,8 +25,10 @@ from seqferry.spec.build import draft_spec
 log: Final = logging.getLogger("seqferry.preflight")
 
 
-def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
+def check(engine: Engine, spec: ResolvedSpec, *, begins: bool = False) -> KnownObjects:
     """Check that both buckets can be used and that a source of one object exists.
+
+    With ``begins`` the transfer follows in this process: what it lists first is requested with the checks.
 
     Raises:
         UsageError: the object is not there.
@@ -35,6 +39,8 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
         return KnownObjects()
     if _is_of_one(spec):
         return _check_single(engine, spec)
+    if begins and _lists_first(spec):
+        return _check_and_list(engine, spec)
     check_buckets(engine, spec)
     if spec.inventory is not None:
         from seqferry.planning import inventory
@@ -44,6 +50,31 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     return KnownObjects()
 
 
+def _lists_first(spec: ResolvedSpec) -> bool:
+    """True when the transfer begins with a listing of its one source, and writes to a bucket."""
+    return (
+        spec.kind.copies
+        and spec.kind.from_listing
+        and _lists_source(spec)
+        and not spec.ranges
+        and isinstance(spec.source, S3Location)
+        and isinstance(spec.target, S3Location)
+        and spec.retry_of is None
+    )
+
+
+def _check_and_list(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
+    """``check_buckets``, while the source is listed and the target checked for objects."""
+    pages = engine.list(spec.source)
+    with ThreadPoolExecutor(1, "seqferry-check") as beside:
+        absent = beside.submit(listing.target_is_empty, engine, spec)
+        check_buckets(engine, spec)
+        try:
+            return KnownObjects(target_absent=absent.result(), pages=pages)
+        except StorageError:  # planning asks again, and says what is wrong
+            return KnownObjects(pages=pages)
+
+
 def _is_of_one(spec: ResolvedSpec) -> bool:
     """True when the source is one object."""
     return spec.single or spec.kind.unpacks
@@ -51,12 +82,16 @@ def _is_of_one(spec: ResolvedSpec) -> bool:
 
 def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     """Check with HEAD of the object and a listing of the target. The buckets are checked only to explain an error."""
-    try:
-        with errors_about("source"):
-            found = _look_up(engine, spec)
-    except StorageError:
-        check_buckets(engine, spec)
-        raise
+    with ThreadPoolExecutor(1, "seqferry-check") as beside:
+        listing_target = None
+        if not isinstance(spec.target, LocalFolder):
+            listing_target = beside.submit(engine.list_after, spec.target, "", at_most=1)
+        try:
+            with errors_about("source"):
+                found = _look_up(engine, spec)
+        except StorageError:
+            check_buckets(engine, spec)
+            raise
     if found is None:
         check_buckets(engine, spec)
         raise missing_error(engine, spec)
@@ -64,8 +99,9 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
         with errors_about("target"):
             paths.check_target(spec.target.path)
         return KnownObjects(found=(found,))
+    assert listing_target is not None
     try:
-        listed, _ = engine.list_after(spec.target, "", at_most=1)
+        listed, _ = listing_target.result()
     except StorageError:
         check_buckets(engine, spec)
         return KnownObjects(found=(found,))
@@ -90,11 +126,17 @@ def check_buckets(engine: Engine, spec: ResolvedSpec) -> None:
     Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
     a target from which nothing is removed do without.
     """
-    with errors_about("source"):
-        if isinstance(spec.source, LocalFolder):
-            paths.check_source(spec.source.path)
-        else:
-            _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
+    with ThreadPoolExecutor(1, "seqferry-check") as beside:
+        target = beside.submit(_check_target, engine, spec)
+        with errors_about("source"):
+            if isinstance(spec.source, LocalFolder):
+                paths.check_source(spec.source.path)
+            else:
+                _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
+        target.result()
+
+
+def _check_target(engine: Engine, spec: ResolvedSpec) -> None:
     with errors_about("target"):
         if isinstance(spec.target, LocalFolder):
             paths.check_target(spec.target.path)

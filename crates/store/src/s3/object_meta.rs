@@ -9,6 +9,10 @@ use crate::checksum::{Checksum, ChecksumAlgorithm};
 use crate::properties::{Encryption, ObjectLock};
 use crate::types::{Attributes, ObjectMeta, Range};
 
+/// Services, by `Server`, whose copies of whole objects refer to the same data, or copy it piece by piece, and have the
+/// `ETag` of the source.
+const COPIES_KEEP_ETAG: [&str; 2] = ["SeaweedFS", "Ceph Object Gateway"];
+
 /// Combines a value with its type, if that is stated, into a checksum.
 ///
 /// None for an object of several parts whose checksum has neither a type nor a number of parts. Services disagree about
@@ -80,6 +84,7 @@ pub(super) fn object_meta(headers: &Headers) -> ObjectMeta {
         tag_count: number("x-amz-tagging-count"),
         missing_metadata: number("x-amz-missing-meta").unwrap_or_default(),
         opaque_etag: has_opaque_etag(headers),
+        copies_keep_etag: header("server").is_some_and(|name| COPIES_KEEP_ETAG.iter().any(|one| name.starts_with(one))),
         archived: false,
         restoring: false,
         encryption: Encryption::from_headers(|name| headers.get(name)),

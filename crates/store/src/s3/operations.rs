@@ -52,7 +52,7 @@ impl ObjectStore for S3Store {
         Some(self)
     }
 
-    fn encrypts_by_default(&self) -> bool {
+    fn is_amazon(&self) -> bool {
         let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
         base.endpoint.as_deref().is_none_or(is_aws)
     }

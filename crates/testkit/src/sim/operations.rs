@@ -73,6 +73,7 @@ pub(super) fn perform(state: &mut SimState, request: &SimRequest) -> ReplyResult
         "DeleteBucket" => buckets::delete_bucket(state, request),
         "GetBucketLocation" => buckets::location(state, request),
         "GetBucketVersioning" => buckets::versioning(state, request),
+        "GetBucketEncryption" => buckets::encryption(state, request),
         "ListObjectsV2" => buckets::list_v2(state, request),
         "ListObjects" => buckets::list_v1(state, request),
         "HeadObject" | "GetObject" => objects::get(state, request),

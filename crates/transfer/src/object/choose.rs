@@ -7,8 +7,8 @@ use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMe
 
 use super::{AttemptError, CopyResult, Object};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
-use crate::plan::PlanError;
-use crate::verification::{self, Route};
+use crate::plan::{PlanError, etag_parts};
+use crate::verification::{self, PartOptions, Route};
 
 impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
@@ -18,6 +18,9 @@ impl<J: UploadJournal> Object<'_, J> {
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let mut source = Cow::Borrowed(source);
         let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
+        if self.keeps_etag(&source) {
+            return Ok(Route::Copy(kept));
+        }
         if self.target.quirks().useless_part_checksums()
             && !verification::fits_one_copy(source.size, part_options, limits)
         {
@@ -37,6 +40,17 @@ impl<J: UploadJournal> Object<'_, J> {
                 Ok(Route::Parts(parts))
             }
         }
+    }
+
+    /// True when the `ETag` of an object of many parts verifies its copy in one request.
+    fn keeps_etag(&self, source: &ObjectMeta) -> bool {
+        let PartOptions { part_size, copy_threshold } = self.policy.part_options;
+        source.copies_keep_etag
+            && !self.target.quirks().changes_copied_etags()
+            && etag_parts(&source.etag).is_some()
+            && source.size <= self.policy.limits.maximum_copy
+            && part_size.is_none()
+            && copy_threshold.is_none()
     }
 
     pub(super) fn too_large(&self, error: &PlanError) -> AttemptError {
@@ -85,8 +99,20 @@ impl<J: UploadJournal> Object<'_, J> {
             // It has arrived without, and the next copy says so.
             return Box::pin(self.copy_in_one_request(checksum, Some(encrypted))).await;
         }
+        if let Some(source) = source.as_ref().filter(|source| self.keeps_etag(source) && source.etag != written.etag) {
+            self.target.quirks().learn_changed_copied_etags();
+            let message = format!(
+                "{}: the service gave a copy of {} another ETag ({})",
+                self.target_address(),
+                source.etag,
+                written.etag
+            );
+            let failure = ObjectFailure::new(FailureClass::Mismatch, "ETagChanged", "CopyObject", message);
+            return Err(AttemptError::Again(failure));
+        }
         self.active.add(self.item.size);
-        // CopyObject makes a single-part object: its ETag can equal only that of a source made in one request.
+        // CopyObject makes a single-part object: its ETag can equal only that of a source made in one request, but where
+        // the service keeps that of the source.
         self.verify(CopyMethod::Copy, written, source, false).await
     }
 }

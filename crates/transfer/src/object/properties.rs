@@ -262,7 +262,7 @@ impl<J: UploadJournal> Object<'_, J> {
     fn encrypted_source(&self) -> Option<&Encryption> {
         let source = self.protection.source.as_ref()?;
         let by_itself = source.algorithm == "AES256" && !source.is_customer;
-        (!by_itself || !self.source.connection().store.encrypts_by_default()).then_some(source)
+        (!by_itself || !self.source.connection().store.is_amazon()).then_some(source)
     }
 
     /// Choose the encryption to request for the target. None: the bucket's default.

@@ -444,7 +444,7 @@ impl ObjectStore for MemberStore {
         None
     }
 
-    fn encrypts_by_default(&self) -> bool {
+    fn is_amazon(&self) -> bool {
         false
     }
 

@@ -264,7 +264,7 @@ impl ObjectRead for S3Store {
         match self.call(&request, METADATA_TIMEOUT).await.and_then(|reply| algorithm(&reply)) {
             Ok(algorithm) => Ok(algorithm.map_or(BucketEncryption::None, BucketEncryption::Default)),
             Err(error) if error.code == "ServerSideEncryptionConfigurationNotFoundError" => Ok(BucketEncryption::None),
-            Err(_) if self.encrypts_by_default() => Ok(BucketEncryption::Default("AES256".to_owned())),
+            Err(_) if self.is_amazon() => Ok(BucketEncryption::Default("AES256".to_owned())),
             Err(error) if error.is_denied() => Ok(BucketEncryption::Unknown),
             // Some services take an unknown sub-resource for another request: that answer, and any refusal, means that
             // there is no encryption.

@@ -83,6 +83,15 @@ pub(super) fn versioning(state: &mut SimState, request: &SimRequest) -> ReplyRes
     Ok(Reply::xml(Xml::document("VersioningConfiguration").end("VersioningConfiguration")))
 }
 
+/// Every bucket encrypts by default with keys of the service.
+pub(super) fn encryption(state: &mut SimState, request: &SimRequest) -> ReplyResult {
+    state.bucket(request)?;
+    let mut xml = Xml::document("ServerSideEncryptionConfiguration");
+    xml.open("Rule").open("ApplyServerSideEncryptionByDefault").element("SSEAlgorithm", "AES256");
+    xml.close("ApplyServerSideEncryptionByDefault").close("Rule");
+    Ok(Reply::xml(xml.end("ServerSideEncryptionConfiguration")))
+}
+
 /// Parameters that both versions of the listing have.
 struct ListingParameters {
     prefix: String,

@@ -11,6 +11,7 @@ use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::Capability;
 use super::super::state::{Part, SimRequest, SimState, archived_error, fault, no_version};
 use super::super::xml::Xml;
+use super::objects::set_encryption;
 use super::{attributes_of, check_target, checksum_header, decode, names, uploads};
 use crate::date::iso;
 
@@ -124,9 +125,11 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     if let Some(sum) = checksum_header(&made)? {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
     }
+    let mut reply = Reply::xml(xml.end("CopyObjectResult"));
+    set_encryption(&mut reply, &made.attributes);
     state.counters.bytes_copied += size;
     state.store(request.bucket(), request.key(), made)?;
-    Ok(Reply::xml(xml.end("CopyObjectResult")))
+    Ok(reply)
 }
 
 /// The algorithm of the source's checksum, unless another is requested; always over the full object.
@@ -214,6 +217,7 @@ pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> ReplyResu
     state.counters.bytes_copied += length;
     uploads::store_part(state, id, number, part);
     let mut reply = Reply::xml(xml.end("CopyPartResult"));
+    set_encryption(&mut reply, &attributes);
     reply.status = StatusCode::OK;
     Ok(reply)
 }

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-use super::super::bucket::{Etag, Layout, Object, Sum};
+use super::super::bucket::{Attributes, Etag, Layout, Object, Sum};
 use super::super::intake::ReceivedBody;
 use super::super::reply::{ErrorReply, Payload, Reply, ReplyResult};
 use super::super::scenario::Capability;
@@ -108,6 +108,17 @@ pub(super) fn get(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     Ok(reply)
 }
 
+/// Encryption, which every reply about an object, a part or an upload states, to reads and to writes.
+pub(super) fn set_encryption(reply: &mut Reply, attributes: &Attributes) {
+    match &attributes.kms_key {
+        Some(key) => {
+            reply.set("x-amz-server-side-encryption", "aws:kms");
+            reply.set("x-amz-server-side-encryption-aws-kms-key-id", key);
+        }
+        None => reply.set("x-amz-server-side-encryption", "AES256"),
+    }
+}
+
 fn describe(object: &Object, etag: &str) -> Reply {
     let attributes = &object.attributes;
     let mut reply = Reply::empty(StatusCode::OK).with_etag(etag);
@@ -120,13 +131,7 @@ fn describe(object: &Object, etag: &str) -> Reply {
     if let Some(class) = &attributes.storage_class {
         reply.set("x-amz-storage-class", class);
     }
-    match &attributes.kms_key {
-        Some(key) => {
-            reply.set("x-amz-server-side-encryption", "aws:kms");
-            reply.set("x-amz-server-side-encryption-aws-kms-key-id", key);
-        }
-        None => reply.set("x-amz-server-side-encryption", "AES256"),
-    }
+    set_encryption(&mut reply, attributes);
     if !attributes.tags.is_empty() {
         reply.set("x-amz-tagging-count", &attributes.tags.len().to_string());
     }
@@ -217,6 +222,7 @@ pub(super) fn put(state: &mut SimState, request: &SimRequest) -> ReplyResult {
     let object = SimState::made(sent.content.clone(), etag, sum, Layout::Single, attributes);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&etag.text());
     set_checksum(&mut reply, checksum_header(&object)?);
+    set_encryption(&mut reply, &object.attributes);
     state.counters.bytes_received += length;
     state.store(request.bucket(), request.key(), object)?;
     Ok(reply)

@@ -15,6 +15,7 @@ use super::super::reply::{ErrorReply, Reply, ReplyResult};
 use super::super::scenario::{Capability, mixed};
 use super::super::state::{Part, SimRequest, SimState, Upload};
 use super::super::xml::{self, Xml};
+use super::objects::set_encryption;
 use super::{attributes_of, check_target, checksum_header, encode, full, unquote};
 use crate::date::iso;
 
@@ -106,7 +107,7 @@ pub(super) fn create(state: &mut SimState, request: &SimRequest) -> ReplyResult 
     let upload = Upload {
         bucket: request.bucket().to_owned(),
         key: request.key().to_owned(),
-        attributes,
+        attributes: Arc::clone(&attributes),
         checksum,
         parts: BTreeMap::new(),
         started: SystemTime::now(),
@@ -115,6 +116,7 @@ pub(super) fn create(state: &mut SimState, request: &SimRequest) -> ReplyResult 
     let mut xml = Xml::document("InitiateMultipartUploadResult");
     xml.element("Bucket", request.bucket()).element("Key", request.key()).element("UploadId", &id_text(id));
     let mut reply = Reply::xml(xml.end("InitiateMultipartUploadResult"));
+    set_encryption(&mut reply, &attributes);
     if let Some((algorithm, composite)) = checksum {
         reply.set("x-amz-checksum-algorithm", algorithm.name());
         reply.set("x-amz-checksum-type", kind(composite));
@@ -150,6 +152,7 @@ pub(super) fn put_part(state: &mut SimState, request: &SimRequest) -> ReplyResul
     state.counters.bytes_received += length;
     store_part(state, id, number, part);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&Etag { digest, parts: 0 }.text());
+    set_encryption(&mut reply, &attributes);
     if let Some(value) = value {
         reply.set(value.algorithm().header(), &value.base64());
     }
@@ -284,7 +287,7 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> ReplyResul
     let sizes: Vec<u64> = parts.iter().map(|part| part.content.length()).collect();
     let all: u64 = upload.parts.values().map(|part| part.content.length()).sum();
     let attributes = Arc::clone(&upload.attributes);
-    let object = SimState::made(content, digests, sum, Layout::of(&sizes), attributes);
+    let object = SimState::made(content, digests, sum, Layout::of(&sizes), Arc::clone(&attributes));
     let sum = checksum_header(&object)?;
     for algorithm in Algorithm::ALL.into_iter().filter(|_| !lacks_checksums) {
         let Some(expected) = request.header(algorithm.header()) else { continue };
@@ -309,7 +312,9 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> ReplyResul
     if let Some(sum) = sum {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
     }
-    Ok(Reply::xml(xml.end("CompleteMultipartUploadResult")))
+    let mut reply = Reply::xml(xml.end("CompleteMultipartUploadResult"));
+    set_encryption(&mut reply, &attributes);
+    Ok(reply)
 }
 
 pub(super) fn abort(state: &mut SimState, request: &SimRequest) -> ReplyResult {
