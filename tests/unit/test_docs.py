@@ -18,6 +18,11 @@ from seqferry.cli.commands.status import status_facts
 from seqferry.cli.output import progress_text, summary
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ObjectRecord, Status, Totals, TransferSpec
+from seqferry.settings import tables
+from seqferry.settings.channels import ChannelTable
+from seqferry.settings.place_limits import PlaceLimit
+from seqferry.settings.server_table import Server
+from seqferry.settings.shares import Share
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = "".join(
@@ -47,6 +52,21 @@ def test_the_options_that_are_documented_are_those_that_there_are() -> None:
     assert len(found) > 200
     assert not [name for pair in found for name in pair if name and f"`{name}`" not in CONFIGURATION]
     assert documented <= there
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [
+        ("operate/configuration.md", Server),
+        ("operate/configuration.md", PlaceLimit),
+        ("use/gateway.md", Share),
+        ("use/notices.md", ChannelTable),
+    ],
+)
+def test_the_keys_of_tables_are_documented(page: str, model: type[Any]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+
+    assert [key for key in tables.keys(model) if not re.search(rf"`{key}`|^{key} = ", text, re.MULTILINE)] == []
 
 
 def test_the_exit_codes_are_documented() -> None:
@@ -168,7 +188,7 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
         ("crates/store/src/properties.rs", "x-amz-acl, x-amz-server-side-encryption"),
         ("crates/store/src/s3/headers.rs", "x-amz-tagging"),
         ("python/seqferry/preflight/start.py", "did you mean"),
-        ("python/seqferry/settings/config_file.py", "did you mean"),
+        ("python/seqferry/settings/tables.py", "did you mean"),
         ("python/seqferry/preflight/suggestions.py", "MAX_SUGGESTIONS"),
         (
             "python/seqferry/planning/removal_rules.py",

@@ -96,7 +96,7 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     for number in ending_signals():
         with contextlib.suppress(OSError, ValueError):  # one that the system keeps for itself
             signal.signal(number, stop)
-    settings = Settings.load(state_dir=state_dir)
+    settings = Settings.load(state_dir=state_dir, with_tables=False)
     trace(settings.trace)
     if spec.writable:
         with (
@@ -183,7 +183,7 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
     Raises:
         ConfigError: the folder cannot be mounted, for the reason in the text.
     """
-    folder = Settings.load(state_dir=state_dir).working_dir()
+    folder = Settings.load(state_dir=state_dir, with_tables=False).working_dir()
     log = None if folder is None else folder / _LOG
     reading, writing = os.pipe()
     sys.stdout.flush()

@@ -9,8 +9,9 @@ import typer
 
 from seqferry.cli import options
 from seqferry.model.errors import UsageError
-from seqferry.settings import share_writes
+from seqferry.settings import tables
 from seqferry.settings.share_writes import Writes
+from seqferry.settings.tables import TableError
 
 Settle = Annotated[
     str | None,
@@ -110,15 +111,11 @@ def parse(given: Mapping[str, Any]) -> Writes:
     Raises:
         UsageError: a value does not fit.
     """
-    found: dict[str, Any] = {}
-    for key, value in given.items():
-        if value is None:
-            continue
-        try:
-            found[key] = share_writes.PARSERS[key](_in_the_form_of_a_file(key, value))
-        except ValueError as why:
-            raise UsageError(f"{option_of(key)}: {why}.") from None
-    return Writes(**found)
+    table = {key: _in_the_form_of_a_file(key, value) for key, value in given.items() if value is not None}
+    try:
+        return tables.build(Writes, table, "[[share]]") if table else Writes()
+    except TableError as why:
+        raise UsageError(f"{option_of(str(why.key))}: {why.reason}.") from None
 
 
 def _in_the_form_of_a_file(key: str, value: Any) -> Any:

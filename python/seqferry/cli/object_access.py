@@ -34,7 +34,7 @@ def parse_object(written: Object, endpoint: OneEndpoint) -> S3Location:
 
 def new_engine() -> Engine:
     """An engine by the settings of this process."""
-    settings = Settings.load()
+    settings = Settings.load(with_tables=False)
     # Imported here: `seqferry --help` need not wait for the engine.
     from seqferry.engine.engine import Engine
     from seqferry.engine.traces import trace

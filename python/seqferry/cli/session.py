@@ -267,7 +267,7 @@ def open_session(
         ConfigError: the settings make no sense, or the state folder or the database cannot be used.
         UsageError, StorageError: as ``Service.check``.
     """
-    loaded = Settings.load(state_dir=state_dir, **settings)
+    loaded = Settings.load(state_dir=state_dir, with_tables=records and not reads, **settings)
     if not records or not loaded.uses_sqlite:
         loaded = loaded.without_records()
     with ThreadPoolExecutor(1, "seqferry-check") as beside:

@@ -87,7 +87,7 @@ def _engine() -> Engine:
     from seqferry.engine.engine import Engine
     from seqferry.settings.config import Settings
 
-    return Engine.of(Settings.load())
+    return Engine.of(Settings.load(with_tables=False))
 
 
 def set_keys(given: dict[str, Any]) -> None:

@@ -135,7 +135,7 @@ def native_share(share: Share, place: S3Location) -> _native.GatewayShare:
         file_mode=share.file_mode,
         directory_mode=share.directory_mode,
         free_space=share.free_space,
-        writes=None if share.writes is None else _writes(share.writes),
+        writes=None if share.read_only else _writes(share),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +100,8 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
         directory_mode=spec.directory_mode,
         stale_after=_FOR_GOOD if spec.lifetime is None else spec.lifetime,
         free_space=spec.free_space,
-        writes=spec.writes,
+        read_only=False,
+        **asdict(spec.writes),
     )
     try:
         return _native.ShareMount(

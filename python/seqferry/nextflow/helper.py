@@ -250,7 +250,7 @@ def run() -> int:
     from seqferry.nextflow.session import StoppedError, on_signals
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    settings = Settings.load()
+    settings = Settings.load(with_tables=False)
     named = os.environ.get("SEQFERRY_STATE_DIR")
     helper = Helper(Engine.of(settings), state_dir=str(settings.state_dir) if named else None)
 

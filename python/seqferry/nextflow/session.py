@@ -35,7 +35,7 @@ class StoppedError(Exception):
 
 def engine() -> Engine:
     """Engine with the limits of ``SEQFERRY_*`` variables and the configuration file."""
-    return Engine.of(Settings.load())
+    return Engine.of(Settings.load(with_tables=False))
 
 
 def copy(

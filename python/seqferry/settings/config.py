@@ -201,14 +201,16 @@ class Settings:
         return None if given is None else parse_address(given, "SEQFERRY_DATABASE_DIRECT_URL")
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    def load(cls, environ: Mapping[str, str] | None = None, *, with_tables: bool = True, **overrides: Any) -> Settings:
         """Read environment and configuration file; ``overrides`` (by field name, None and "" mean not given) win.
+
+        Args: ``with_tables``: of the file. A short command obeys none of them, and need not wait for pydantic.
 
         Raises:
             UsageError: a value is not valid.
         """
         env = os.environ if environ is None else environ
-        path, written, tables = _from_file(env)
+        path, written, tables = _from_file(env, with_tables=with_tables)
         origins: dict[str, str] = {}
         folder = partial(home.expand, env=env)
 
@@ -419,7 +421,9 @@ def _default_state_dir(env: Mapping[str, str]) -> Path:
     return _NO_STATE_DIR if found is None else Path(found) / ".local" / "state" / "seqferry"
 
 
-def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[int, str]], dict[str, Any]]:
+def _from_file(
+    env: Mapping[str, str], *, with_tables: bool
+) -> tuple[Path | None, Mapping[str, tuple[int, str]], dict[str, Any]]:
     """The file, what it says of settings (each with its line), and the fields that its tables make."""
     named = env.get("SEQFERRY_CONFIG", "")
     base = env.get("XDG_CONFIG_HOME", "")
@@ -440,7 +444,7 @@ def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[
     # Imported late: few users have a configuration file.
     from seqferry.settings import config_file
 
-    return path, *config_file.read(path, named=bool(named))
+    return path, *config_file.read(path, named=bool(named), with_tables=with_tables)
 
 
 def _is_absent(path: Path, *, of_home: bool) -> bool:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
-import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-from urllib.parse import urlsplit
+from typing import Any, Final, cast
 
 from seqferry.model import encoding
-from seqferry.model.errors import PolicyError, UsageError
-from seqferry.settings.channels import ChannelError, Notices, parse_duration
-from seqferry.settings.channels import parse as parse_notices
-from seqferry.settings.policy import Policy, refuse_address
-
-if TYPE_CHECKING:
-    from seqferry.settings.place_limits import PlaceLimit
-    from seqferry.settings.shares import Share
-
-T = TypeVar("T")
+from seqferry.model.errors import UsageError
+from seqferry.settings import tables
+from seqferry.settings.tables import TableError
 
 SETTINGS: Final = (
     "state_dir",
@@ -50,14 +40,18 @@ SETTINGS: Final = (
 AUDIT: Final = ("anchor", "key", "endpoint_url", "region", "profile", "retention", "lock_mode")
 """Keys of the table ``[audit]``; each has a variable ``SEQFERRY_AUDIT_<NAME>`` that wins."""
 
+_TABLES: Final = ("limit", "notices", "server", "share")
+"""The other tables: what a server, a gateway or a worker reads."""
+
 _MAX_BYTES: Final = 1024 * 1024
 
 
-def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
+def read(path: Path, *, named: bool, with_tables: bool) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
     """Settings in the file that the environment may give as well, with their lines; and the file's other fields.
 
     Args:
         named: by SEQFERRY_CONFIG; else it is the usual one, and something is there.
+        with_tables: read them, and not only the settings.
 
     Raises:
         UsageError: the file cannot be read, or a value in it is not valid. Names the file and the line.
@@ -76,104 +70,73 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
     if len(raw) > _MAX_BYTES:
         raise UsageError(f"The configuration file {path} is larger than 1 MiB.")
     try:
-        tables = tomllib.loads(text)
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as why:
         raise UsageError(f"The configuration file {path} is not valid TOML: {why}.") from None
-    return _fields(path, text, tables)
+    of_tables = {name: found.pop(name) for name in _TABLES if name in found}
+    return _settings(path, text, found), _fields(path, text, of_tables) if with_tables else {}
 
 
-def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
-    notices = _notices(path, text, tables.pop("notices", {}))
-    shares = _shares(path, text, tables.pop("share", []))
-    limits = _place_limits(path, text, tables.pop("limit", []))
-    settings = _audit(path, text, tables.pop("audit", {}))
-    for name, value in tables.items():
-        if name in SETTINGS:
-            line = _line(text, None, name)
-            if isinstance(value, (dict, list, bool)) or not isinstance(value, (str, int)):
-                raise UsageError(f"{path}, line {line}: '{name}' is a text or a whole number.")
-            if name in settings:
-                raise UsageError(f"{path}, line {line}: '{name}' is also in the table [audit]; give it once.")
-            settings[name] = (line, str(value))
-        elif name not in _KEYS:
-            raise _unknown_key_error(path, text, None, name, (*_KEYS, "audit", "limit", "notices", "share", *SETTINGS))
-    server: Any = tables.get("server", {})
-    if not isinstance(server, dict):
-        raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
-    parsed: dict[str, Any] = {}
-    for key, value in cast("dict[str, Any]", server).items():
-        if key not in _KEYS["server"] and key not in _VALUES:
-            raise _unknown_key_error(path, text, "server", key, (*_KEYS["server"], *_VALUES))
-        where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
-        if key in _VALUES:
-            parsed[key] = _parse(where, _VALUES[key], value)
-            continue
-        items = cast("list[Any]", value) if isinstance(value, list) else [None]
-        texts = [one for one in items if isinstance(one, str)]
-        if len(texts) != len(items):
-            raise UsageError(f'{where} is a list of texts; write for example {key} = ["{_EXAMPLES[key]}"].')
+def _settings(path: Path, text: str, found: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    """The settings before the tables, and those of the table ``[audit]``."""
+    settings = _audit(path, text, found.pop("audit", {}))
+    for name, value in found.items():
+        error = partial(_error, path, text, None, name)
+        if name not in SETTINGS:
+            hint = tables.hint(name, (*_TABLES, "audit", *SETTINGS))
+            raise error(f"the table or key '{name}' is not known; {hint}")
+        if isinstance(value, (dict, list, bool)) or not isinstance(value, (str, int)):
+            raise error(f"'{name}' is a text or a whole number")
+        if name in settings:
+            raise error(f"'{name}' is also in the table [audit]; give it once")
+        settings[name] = (_line(text, None, name), str(value))
+    return settings
+
+
+def _fields(path: Path, text: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of ``Settings`` that the other tables make."""
+    if not found:
+        return {}
+    # Imported late: a file of settings alone need not wait for them, nor for pydantic.
+    from seqferry.settings import channels, place_limits, server_table, shares
+
+    parsers: dict[str, Callable[[object], Mapping[str, Any]]] = {
+        "limit": lambda given: {"place_limits": place_limits.parse(given)},
+        "notices": lambda given: {"notices": channels.parse(given)},
+        "server": server_table.parse,
+        "share": lambda given: {"shares": shares.parse(given)},
+    }
+    fields: dict[str, Any] = {}
+    for name, given in found.items():
         try:
-            parsed[key] = tuple(_KEYS["server"][key](one) for one in texts)
-        except ValueError as why:
-            raise UsageError(f"{where}: {why}.") from None
-    proxies, public_url = parsed.pop("trusted_proxies", ()), parsed.pop(_PUBLIC_URL, None)
-    found = {"policy": Policy(**parsed), "trusted_proxies": proxies, "public_url": public_url}
-    return settings, {**found, "notices": notices, "shares": shares, "place_limits": limits}
-
-
-def _parse(where: str, parse: Callable[[object], Any], value: object) -> Any:
-    try:
-        return parse(value)
-    except ValueError as why:
-        raise UsageError(f"{where}: {why}.") from None
+            fields |= parsers[name](given)
+        except TableError as why:
+            raise _error(path, text, name, why.key, str(why)) from None
+    return fields
 
 
 def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
     """The table ``[audit]`` as settings."""
     if not isinstance(table, dict):
-        raise UsageError(f"{path}, line {_line(text, None, 'audit')}: 'audit' is a table; write [audit].")
+        raise _error(path, text, "audit", None, "'audit' is a table; write [audit]")
     found: dict[str, tuple[int, str]] = {}
     for key, value in cast("dict[str, Any]", table).items():
         if key not in AUDIT:
-            raise _unknown_key_error(path, text, "audit", key, AUDIT)
-        line = _line(text, "audit", key)
+            hint = tables.hint(key, AUDIT)
+            raise _error(path, text, "audit", key, f"the key '{key}' in [audit] is not known; {hint}")
         if not isinstance(value, str):
-            raise UsageError(f"{path}, line {line}: [audit] {key} is a text.")
-        found[f"audit_{key}"] = (line, value)
+            raise _error(path, text, "audit", key, f"[audit] {key} is a text")
+        found[f"audit_{key}"] = (_line(text, "audit", key), value)
     return found
 
 
-def _place_limits(path: Path, text: str, tables: object) -> tuple[PlaceLimit, ...]:
-    if not tables and isinstance(tables, list):
-        return ()
-    from seqferry.settings.place_limits import parse  # other files need not wait for it
-
-    return _tables(path, text, "limit", lambda: parse(tables))
-
-
-def _shares(path: Path, text: str, tables: object) -> tuple[Share, ...]:
-    if not tables and isinstance(tables, list):
-        return ()
-    from seqferry.settings.shares import parse  # other files need not wait for it
-
-    return _tables(path, text, "share", lambda: parse(tables))
-
-
-def _tables(path: Path, text: str, name: str, read: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
-    from seqferry.settings.table_list import TableError
-
-    try:
-        return read()
-    except TableError as why:
-        line = _line(text, None, name) if why.key is None else _line(text, name, why.key)
-        raise UsageError(f"{path}, line {line}: {why}.") from None
-
-
-def _notices(path: Path, text: str, table: object) -> Notices:
-    try:
-        return parse_notices(table)
-    except ChannelError as why:
-        raise UsageError(f"{path}, line {_notices_line(text, why.key)}: {why}.") from None
+def _error(path: Path, text: str, table: str | None, key: str | None, why: str) -> UsageError:
+    """The error about a key, of a table or before all of them, or about a table as a whole."""
+    if table == "notices":
+        line = _notices_line(text, key or table)
+    else:
+        line = _line(text, None, str(table)) if key is None else _line(text, table, key)
+    return UsageError(f"{path}, line {line}: {why}{'' if why.endswith('?') else '.'}")
 
 
 def _notices_line(text: str, key: str) -> int:
@@ -182,13 +145,6 @@ def _notices_line(text: str, key: str) -> int:
     start = next((number for number, line in lines if re.match(r"\s*\[\s*notices", line)), 1)
     named = re.compile(rf"\s*(\[.*[.\"'\s])?[\"']?{re.escape(key)}[\"']?\s*(=|\])")
     return next((number for number, line in lines if number >= start and named.match(line)), start)
-
-
-def _unknown_key_error(path: Path, text: str, table: str | None, key: str, known: Iterable[str]) -> UsageError:
-    nearest = difflib.get_close_matches(key, known, 1)
-    hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are: {', '.join(known)}."
-    what = f"the key '{key}' in [{table}]" if table else f"the table or key '{key}'"
-    return UsageError(f"{path}, line {_line(text, table, key)}: {what} is not known; {hint}")
 
 
 def _line(text: str, table: str | None, key: str) -> int:
@@ -211,95 +167,3 @@ def _line(text: str, table: str | None, key: str) -> int:
         if within or dotted or inline:
             return number
     return 1
-
-
-def _endpoint(text: str) -> str:
-    if "@" in text:
-        raise ValueError("an endpoint URL holds no credentials")
-    parts = urlsplit(text)  # raises for an address without its closing bracket
-    host = parts.hostname
-    if not host or parts.port == 0 or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
-        raise ValueError(f"'{text}' is not an endpoint URL; write for example {_EXAMPLES['endpoints']}")
-    try:
-        refuse_address(host, text)
-    except PolicyError as why:
-        raise ValueError(why.message.rstrip(".")) from None
-    return text
-
-
-def _profile(text: str) -> str:
-    if not text.strip():
-        raise ValueError("the name of a profile is empty")
-    return text
-
-
-def _place(text: str) -> str:
-    if text.startswith("/") and "\0" not in text:
-        return f"{os.path.normpath(text).rstrip('/')}/"
-    bucket, slash, key = text.removeprefix("s3://").partition("/")
-    start = text.removesuffix("*")
-    fits = text.startswith("s3://") and bucket and "*" not in start
-    if fits and not slash and start == text:
-        return f"{text}/"
-    if not fits or (start == text and key and not key.endswith("/")):
-        raise ValueError(
-            f"'{text}' is not a bucket or a prefix; write s3://bucket, s3://bucket/prefix/ or s3://bucket/start*, or "
-            "the absolute path of a folder"
-        )
-    return start
-
-
-def _proxy(text: str) -> str:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        raise ValueError(
-            f"'{text}' is not an IP address or network; write for example 127.0.0.1 or 10.0.0.0/8"
-        ) from None
-    return text
-
-
-_PUBLIC_URL: Final = "public_url"
-
-
-def _public_url(value: object) -> str:
-    """The address without its last slash, as it stands before the paths of the server."""
-    example = 'write for example "https://ferry.example.org" or "https://example.org/ferry"'
-    if not isinstance(value, str):
-        raise ValueError(f"it must be a text; {example}")  # noqa: TRY004 - reported with its line
-    parts = urlsplit(value)
-    plain = parts.hostname and not (parts.query or parts.fragment or parts.username or parts.password)
-    if parts.scheme not in ("http", "https") or not plain or parts.port == 0 or not value.isprintable() or " " in value:
-        raise ValueError(f"it is not the address of a page; {example}")
-    return value.rstrip("/")
-
-
-def _most_schedules(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("it is a whole number of 0 or more; write for example 100")
-    return value
-
-
-_VALUES: Final[Mapping[str, Callable[[object], Any]]] = {
-    _PUBLIC_URL: _public_url,
-    "most_schedules": _most_schedules,
-    "schedule_interval": parse_duration,
-}
-"""Keys of the table ``[server]`` whose value is no list."""
-
-_KEYS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
-    "server": {
-        "endpoints": _endpoint,
-        "profiles": _profile,
-        "read": _place,
-        "write": _place,
-        "trusted_proxies": _proxy,
-    }
-}
-_EXAMPLES: Final = {
-    "endpoints": "https://s3.example.org",
-    "profiles": "lab",
-    "read": "s3://vendor/*",
-    "write": "s3://ours/run42/*",
-    "trusted_proxies": "127.0.0.1",
-}

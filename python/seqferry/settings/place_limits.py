@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, ClassVar
 
 from seqferry.places import endpoints
-from seqferry.settings import table_list
+from seqferry.settings import tables
 from seqferry.settings.sizes import Bandwidth
-from seqferry.settings.table_list import TableError, TableList
+from seqferry.settings.tables import NO_OTHER_KEYS, Key, Place, TableError
+
+
+def _endpoint_url(text: str) -> str:
+    if (fault := endpoints.find_fault(text)) is not None:
+        shown = "it" if fault == "credentials" else f"'{text}'"
+        raise ValueError(f"{shown} is no endpoint URL; write for example https://s3.example.org, without credentials")
+    return text
+
+
+_EndpointUrl = Annotated[str, Key("write a text", min_length=1, read=_endpoint_url)]
+_Count = Annotated[int, tables.number(1, 100_000)]
+_Bandwidth = Annotated[
+    Bandwidth, Key("write for example 50MB/s, or 08:00,50MB/s 18:00,off", given=str, read=Bandwidth.parse)
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +35,13 @@ class PlaceLimit:
         max_requests: requests in flight. max_bandwidth: bytes per second. tpslimit: requests started per second.
     """
 
-    place: str
-    endpoint_url: str | None = None
-    max_requests: int | None = None
-    max_bandwidth: Bandwidth | None = None
-    tpslimit: int | None = None
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
+
+    place: Place
+    endpoint_url: _EndpointUrl | None = None
+    max_requests: _Count | None = None
+    max_bandwidth: _Bandwidth | None = None
+    tpslimit: _Count | None = None
 
     @property
     def name(self) -> str:
@@ -39,45 +55,15 @@ class PlaceLimit:
         return uri == self.place or uri.startswith(f"{self.place.rstrip('/')}/")
 
 
-def parse(tables: object) -> tuple[PlaceLimit, ...]:
+def parse(given: object) -> tuple[PlaceLimit, ...]:
     """The limits of a configuration file.
 
     Raises:
         TableError: a key is not known or missing, or a value does not fit.
     """
-    found = _TABLES.read(tables)
-    for values in found:
-        if not values.keys() - {"place", "endpoint_url"}:
-            raise TableError("a limit limits nothing; write max_requests, max_bandwidth or tpslimit", "place")
-    limits = tuple(PlaceLimit(**values) for values in found)
-    if (name := table_list.find_repeated([limit.name.rstrip("/") for limit in limits])) is not None:
+    limits = tables.build_list(PlaceLimit, given, "limit", "kept")
+    if any(limit.max_requests is limit.max_bandwidth is limit.tpslimit is None for limit in limits):
+        raise TableError("a limit limits nothing; write max_requests, max_bandwidth or tpslimit", "place")
+    if (name := tables.find_repeated([limit.name.rstrip("/") for limit in limits])) is not None:
         raise TableError(f"two limits are at {name.rpartition(' ')[2]}; write one table with both", "place")
     return limits
-
-
-def _bandwidth(value: object) -> Bandwidth:
-    return Bandwidth.parse(value if isinstance(value, str) else "")
-
-
-def _endpoint_url(value: object) -> str:
-    text = table_list.text(value)
-    if (fault := endpoints.find_fault(text)) is not None:
-        shown = "it" if fault == "credentials" else f"'{text}'"
-        raise ValueError(f"{shown} is no endpoint URL; write for example https://s3.example.org, without credentials")
-    return text
-
-
-_COUNT: Final = table_list.number(1, 100_000)
-
-_TABLES: Final = TableList(
-    "limit",
-    "kept",
-    {
-        "place": table_list.place,
-        "endpoint_url": _endpoint_url,
-        "max_requests": _COUNT,
-        "max_bandwidth": _bandwidth,
-        "tpslimit": _COUNT,
-    },
-    {"place": "s3://bucket/runs/"},
-)

@@ -7,13 +7,14 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from seqferry.model.errors import PolicyError, UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import customer_keys, endpoints, paths
+from seqferry.settings.tables import Duration, Key, texts
 
 _REFUSED: Final = tuple(
     ipaddress.ip_network(text)
@@ -34,6 +35,45 @@ _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _ALLOWED: Final = "The operator of the server can allow it in its configuration file ([server] {})."
 
 
+def _endpoint(text: str) -> str:
+    if "@" in text:
+        raise ValueError("an endpoint URL holds no credentials")
+    parts = urlsplit(text)  # raises for an address without its closing bracket
+    host = parts.hostname
+    if not host or parts.port == 0 or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
+        raise ValueError(f"'{text}' is not an endpoint URL; write for example https://s3.example.org")
+    try:
+        refuse_address(host, text)
+    except PolicyError as why:
+        raise ValueError(why.message.rstrip(".")) from None
+    return text
+
+
+def _profile(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the name of a profile is empty")
+    return text
+
+
+def _place(text: str) -> str:
+    if text.startswith("/") and "\0" not in text:
+        return f"{os.path.normpath(text).rstrip('/')}/"
+    bucket, slash, key = text.removeprefix("s3://").partition("/")
+    start = text.removesuffix("*")
+    fits = text.startswith("s3://") and bucket and "*" not in start
+    if fits and not slash and start == text:
+        return f"{text}/"
+    if not fits or (start == text and key and not key.endswith("/")):
+        raise ValueError(
+            f"'{text}' is not a bucket or a prefix; write s3://bucket, s3://bucket/prefix/ or s3://bucket/start*, or "
+            "the absolute path of a folder"
+        )
+    return start
+
+
+_COUNT: Final = Key("it is a whole number of 0 or more; write for example 100", strict=True, ge=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Places that clients of the server may name. The endpoint and the identity of its process are always among them.
@@ -47,12 +87,12 @@ class Policy:
         schedule_interval: seconds between two times of a schedule at least.
     """
 
-    endpoints: tuple[str, ...] = ()
-    profiles: tuple[str, ...] = ()
-    read: tuple[str, ...] = (_ANYWHERE,)
-    write: tuple[str, ...] = (_ANYWHERE,)
-    most_schedules: int = 100
-    schedule_interval: float = 60.0
+    endpoints: Annotated[tuple[str, ...], texts(_endpoint, "https://s3.example.org")] = ()
+    profiles: Annotated[tuple[str, ...], texts(_profile, "lab")] = ()
+    read: Annotated[tuple[str, ...], texts(_place, "s3://vendor/*")] = (_ANYWHERE,)
+    write: Annotated[tuple[str, ...], texts(_place, "s3://ours/run42/*")] = (_ANYWHERE,)
+    most_schedules: Annotated[int, _COUNT] = 100
+    schedule_interval: Duration = 60.0
 
     def __str__(self) -> str:
         """The policy as text for the log."""

@@ -3,22 +3,73 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Annotated, Any, ClassVar, Final
 
 from seqferry.settings.sizes import parse_rate
+from seqferry.settings.tables import NO_OTHER_KEYS, Key
 
-_STORAGE_CLASS: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _WINDOW: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
 _DAY: Final = 24 * 60
-_MOST_PATTERNS: Final = 100
 _LONGEST_PATTERN: Final = 255
 """Bytes of the longest name of a file."""
-_MOST_WINDOWS: Final = 24
-_SHORTEST_SETTLE: Final = 1.0
+_SHORTEST_SETTLE: Final = 1
 """Programs write a file in several calls: one that is sent between two of them is sent twice."""
-_LONGEST_SETTLE: Final = 86400.0
+_LONGEST_SETTLE: Final = 86400
+
+
+def _pattern(text: str) -> str:
+    if "/" in text:
+        raise ValueError(f"'{text}' has a slash, and a pattern is for names without their folders")
+    if len(text.encode()) > _LONGEST_PATTERN:
+        raise ValueError
+    return text
+
+
+def _window(text: str) -> tuple[int, int]:
+    found = _WINDOW.fullmatch(text)
+    start, end = (60 * int(found[1]) + int(found[2]), 60 * int(found[3]) + int(found[4])) if found else (0, 0)
+    if end > _DAY or start == end:
+        raise ValueError
+    return start, end
+
+
+def _bandwidth(value: object) -> int:
+    size = parse_rate(value) if isinstance(value, str) else value
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 60:
+        raise ValueError
+    return size
+
+
+_Pattern = Annotated[
+    str, Key("{value!r} is no pattern of a name; write for example *.tmp", min_length=1, read=_pattern)
+]
+_Patterns = Annotated[
+    tuple[_Pattern, ...],
+    Key('write a list of at most 100 patterns of names, as ["*.tmp", ".DS_Store"]', max_length=100),
+]
+_Window = Annotated[
+    tuple[int, int],
+    Key('{value!r} is no time of the day; write hours and minutes, as "22:00-06:00"', given=str, read=_window),
+]
+_Windows = Annotated[
+    tuple[_Window, ...],
+    Key('write a list of 1 to 24 times of the day, as ["22:00-06:00"]', min_length=1, max_length=24),
+]
+_Settle = Annotated[
+    float,
+    Key(
+        f"write seconds, from {_SHORTEST_SETTLE} to {_LONGEST_SETTLE}",
+        strict=True,
+        ge=_SHORTEST_SETTLE,
+        le=_LONGEST_SETTLE,
+        allow_inf_nan=False,
+    ),
+]
+_StorageClass = Annotated[
+    str, Key("{value!r} is no storage class; write for example STANDARD_IA", pattern="^[A-Z][A-Z0-9_]{0,63}$")
+]
+_Rate = Annotated[int, Key('write bytes per second, as "50MB/s"', given=object, read=_bandwidth)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,72 +85,11 @@ class Writes:
         max_bandwidth: bytes per second that are uploaded at most; None: no limit of its own.
     """
 
-    settle: float = 5.0
-    storage_class: str | None = None
-    ignore: tuple[str, ...] | None = None
-    markers: tuple[str, ...] | None = None
-    upload_window: tuple[tuple[int, int], ...] = ()
-    max_bandwidth: int | None = None
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
 
-
-def _settle(value: object) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not _SHORTEST_SETTLE <= cast("float", value) <= _LONGEST_SETTLE:
-        raise ValueError(f"write seconds, from {_SHORTEST_SETTLE:g} to {_LONGEST_SETTLE:g}")
-    return float(cast("float", value))
-
-
-def _storage_class(value: object) -> str:
-    if not isinstance(value, str) or not _STORAGE_CLASS.fullmatch(value):
-        raise ValueError(f"{value!r} is no storage class; write for example STANDARD_IA")
-    return value
-
-
-def _patterns(value: object) -> tuple[str, ...]:
-    items = cast("list[Any]", value) if isinstance(value, list) else None
-    if items is None or len(items) > _MOST_PATTERNS:
-        raise ValueError(f'write a list of at most {_MOST_PATTERNS} patterns of names, as ["*.tmp", ".DS_Store"]')
-    for item in items:
-        if not isinstance(item, str) or not item or len(item.encode()) > _LONGEST_PATTERN:
-            raise ValueError(f"{item!r} is no pattern of a name; write for example *.tmp")
-        if "/" in item:
-            raise ValueError(f"'{item}' has a slash, and a pattern is for names without their folders")
-    return tuple(cast("list[str]", items))
-
-
-def _upload_window(value: object) -> tuple[tuple[int, int], ...]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    if not 0 < len(items) <= _MOST_WINDOWS:
-        raise ValueError(f'write a list of 1 to {_MOST_WINDOWS} times of the day, as ["22:00-06:00"]')
-    return tuple(_window(item) for item in items)
-
-
-def _window(item: object) -> tuple[int, int]:
-    found = _WINDOW.fullmatch(item) if isinstance(item, str) else None
-    start, end = (60 * int(found[1]) + int(found[2]), 60 * int(found[3]) + int(found[4])) if found else (0, 0)
-    if found is None or end > _DAY or start == end:
-        raise ValueError(f'{item!r} is no time of the day; write hours and minutes, as "22:00-06:00"')
-    return start, end
-
-
-def _bandwidth(value: object) -> int:
-    if isinstance(value, str):
-        size = parse_rate(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    else:
-        size = 0
-    if not 0 < size < 1 << 60:
-        raise ValueError('write bytes per second, as "50MB/s"')
-    return size
-
-
-PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
-    "settle": _settle,
-    "storage_class": _storage_class,
-    "ignore": _patterns,
-    "markers": _patterns,
-    "upload_window": _upload_window,
-    "max_bandwidth": _bandwidth,
-}
-"""The keys, each with what reads its value. A ValueError says what to write."""
+    settle: _Settle = 5.0
+    storage_class: _StorageClass | None = None
+    ignore: _Patterns | None = None
+    markers: _Patterns | None = None
+    upload_window: _Windows = ()
+    max_bandwidth: _Rate | None = None

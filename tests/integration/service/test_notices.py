@@ -29,8 +29,9 @@ from seqferry.model.workers import WAITING, Activity, Process
 from seqferry.proof import auditing
 from seqferry.service import control, notices
 from seqferry.service.service import Service
-from seqferry.settings.channels import Channel, ChannelError, Notices, parse
+from seqferry.settings.channels import Channel, Notices, parse
 from seqferry.settings.config import Settings
+from seqferry.settings.tables import TableError
 from seqferry.workflows import liveness
 from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.worker import Worker
@@ -320,7 +321,7 @@ def test_no_secret_of_a_channel_is_shown(receiver: Receiver) -> None:
     ],
 )
 def test_what_is_wrong_in_the_table_is_said_without_its_values(table: object, key: str) -> None:
-    with pytest.raises(ChannelError) as raised:
+    with pytest.raises(TableError) as raised:
         parse(table)
 
     assert raised.value.key == key

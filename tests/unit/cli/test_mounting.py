@@ -16,7 +16,7 @@ from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
-from seqferry.settings import share_writes, shares
+from seqferry.settings import share_writes, shares, tables
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ _KEYS = {
 
 
 def test_every_key_of_a_share_that_is_written_is_an_option_of_a_mount_and_of_fstab() -> None:
-    assert set(_KEYS) == set(share_writes.PARSERS), "give each key of a share its option of mount"
+    assert set(_KEYS) == set(tables.keys(share_writes.Writes)), "give each key of a share its option of mount"
     command: Any = typer.main.get_command(application(["mount"]))
     for key, value in {**_KEYS, "free_space": "1TiB"}.items():
         option = mount_write_options.option_of(key)
@@ -152,7 +152,7 @@ def test_keys_of_a_share_that_is_read_are_options_of_a_mount_or_for_clients_over
     others = {"source": "s3://b", "stale_after": "--metadata-ttl", "directory_mode": "--dir-mode"}
     command: Any = typer.main.get_command(application(["mount"]))
     options = {name for parameter in command.commands["mount"].params for name in parameter.opts}
-    for key in shares.PARSERS:
+    for key in tables.keys(shares.Share):
         if key not in for_clients | set(_KEYS) | {"source"}:
             assert others.get(key, mount_write_options.option_of(key)) in options, key
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from seqferry.doctor.shares import find_problems
-from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import Share
 
 FITTING: dict[str, Any] = {"name": "runs", "source": "s3://b/runs/", "clients": ("10.1.2.0/24",), "squash": "all"}
 
 
 def share(**keys: Any) -> Share:
-    return Share(**{**FITTING, **keys}, writes=Writes())
+    return Share(**{**FITTING, **keys}, read_only=False)
 
 
 def test_a_share_that_fits_has_no_troubles() -> None:

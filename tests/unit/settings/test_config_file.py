@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     ("text", "line", "told"),
     [
         ('[server]\nendpoint = ["https://s3.example.org"]', 2, "did you mean 'endpoints'?"),
-        ("[server]\n\n# endpoint\ncolour = 1", 4, "known are: endpoints, profiles, read, write, trusted_proxies"),
+        ("[server]\n\n# endpoint\ncolour = 1", 4, "known are: endpoints, profiles, read, write, most_schedules"),
         ('\n[serve]\nread = ["s3://a"]', 2, "did you mean 'server'?"),
         ('read = ["s3://a"]', 1, "'read' is not known"),
         ("server = 7", 1, "write [server]"),

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import UsageError
+from seqferry.settings import tables
 from seqferry.settings.config import Settings
 from seqferry.settings.share_writes import Writes
+from seqferry.settings.shares import Share
 
 
 def load(tmp_path: Path, text: str) -> Settings:
@@ -81,6 +83,10 @@ free_space = "100TiB"
         ("stale_after = -1", "write seconds"),
         ('free_space = "much"', "write a size"),
         ("free_space = 0", "write a size"),
+        ("free_space = true", "write a size"),
+        ("stale_after = nan", "write seconds"),
+        ('stale_after = "60"', "write seconds"),
+        ("writes = {}", "the key 'writes' in [[share]] is not known"),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_with_its_line(tmp_path: Path, line: str, said: str) -> None:
@@ -128,8 +134,8 @@ max_bandwidth = "50MB/s"
     ).shares
 
     assert not plain.read_only
-    assert plain.writes == Writes(settle=5, storage_class=None, ignore=None, markers=None, upload_window=())
-    assert full.writes == Writes(
+    assert _writes(plain) == Writes(settle=5, storage_class=None, ignore=None, markers=None, upload_window=())
+    assert _writes(full) == Writes(
         settle=2.5,
         storage_class="STANDARD_IA",
         ignore=("*.tmp",),
@@ -137,6 +143,10 @@ max_bandwidth = "50MB/s"
         upload_window=((22 * 60, 6 * 60), (12 * 60 + 30, 24 * 60)),
         max_bandwidth=50_000_000,
     )
+
+
+def _writes(share: Share) -> Writes:
+    return Writes(**{key: getattr(share, key) for key in tables.keys(Writes)})
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def _statuses(rest: list[str]) -> Iterable[Any]:
     from seqferry.service.service import Service
     from seqferry.settings.config import Settings
 
-    settings = Settings.load(state_dir=_value(rest, "--state-dir"))
+    settings = Settings.load(state_dir=_value(rest, "--state-dir"), with_tables=False)
     if settings.uses_sqlite and not os.access(settings.sqlite_path, os.F_OK):
         return []
     with Service.open(settings, reads=True) as service:

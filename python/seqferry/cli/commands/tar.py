@@ -59,7 +59,7 @@ def ls(archive: Archive, listing: MemberListing, endpoint: OneEndpoint, unsigned
 
     spec = _spec(archive, endpoint, unsigned, index="never" if listing.no_index else "auto")
     shown = refused = 0
-    for page in unpacking.scan(Engine.of(Settings.load()), spec):
+    for page in unpacking.scan(Engine.of(Settings.load(with_tables=False)), spec):
         for member in page:
             shown += 1
             refused += member.refusal is not None and not member.left_out
@@ -83,7 +83,7 @@ def verify(archive: Archive, endpoint: OneEndpoint, unsigned: Unsigned, form: An
     spec = _spec(archive, endpoint, unsigned)
     members = compared = size = problems = 0
     indexed = False
-    for report in Engine.of(Settings.load()).check_archive(spec.source):
+    for report in Engine.of(Settings.load(with_tables=False)).check_archive(spec.source):
         members, compared, size = max(members, report.members), max(compared, report.compared), max(size, report.bytes)
         indexed |= report.indexed
         for name, what in report.problems:
@@ -110,7 +110,7 @@ def index(archive: Archive, endpoint: OneEndpoint, form: AnswerFormat) -> int:
     from seqferry.engine.engine import Engine
 
     spec = _spec(archive, endpoint)
-    members = Engine.of(Settings.load()).index_archive(spec.source)
+    members = Engine.of(Settings.load(with_tables=False)).index_archive(spec.source)
     written = spec.source.at(f"{spec.source.key}.sfidx")
     if form.as_json:
         display.emit("indexed", archive=spec.source.uri, index=written, members=members)

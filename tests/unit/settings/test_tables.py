@@ -1,25 +1,31 @@
-"""Lists of tables of the configuration file: what fits is read, and what does not is named."""
+"""Tables of the configuration file: what fits is built, and what does not is named."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
 
 import pytest
 
-from seqferry.settings import table_list
-from seqferry.settings.table_list import MOST, Parser, TableError, TableList
+from seqferry.settings import tables
+from seqferry.settings.tables import MOST, NO_OTHER_KEYS, Key, Place, TableError, Text
 
-_SHARES = TableList(
-    "share",
-    "served",
-    {"name": table_list.text, "place": table_list.place, "uid": table_list.number(0, 10)},
-    {"name": "runs", "place": "s3://bucket/prefix/"},
-)
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
+
+    name: Annotated[Text, Key("write a text", example="runs")]
+    place: Place
+    uid: Annotated[int, tables.number(0, 10)] | None = None
+    secret: Annotated[str, Key("it is no secret", min_length=8)] | None = None
+
+
 _WHOLE = {"name": "runs", "place": "s3://b/"}
 
 
 @pytest.mark.parametrize(
-    ("tables", "values"),
+    ("given", "values"),
     [
         ([], []),
         ([_WHOLE], [_WHOLE]),
@@ -27,20 +33,21 @@ _WHOLE = {"name": "runs", "place": "s3://b/"}
         ([_WHOLE] * MOST, [_WHOLE] * MOST),
     ],
 )
-def test_tables_are_read_in_their_order(tables: Any, values: Any) -> None:
-    assert _SHARES.read(tables) == values
+def test_tables_are_read_in_their_order(given: Any, values: Any) -> None:
+    found = tables.build_list(Sample, given, "share", "served")
+    assert [{key: value for key, value in asdict(one).items() if value is not None} for one in found] == values
 
 
 @pytest.mark.parametrize(
-    ("tables", "key", "said"),
+    ("given", "key", "said"),
     [
         ("runs", None, "write [[share]]"),
         ({"name": "runs"}, None, "write [[share]]"),
         ([_WHOLE, "runs"], None, "write [[share]]"),
         ([_WHOLE] * (MOST + 1), None, f"there are {MOST + 1} shares, and at most {MOST} can be served"),
         ([_WHOLE | {"plase": "s3://b/"}], "plase", "did you mean 'place'?"),
-        ([_WHOLE | {"zzz": 1}], "zzz", "known are: name, place, uid"),
-        ([{"name": "runs"}], None, 'has no place; write place = "s3://bucket/prefix/"'),
+        ([_WHOLE | {"zzz": 1}], "zzz", "known are: name, place, uid, secret"),
+        ([{"name": "runs"}], None, 'has no place; write place = "s3://bucket/runs/"'),
         ([_WHOLE | {"name": ""}], "name", "[[share]] name: write a text"),
         ([_WHOLE | {"name": 7}], "name", "[[share]] name: write a text"),
         ([_WHOLE | {"place": "s3://"}], "place", "no bucket or prefix"),
@@ -50,24 +57,27 @@ def test_tables_are_read_in_their_order(tables: Any, values: Any) -> None:
         ([_WHOLE | {"uid": -1}], "uid", "write a number from 0 to 10"),
         ([_WHOLE | {"uid": True}], "uid", "write a number from 0 to 10"),
         ([_WHOLE | {"uid": 1.0}], "uid", "write a number from 0 to 10"),
+        ([_WHOLE | {"secret": "hunter2"}], "secret", "it is no secret"),
+        ([_WHOLE | {"uid": 11, "zzz": 1}], "zzz", "is not known"),
         ([_WHOLE | {"uid": "1"}], "uid", "write a number from 0 to 10"),
     ],
 )
-def test_what_does_not_fit_is_named(tables: Any, key: str | None, said: str) -> None:
+def test_what_does_not_fit_is_named(given: Any, key: str | None, said: str) -> None:
     with pytest.raises(TableError, match="share") as refused:
-        _SHARES.read(tables)
+        tables.build_list(Sample, given, "share", "served")
 
     assert refused.value.key == key
     assert said in str(refused.value)
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("given", "repeated"), [([], None), (["a", "b"], None), (["a", "b", "b", "a"], "a"), (["a", "A"], None)]
 )
 def test_the_first_repeated_value_is_found(given: list[str], repeated: str | None) -> None:
-    assert table_list.find_repeated(given) == repeated
+    assert tables.find_repeated(given) == repeated
 
 
-@pytest.mark.parametrize(("parser", "value"), [(table_list.text, "ü"), (table_list.place, "s3://b/läufe/")])
-def test_texts_of_any_language_are_taken(parser: Parser, value: str) -> None:
-    assert parser(value) == value
+@pytest.mark.parametrize(("key", "value"), [("name", "ü"), ("place", "s3://b/läufe/")])
+def test_texts_of_any_language_are_taken(key: str, value: str) -> None:
+    assert getattr(tables.build(Sample, _WHOLE | {key: value}, "[[share]]"), key) == value
