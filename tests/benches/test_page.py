@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from figures import Figure, Result, merged, number, ratios
 from page import page
 from registry import BENCHES, Bench
 from report import BASE, THIS, Attempt, Build, Report, Section
+from seqferry.bench.plots import MISSING
 from support.html import Element, parse
 from verdict import RULE
 
@@ -49,9 +51,9 @@ def test_every_value_is_a_dot_and_every_series_has_its_median() -> None:
     document = parse(page(report(section(this=Result("copy", [wall(values)])))))
 
     [plot] = [one for one in of_copy(document).all("figure") if not one.attributes.get("class")]
-    classes = [one.attributes.get("class", "").split()[0] for one in plot.all("circle", "line")]
-    assert classes.count("dot") == 6
-    assert classes.count("median") == 2
+    parts = {name: [one for one in plot.all("g") if one.attributes.get("id") == name] for name in ("values", "median")}
+    assert [len(one.all("use")) for one in parts["values"]] == [3, 3]
+    assert len(parts["median"]) == 2
     assert "1.10 [1.00..1.30]" in plot.text
     assert "×1.818" in plot.text
     assert "rclone <copy>" in plot.text
@@ -63,7 +65,8 @@ def test_the_ratios_stand_side_by_side_with_their_spread() -> None:
     document = parse(page(report(section(this=Result("copy", [wall(values)])))))
 
     [plot] = [one for one in of_copy(document).all("figure") if one.attributes.get("class") == "ratios"]
-    assert "rclone: 2.00 [1.92..2.00]" in plot.text
+    assert "rclone" in plot.all("svg")[0].text
+    assert [cell.text for cell in plot.all("td")] == ["wall time", "rclone", "2.00", "1.92", "2.00"]
 
 
 def test_what_is_simulated_says_so_and_names_every_parameter() -> None:
@@ -134,11 +137,21 @@ def test_odd_values_are_drawn_within_the_plot(values: dict[str, list[float]]) ->
 
     for plot in document.all("svg"):
         _, _, width, height = map(float, plot.attributes["viewbox"].split())
-        for one in plot.all("circle", "line", "text"):
-            for name in ("cx", "x", "x1", "x2", "cy", "y", "y1", "y2"):
-                most = width if "x" in name else height
-                assert 0 <= float(one.attributes.get(name, 0)) <= most, one.attributes
-    assert not re.search(r"nan|inf\b", "".join(str(one.attributes) for one in document.all("circle", "line")))
+        for one in plot.all("use"):
+            assert 0 <= float(one.attributes.get("x", 0)) <= width, one.attributes
+            assert 0 <= float(one.attributes.get("y", 0)) <= height, one.attributes
+    assert len(document.all("svg")) >= len(document.all("section"))
+    assert not re.search(r"nan|inf\b", "".join(str(one.attributes) for one in document.all("use", "path")))
+
+
+def test_without_matplotlib_the_tables_say_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    document = parse(page(report(section(this=Result("copy", [wall({"seqferry": [1.0, 1.2]})])))))
+
+    assert document.all("svg") == []
+    assert MISSING in document.text
+    assert [cell.text for cell in of_copy(document).all("td")][:5] == ["seqferry", "2", "1.10", "1.00", "1.20"]
 
 
 def test_rounds_are_merged_in_their_order_and_lines_are_told_once() -> None:

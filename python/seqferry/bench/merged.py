@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, Final, cast
 
-from seqferry.bench import html
 from seqferry.bench.machine import installed_version
 from seqferry.bench.plots import Plot
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import printable
+from seqferry.templates import environment
 
 SCHEMA: Final = 1
 MOST_REPORTS: Final = 50
@@ -140,15 +139,12 @@ def _cells(row: dict[str, Any], best: float) -> tuple[str, ...]:
 
 def page(result: dict[str, Any], _plots: Sequence[Plot]) -> str:
     """The whole document."""
-    rows = [(each["name"], each["at"], each["where"]) for each in result["reports"]]
-    parts = [f"<h3>{escape(case)}</h3>{html.table(head, rows, words=2)}" for case, head, rows in tables(result)]
-    return html.document(
-        "Seqferry: reports merged",
-        [
-            "<header><h1>Reports side by side</h1>",
-            html.table(("report", "when", "where"), rows, words=3),
-            f"</header><main><section id='results'><h2>All figures</h2>{''.join(parts)}</section></main>",
-        ],
+    return environment.render(
+        "bench_merged.html",
+        style="bench.css",
+        title="Seqferry: reports merged",
+        reports=[(each["name"], each["at"], each["where"]) for each in result["reports"]],
+        results=tables(result),
     )
 
 

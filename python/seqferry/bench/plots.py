@@ -11,7 +11,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from seqferry.model.formatting import printable
 
@@ -26,6 +26,9 @@ _ROW: Final = 0.34
 """Inches."""
 _WIDTH: Final = 8.0
 _DPI: Final = 130
+
+
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     )
 
 
-def make_plots(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None]:
+def make_plots(make: Callable[[Any], Iterable[Drawn]]) -> tuple[list[Drawn], str | None]:
     """The plots that ``make`` draws with matplotlib's figures, and a line for the user where it is not installed."""
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
@@ -198,9 +201,15 @@ def name_in_legend(text: str) -> str:
 
 def plot(name: str, title: str, figure: Any) -> Plot:
     """A figure of matplotlib in both forms."""
-    png, svg = io.BytesIO(), io.StringIO()
+    png = io.BytesIO()
     figure.savefig(png, format="png", dpi=_DPI, metadata={"Software": "seqferry"})
+    return Plot(name, title, png.getvalue(), svg_of(figure))
+
+
+def svg_of(figure: Any) -> str:
+    """A figure of matplotlib as an ``svg`` element, to stand within a page."""
+    svg = io.StringIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "seqferry"})
     text = svg.getvalue()
     # What stands before the element is for a file of its own.
-    return Plot(name, title, png.getvalue(), text[text.index("<svg") :])
+    return text[text.index("<svg") :]

@@ -10,9 +10,8 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from html import escape
 from itertools import islice
 from typing import Any, Final
 
@@ -20,8 +19,9 @@ from seqferry.db.record import sealed_row
 from seqferry.model import formatting
 from seqferry.model.messages import steps
 from seqferry.model.messages.events import ADJUSTABLE, VERIFICATIONS, event_text
-from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
+from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, FailureGroup
 from seqferry.proof.transfer_record import TransferRecord
+from seqferry.templates import environment
 
 OBJECTS_OF_PAGE: Final = 10_000
 """Objects in the table of one page: 5 MB. Browsers open this without delay; a larger transfer has several pages."""
@@ -32,37 +32,11 @@ FINDINGS: Final = 100
 _KEYS: Final = 3
 """Keys that are named of each cause of failures."""
 
-_CSS: Final = """
-:root{color-scheme:light}
-body{font:15px/1.5 system-ui,sans-serif;margin:2.5em auto;max-width:62em;padding:0 1.2em;color:#1d2126;background:#fff}
-h1{font-size:1.7em;margin:0 0 .2em}h2{font-size:1.15em;margin:2.2em 0 .6em;border-bottom:2px solid #1d2126}
-p.sentence{font-size:1.15em;margin:.4em 0 1.2em}p.note{color:#5b636d;margin:.3em 0}
-.state{font-weight:600}.done{color:#00704f}.bad{color:#b3261e}.half{color:#9a4a00}
-.changed{background:#fdecea;border-left:4px solid #b3261e;padding:.6em .8em}
-table{border-collapse:collapse;width:100%;table-layout:auto}
-th{font-weight:600}
-th,td{text-align:left;vertical-align:baseline;padding:.3em 1.3em .3em 0;border-bottom:1px solid #d9dde1}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.t{white-space:nowrap}
-td,dd{overflow-wrap:anywhere}td.key{min-width:14em}
-code,td.key,td.sum{font:12.5px/1.5 ui-monospace,monospace;overflow-wrap:anywhere}
-tr.failed td{background:#fdecea}thead{display:table-header-group}tr{break-inside:avoid}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.25em 1.4em;margin:0}dt{color:#5b636d}dd{margin:0}
-details{margin-top:2.2em}summary{font-weight:600;cursor:pointer}
-ul{padding-left:1.2em}li{margin:.3em 0}
-@media screen and (max-width:40em){body{margin:1.2em auto}
-thead{position:absolute;display:block;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-table,tr{display:block}tr{border-bottom:1px solid #d9dde1;padding:.4em 0}
-td,td.n{display:inline-block;border:0;padding:0 1em 0 0;text-align:left}td.key{min-width:0}
-td.key,td.sum,.proof td:last-child,.acts td:last-child{display:block}.proof td:nth-child(3)::after{content:" objects"}
-tr.failed{background:#fdecea}dl{display:block}dd{margin:0 0 .5em}}
-@media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}
-td.key{min-width:20em}td.key~td:not(.sum){overflow-wrap:break-word}
-th,td{padding-right:.8em}h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
-"""
+_STYLE: Final = "receipt.css"
 
 POLICY: Final = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; "
-    f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()}'"
+    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    f"{base64.b64encode(hashlib.sha256(environment.stylesheet(_STYLE).encode()).digest()).decode()}'"
 )
 """Content security policy of the page: its own style, and nothing else."""
 
@@ -81,206 +55,107 @@ def render(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int
         objects: those of the transfer from ``(number - 1) * OBJECTS_OF_PAGE`` on, in their order.
         number: of the page, from 1.
     """
-    title = _title(known)
-    yield (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{_text(title)}</title><style>{_CSS}</style></head><body>\n<h1>{_text(title)}</h1>\n"
+    total = known.facts["totals"]["objects"]
+    first = (number - 1) * OBJECTS_OF_PAGE
+    arrived = [one for one in known.verifications if one.state in ("done", "skipped")]
+    return environment.stream(
+        "receipt.html",
+        style=_STYLE,
+        policy=POLICY,
+        title=f"Receipt: {known.description.name}" if known.description.name else f"Receipt of {known.spec.source.uri}",
+        known=known,
+        findings=known.findings[:FINDINGS],
+        **_sentence(known),
+        summary=_summary(known),
+        verifications=arrived,
+        proves=VERIFICATIONS,
+        lacks=sum(one.not_carried for one in arrived),
+        failures=[_failure(group) for group in known.failures],
+        acts=list(_acts(known)),
+        number=number,
+        pages=max(1, math.ceil(total / OBJECTS_OF_PAGE)),
+        first=first + 1,
+        last=min(first + OBJECTS_OF_PAGE, total),
+        objects=map(_row, islice(objects, OBJECTS_OF_PAGE)),
+        record=_record_text(known),
+        written=_when(round(known.made_at * 1e6)),
+        options=[(name, value) for name, value in _flat(known.facts["spec"]) if value not in (None, "")],
+        events=[{**one, "text": json.dumps(one["data"], ensure_ascii=False)} for one in known.events],
     )
-    yield _render_findings(known) + _sentence(known)
-    yield _section("Totals", _facts(_totals(known)))
-    yield _section("How the objects were verified", _render_verifications(known))
-    if known.failures:
-        yield _section("What failed, and why", _failures(known))
-    yield _acts(known)
-    yield from _objects(known, objects, number)
-    yield _section("How to check this document", _facts(_check(known)))
-    yield _technical(known)
-    yield "</body></html>\n"
-
-
-def _title(known: TransferRecord) -> str:
-    if known.description.name:
-        return f"Receipt: {known.description.name}"
-    return f"Receipt of {known.spec.source.uri}"
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _render_findings(known: TransferRecord) -> str:
-    if not known.findings:
-        return ""
-    head = f"The record is NOT as it was written: {formatting.count(len(known.findings), 'finding')}."
-    named = "".join(f"<li>{_text(one.message)}" for one in known.findings[:FINDINGS])
-    return f'<div class="changed"><b>{_text(head)}</b><ul>{named}</ul></div>\n'
+def _sentence(known: TransferRecord) -> dict[str, Any]:
+    facts, totals, kind = known.facts, known.facts["totals"], known.spec.kind
+    has_ended = facts["state"] in ENDED_TRANSFER_STATES
+    words, mood = STATES.get(facts["state"], (facts["state"], "half"))
+    return {
+        "totals": totals,
+        "noun": kind.noun,
+        "target": None if kind.at_one_place else known.spec.target.uri,
+        "requested_by": _person(facts["created_by"]),
+        "words": f"is {words}" if has_ended else f"has not ended ({facts['state']})",
+        "mood": mood,
+        "arrived": totals["done"] + totals["skipped"],
+        "ended": _when(facts["ended_at"]) if has_ended else None,
+        "error": steps.page_text(facts["error_message"]) if facts["error_message"] else None,
+    }
 
 
-def _sentence(known: TransferRecord) -> str:
-    facts, totals = known.facts, known.facts["totals"]
-    kind = known.spec.kind
-    arrived = totals["done"] + totals["skipped"]
-    places = f"from <code>{_text(known.spec.source.uri)}</code>"
-    if not kind.at_one_place:
-        places += f" to <code>{_text(known.spec.target.uri)}</code>"
-    if facts["state"] not in ENDED_TRANSFER_STATES:
-        words, css, when = f"has not ended ({facts['state']})", "half", ""
-    else:
-        words, css = STATES.get(facts["state"], (facts["state"], "half"))
-        words, when = f"is {words}", f" It ended on {_when(facts['ended_at'])}."
-    what = f"{kind.noun} of {formatting.count(totals['objects'], 'object')}"
-    return (
-        f'<p class="sentence">This {what} {places}, requested by {_text(_person(facts["created_by"]))}, '
-        f'<span class="state {css}">{_text(words)}</span>: {arrived:,} of {totals["objects"]:,} objects '
-        f"({formatting.size(totals['bytes_done'])}).{when}</p>\n"
-        + (f'<p class="bad">{_text(steps.page_text(facts["error_message"]))}</p>\n' if facts["error_message"] else "")
-    )
-
-
-def _totals(known: TransferRecord) -> dict[str, str | None]:
+def _summary(known: TransferRecord) -> list[tuple[str, str]]:
     facts, totals = known.facts, known.facts["totals"]
     done = known.spec.kind.done
     counts = {done: "done", "skipped, there already": "skipped", "failed": "failed", "cancelled": "cancelled"}
     counted = ", ".join(f"{totals[name]:,} {words}" for words, name in counts.items() if totals[name])
     started, ended = facts["started_at"], facts["ended_at"]
     lasted = formatting.duration((ended - started) / 1e6) if started is not None and ended is not None else None
-    return {
-        "Objects": _text(f"{totals['objects']:,}" + (f": {counted}" if counted else "")),
-        "Bytes": _text(f"{totals['bytes']:,} ({formatting.size(totals['bytes'])})"),
+    rows = {
+        "Objects": f"{totals['objects']:,}" + (f": {counted}" if counted else ""),
+        "Bytes": f"{totals['bytes']:,} ({formatting.size(totals['bytes'])})",
         "Requested": _when(facts["created_at"]),
         "Started": _when(started),
         "Ended": _when(ended),
-        "Duration": _text(lasted),
-        "Labels": _text(", ".join(f"{key}={value}" for key, value in known.description.labels.items())),
-        "Cost at list prices": _text(_cost(known)),
+        "Duration": lasted,
+        "Labels": ", ".join(f"{key}={value}" for key, value in known.description.labels.items()),
+        "Cost at list prices": _cost(known),
+    }
+    return [(name, value) for name, value in rows.items() if value]
+
+
+def _failure(group: FailureGroup) -> dict[str, Any]:
+    return {
+        "count": group.count,
+        "bytes": group.bytes,
+        "operation": group.operation,
+        "error_code": group.error_code,
+        "cause": steps.split_next_step(group.message)[0],
+        "step": steps.PAGE_OF_GROUP.step(steps.step_code(group)),
+        "keys": group.keys[:_KEYS],
+        "more": group.count - min(len(group.keys), _KEYS),
     }
 
 
-def _render_verifications(known: TransferRecord) -> str:
-    rows = [one for one in known.verifications if one.state in ("done", "skipped")]
-    if not rows:
-        return '<p class="note">No object has arrived.</p>\n'
-    body = "".join(
-        f'<tr><td class="t">{_text(one.verified)}<td class="t">'
-        f"{'arrived' if one.state == 'done' else 'there already'}"
-        f'<td class="n">{one.objects:,}<td class="n">{formatting.size(one.bytes)}'
-        f"<td>{_text(VERIFICATIONS.get(one.verified, ''))}</tr>\n"
-        for one in rows
-    )
-    head = '<tr><th>Verified by<th>Object<th class="n">Objects<th class="n">Bytes<th>What that proves</tr>'
-    lacks = sum(one.not_carried for one in rows)
-    note = f'<p class="note">{formatting.count(lacks, "object")} without something of the source, as tags.</p>\n'
-    return f'<table class="proof"><thead>{head}</thead>\n{body}</table>\n{note if lacks else ""}'
-
-
-def _failures(known: TransferRecord) -> str:
-    found = ""
-    for group in known.failures:
-        more = group.count - min(len(group.keys), _KEYS)
-        keys = ", ".join(f"<code>{_text(key)}</code>" for key in group.keys[:_KEYS])
-        found += (
-            f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
-            f"{_text(group.operation)} {_text(group.error_code)}</b>"
-            f"<br>{_text(steps.split_next_step(group.message)[0])}<br><i>Next step:</i> "
-            f"{_text(steps.PAGE_OF_GROUP.step(steps.step_code(group)))}"
-            f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
-        )
-    return f"<ul>{found}</ul>\n"
-
-
-def _acts(known: TransferRecord) -> str:
-    rows, limits = "", dict[str, Any]({"priority": 0})
+def _acts(known: TransferRecord) -> Iterator[dict[str, str | None]]:
+    limits = dict[str, Any]({"priority": 0})
     for one in known.events:
         words = event_text(one["kind"], one["data"], limits)
         if one["kind"] == "submitted" and isinstance(sealed := one["data"].get(sealed_row.SEALED), dict):
             limits |= {name: sealed[name] for name in ADJUSTABLE if name in sealed}
         if one["kind"] == "adjusted":
             limits = one["data"]
-        rows += (
-            f'<tr><td class="t">{_when(_microseconds_of(one["at"]))}<td>{_text(_person(one["actor"]))}'
-            f"<td>{_text(words)}</tr>\n"
-        )
-    return _section(
-        "What was done, and by whom",
-        f'<table class="acts"><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>',
-    )
+        yield {"when": _when(_microseconds_of(one["at"])), "who": _person(one["actor"]), "what": words}
 
 
-def _objects(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int) -> Iterator[str]:
-    total = known.facts["totals"]["objects"]
-    first = (number - 1) * OBJECTS_OF_PAGE
-    pages = max(1, math.ceil(total / OBJECTS_OF_PAGE))
-    yield "<h2>Objects</h2>\n"
-    if known.pruned_at is not None:
-        yield '<p class="note">The list of objects was removed from the records; the digest below covers it.</p>\n'
-    if pages > 1:
-        last = min(first + OBJECTS_OF_PAGE, total)
-        line = f"Objects {first + 1:,} to {last:,} of {total:,}: page {number:,} of {pages:,}. "
-        how = f"seqferry report {known.facts['id']} --format html --page N; all in one table: --format csv"
-        yield f'<p class="note">{_text(line)}Other pages: <code>{_text(how)}</code></p>\n'
-    yield (
-        '<table><thead><tr><th>Key<th class="n">Size<th>Result<th>Verified by<th>Checksum<th>Ended (UTC)</tr></thead>\n'
-    )
-    for one in islice(objects, OBJECTS_OF_PAGE):
-        yield _row(one)
-    yield "</table>\n"
-
-
-def _row(one: dict[str, Any]) -> str:
-    failed = one["state"] == "failed"
-    key, target = one["source_key"], one["target_key"]
-    name = _text(key) if _last(key) == _last(target) else f"{_text(key)} → {_text(target)}"
-    checksum = f"{one['checksum_algorithm'] or ''} {one['checksum'] or ''}".strip()
-    result = _text(one["state"])
-    if failed:
-        result += f": {_text(one['error_code'])}"
-    if one["written_by"] is not None:
-        result += f"<br>written by {_text(one['written_by'])}"
-    if one["not_carried"]:
-        result += f"<br>without {_text(', '.join(json.loads(one['not_carried'])))}"
-    ended = (one["ended_at"] or "")[:19].replace("T", " ")
-    return (
-        f'<tr{" class=failed" if failed else ""}><td class="key">{name}<td class="n">{formatting.size(one["size"])}'
-        f'<td>{result}<td class="t">{_text(one["verified"])}<td class="sum">{_text(checksum)}'
-        f'<td class="t">{ended}</tr>\n'
-    )
-
-
-def _check(known: TransferRecord) -> dict[str, str | None]:
-    facts = known.facts
-    entries = ", ".join(f"{one['number']} ({one['kind']})" for one in known.entries)
-    software = facts["software"]
-    return {
-        "Record": _text(_record_text(known)),
-        "Transfer": f"<code>{_text(facts['id'])}</code>",
-        "Digest of the receipt": f"<code>{_text(known.digest or 'none yet')}</code> (SHA-256)",
-        "Entries of the ledger": _text(entries),
-        "Head of the ledger": f"<code>{_text(known.head)}</code>",
-        "To check the record": f"<code>seqferry audit verify {_text(facts['id'])} --head {_text(known.head)}</code>",
-        "To check the objects": f"<code>seqferry verify {_text(facts['id'])} --content</code>",
-        "Software": _text(f"Seqferry {software['version']}, build {software['build']}"),
-        "Written": _when(round(known.made_at * 1e6)),
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """An object, with what its row shows beside its columns."""
+    return one | {
+        "renamed": _last(one["source_key"]) != _last(one["target_key"]),
+        "lacks": ", ".join(json.loads(one["not_carried"])) if one["not_carried"] else None,
+        "sum": f"{one['checksum_algorithm'] or ''} {one['checksum'] or ''}".strip(),
+        "ended": (one["ended_at"] or "")[:19].replace("T", " "),
     }
-
-
-def _technical(known: TransferRecord) -> str:
-    options = "".join(
-        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>\n"
-        for name, value in _flat(known.facts["spec"])
-        if value not in (None, "")
-    )
-    events = "".join(
-        f"<tr><td>{one['number']}<td>{_text(one['at'])}<td>{_text(one['kind'])}<td>{_text(one['actor'])}"
-        f"<td><code>{_text(json.dumps(one['data'], ensure_ascii=False))}</code></tr>\n"
-        for one in known.events
-    )
-    head = "<tr><th>Number<th>At<th>Event<th>Actor<th>Data</tr>"
-    return (
-        "<details><summary>Options as they are recorded</summary>\n"
-        f"<dl>{options}</dl></details>\n<details><summary>Events as they are recorded</summary>\n"
-        f"<table><thead>{head}</thead>\n{events}</table></details>\n"
-    )
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -325,7 +200,7 @@ def _when(microseconds: int | None) -> str | None:
     utc = f"{at:%Y-%m-%d %H:%M:%S} UTC"
     if not here.utcoffset():
         return utc
-    return f"{here:%d %b %Y %H:%M:%S} {_text(here.tzname())} ({utc})"
+    return f"{here:%d %b %Y %H:%M:%S} {here.tzname()} ({utc})"
 
 
 def _microseconds_of(written: str | None) -> int | None:
@@ -343,17 +218,3 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         return
     for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
         yield from _flat(inner, f"{name}.{key}" if name else str(key))  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _section(title: str, body: str) -> str:
-    return f"<h2>{_text(title)}</h2>\n{body}"
-
-
-def _facts(facts: dict[str, str | None]) -> str:
-    """Facts by name; the values are HTML."""
-    rows: Iterable[str] = (f"<dt>{_text(name)}</dt><dd>{value}</dd>\n" for name, value in facts.items() if value)
-    return f"<dl>{''.join(rows)}</dl>\n"
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else escape(formatting.printable(str(value)))

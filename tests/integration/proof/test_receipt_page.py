@@ -16,7 +16,7 @@ from seqferry.db.tables import event
 from seqferry.model.errors import UsageError
 from seqferry.model.messages.events import VERIFICATIONS
 from seqferry.model.models import ENDED_TRANSFER_STATES
-from seqferry.proof import receipt_page, report
+from seqferry.proof import receipt_page, report, transfer_record
 from seqferry.service import control
 from seqferry.service.service import Service
 from support.run import ROOT
@@ -141,6 +141,17 @@ def test_a_thousand_objects_take_less_than_a_megabyte(service: Service) -> None:
 
     assert len(page.encode()) < 1_000_000
     assert page.count('<td class="key">') == 1000
+
+
+def test_objects_are_read_as_the_page_is(service: Service) -> None:
+    transfer_id = ended(service, batches=1, each=1000)
+    known = transfer_record.read(service.database, transfer_id, (), None)
+    rest = iter(list(transfer_record.objects(service.database, known)))
+
+    first = next(receipt_page.render(known, rest))
+
+    assert first.startswith("<!doctype html>")
+    assert len(list(rest)) > 900
 
 
 def test_many_objects_are_split_into_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -292,7 +292,7 @@ def test_the_page_begins_with_what_to_take_and_marks_our_rows() -> None:
     [(_, head, cells)] = table.cases(result)
 
     assert text.index("One file of 3.0 GiB up: Seqferry, &lt;b&gt;.") < text.index("What was measured")
-    assert text.count("<tr class=ours>") == 3 + 1
+    assert text.count('<tr class="ours">') == 3 + 1
     assert head[-3:] == ("against boto3", "against earlier", "ahead of")
     assert [row[0] for row in cells] == [
         "seqferry",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from seqferry.bench import html, merged
+from seqferry.bench import merged
 from seqferry.model.errors import UsageError
+from seqferry.templates import environment
 
 _MIB = 2**20
 
@@ -92,27 +93,24 @@ def test_reports_are_named_by_as_little_of_their_paths_as_tells_them_apart(files
     assert merged._names([Path(file) for file in files]) == names
 
 
-@pytest.mark.parametrize("made", [html.pairs([("<n>", "<v>")]), html.items(["<v>"]), html.table(["<n>"], [["<v>"]])])
-def test_texts_of_a_page_are_no_markup(made: str) -> None:
-    assert "<v>" not in made
-    assert "&lt;v&gt;" in made
+def test_texts_of_the_page_are_no_markup(tmp_path: Path) -> None:
+    files = _write(tmp_path, _report(("<w>", "<b>a", 1.0)), _report(("<w>", "b\x1b", None)))
+
+    page = merged.page(merged.merge(files), ())
+
+    assert "<h3>up, &lt;w&gt;</h3>" in page
+    assert "<td>&lt;b&gt;a</td>" in page
+    assert "<td>b\\x1b</td>" in page
 
 
-def test_characters_that_no_page_may_hold_are_written_visibly() -> None:
-    page = html.document("<t>", ["a\x00b\x1bc\td\ne\x7f"])
-
-    assert "a\\x00b\\x1bc\td\ne\\x7f" in page
-    assert "<title>&lt;t&gt;</title>" in page
-
-
-def test_an_empty_list_is_not_shown() -> None:
-    assert html.items([]) == ""
-
-
-def test_columns_behind_the_words_hold_numbers_and_marked_rows_stand_out() -> None:
-    made = html.table(
-        ["tool", "speed", "note"], [["ours", "1", "x"], ["s5cmd", "2", "y"]], marked="ours", last_is_text=True
+def test_columns_behind_the_words_hold_numbers_and_marked_rows_stand_out(tmp_path: Path) -> None:
+    (tmp_path / "one.html").write_text(
+        '{% from "parts.html" import items, table %}'
+        '{{ table(("tool", "speed", "note"), rows, marked="ours", last_is_text=true) }}{{ items([]) }}'
     )
 
-    assert made.count("<tr class=ours>") == 1
-    assert "<td>ours</td><td class=n>1</td><td class=t>x</td>" in made
+    made = environment.render("one.html", folder=tmp_path, rows=[("ours", "1", "x"), ("s5cmd", "2", "y")])
+
+    assert made.count('<tr class="ours">') == 1
+    assert '<td>ours</td><td class="n">1</td><td class="t">x</td>' in "".join(made.splitlines())
+    assert "<ul>" not in made

@@ -1,0 +1,1 @@
+"""Pages of HTML: the templates, and the one environment that renders them."""
