@@ -10,10 +10,10 @@ import importlib
 import io
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.model.formatting import printable
+from seqferry.model.frozen import frozen
 
 MISSING: Final = "There are no plots, since matplotlib is not installed: pip install 'seqferry[bench]'"
 COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
@@ -28,7 +28,7 @@ _WIDTH: Final = 8.0
 _DPI: Final = 130
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plot:
     name: str
     """Name of its file, without the ending."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from seqferry.cli import options
-from seqferry.model.option_fields import OptionField, option_fields
+from seqferry.model.option_fields import option_fields
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter
@@ -35,19 +35,25 @@ class _Constructor:
     Typer reads the name, the annotations and the signature of this object.
     """
 
-    def __init__(self, group: type[Any], found: tuple[OptionField, ...]) -> None:
+    def __init__(self, group: type[Any]) -> None:
         self._group = group
+        found, own = option_fields(group), fields(group)
+        assert len(found) in (0, len(own)), f"{group.__name__} mixes Typer's options with those for all"
         self.__name__ = group.__name__
-        self.__annotations__ = {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
+        self.__annotations__ = (
+            {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
+            if found
+            else get_type_hints(group, include_extras=True)
+        )
         self.__signature__ = inspect.Signature(
             [
                 inspect.Parameter(
                     one.name,
                     inspect.Parameter.KEYWORD_ONLY,
-                    default=one.default,
+                    default=inspect.Parameter.empty if one.default is MISSING else one.default,
                     annotation=self.__annotations__[one.name],
                 )
-                for one in found
+                for one in found or own
             ]
         )
 
@@ -65,9 +71,7 @@ class ExpandedParameters:
         for name, kind in groups.items():
             # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
             builder = typer.Typer(add_completion=False, rich_markup_mode=None)
-            found = option_fields(kind)
-            assert len(found) in (0, len(fields(kind))), f"{kind.__name__} mixes Typer's options with those for all"
-            builder.command()(_Constructor(kind, found) if found else kind)
+            builder.command()(_Constructor(kind))
             command: Any = typer.main.get_command(builder)
             names = [str(parameter.name) for parameter in command.params]
             self._builders[name] = command.callback, names

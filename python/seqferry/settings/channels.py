@@ -6,9 +6,11 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
+
+from seqferry.model.frozen import frozen
 
 NoticeKind = Literal["finished", "person", "stalled", "vanished"]
 """``finished``: the transfer has ended, however. ``person``: failures that a person has to do something about.
@@ -25,7 +27,7 @@ _KEYS: Final = ("url", "webhook", "secret", "events")
 _FEWEST_KEY_BYTES: Final = 24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Channel:
     """A destination of notices: an ``url`` of Apprise, or a ``webhook`` that gets signed JSON."""
 
@@ -47,7 +49,7 @@ class Channel:
         return f"{parts.scheme}://{host or '...'}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notices:
     """The table ``[notices]``."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from seqferry.model.frozen import frozen
 from seqferry.places import endpoints
 from seqferry.settings import table_list
 from seqferry.settings.sizes import Bandwidth
 from seqferry.settings.table_list import TableError, TableList
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PlaceLimit:
     """A limit at a bucket or prefix, for all transfers that read from it or write to it, over all workers.
 

@@ -6,11 +6,11 @@ import ipaddress
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from seqferry.model.errors import PolicyError, UsageError, errors_about
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import customer_keys, endpoints, paths
@@ -34,7 +34,7 @@ _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _ALLOWED: Final = "The operator of the server can allow it in its configuration file ([server] {})."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """Places that clients of the server may name. The endpoint and the identity of its process are always among them.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from seqferry.model.frozen import frozen
 from seqferry.settings.sizes import parse_rate
 
 _STORAGE_CLASS: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -21,7 +21,7 @@ _SHORTEST_SETTLE: Final = 1.0
 _LONGEST_SETTLE: Final = 86400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Writes:
     """Settings for writing to a share.
 

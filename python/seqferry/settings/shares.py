@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
+from seqferry.model.frozen import frozen
 from seqferry.settings import share_writes, table_list
 from seqferry.settings.share_writes import Writes
 from seqferry.settings.table_list import TableError, TableList
@@ -24,7 +24,7 @@ MOST_FREE: Final = 1 << 60
 """Bytes that a share shows as free where nothing else limits them: the engine counts with no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Share:
     """A bucket or prefix under a name that clients mount as ``/name``.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from seqferry.model.frozen import frozen
 
 Parser = Callable[[object], Any]
 """Reads a value; raises ValueError with the reason when it does not fit."""
@@ -22,7 +23,7 @@ class TableError(Exception):
         self.key = key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableList:
     """A list of tables.
 
