@@ -439,6 +439,10 @@ check-base:
 bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
 	$(BIN)/python benches/bench_copy.py $(ARGS)
 
+.PHONY: bench-start
+bench-start: build $(TOOLS)/versitygw ## seconds and CPU seconds of cp of 16 KiB, status, ls, cat and the start of serve (options: ARGS="--runs 30")
+	$(BIN)/python benches/measure_start.py $(ARGS)
+
 .PHONY: bench-transfer
 bench-transfer: build tools ## move files up and down side by side: Seqferry, s5cmd, rclone, crt, aws (options: ARGS="--help")
 	$(BIN)/python benches/bench_transfer.py $(ARGS)

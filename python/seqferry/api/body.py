@@ -6,13 +6,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.authentication import DELIVERY_MAIL, has_body
 from seqferry.api.problems import problem
+from seqferry.model.frozen import frozen
 from seqferry.spec.validation import MAX_KEYS
 
 _MIB: Final = 1024 * 1024
@@ -31,7 +31,7 @@ _SCANNED_INLINE: Final = 256 * 1024
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,]', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """Bytes of a body; and of its JSON the texts, commas and opening brackets, each of which may become an object."""
 

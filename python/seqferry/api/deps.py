@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
@@ -25,6 +24,7 @@ from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody, TransferRequest
 from seqferry.api.streams import EventHub
 from seqferry.model.errors import NotFoundError, PolicyError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.preflight import start
 from seqferry.service.service import Service
@@ -36,7 +36,7 @@ Body = TypeVar("Body", bound=BaseModel)
 Sources = TypeVar("Sources", bound=SourcesBody)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     settings: Settings
     service: Service

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +18,7 @@ from prometheus_client.registry import Collector
 from seqferry.db.notice_rows import GIVEN_UP, PENDING, SENT
 from seqferry.db.paging import TransferFilter
 from seqferry.engine.engine import version
+from seqferry.model.frozen import frozen
 from seqferry.model.models import ENDED_TRANSFER_STATES, Status
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MOST_TRANSFERS: Final = 200
 """Unfinished transfers with series of their own, the newest: each has some 15 lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricDefinition:
     name: str
     kind: Literal["counter", "gauge"]

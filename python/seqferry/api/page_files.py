@@ -10,12 +10,13 @@ import hashlib
 import mimetypes
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, HTTPException, Request, Response, status
 from fastapi.responses import RedirectResponse
+
+from seqferry.model.frozen import frozen
 
 _READS: Final = 5
 """A build takes seconds, and reading a page some milliseconds: a second look finds the new one."""
@@ -58,7 +59,7 @@ _TYPES: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageFile:
     """A file of the page in each encoding there is; the key ``identity`` is the file itself."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 
 log: Final = logging.getLogger("seqferry.serve")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tls:
     """Files in PEM form: the certificate with those of its issuers, and its key without a passphrase."""
 

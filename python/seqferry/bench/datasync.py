@@ -8,16 +8,16 @@ prices of S3 requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
 from seqferry.model import prices
+from seqferry.model.frozen import frozen
 
 LABEL: Final = "modelled, not measured"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mode:
     name: str
     price: str
@@ -43,7 +43,7 @@ MODES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataSyncEstimate:
     """Modelled price and best rate of moving a workload once by DataSync."""
 

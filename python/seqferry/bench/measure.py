@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from seqferry.model.frozen import frozen
+
 _GET_FLAGS: Final = 0x80086601
 _SET_FLAGS: Final = 0x40086602
 _TOP_OF_FOLDERS: Final = 0x20000  # as `chattr +T`
@@ -25,7 +27,7 @@ _OUTPUT_KEPT: Final = 4000
 """Bytes of the end of what a command printed: enough to say why it failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cost:
     """Cost and end of one run of a command. CPU and memory include the processes that it started."""
 

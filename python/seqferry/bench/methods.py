@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from seqferry.bench.storage import BenchPrefix
+from seqferry.model.frozen import frozen
 
 Direction = Literal["upload", "download", "copy"]
 _FILES: Final[tuple[Direction, ...]] = ("upload", "download")
@@ -41,7 +42,7 @@ _KEPT: Final = frozenset(
 """Variables that a method keeps of the user's environment: paths of programs and the network, no settings."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """A method with settings; None: its own choice."""
 
@@ -59,7 +60,7 @@ class Variant:
         return ", ".join(words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """Move all files of a folder below a prefix, all objects below it into the folder, or those of another prefix."""
 

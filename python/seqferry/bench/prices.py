@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import cost
 
 _PART: Final = 8 * 1024 * 1024
@@ -17,7 +17,7 @@ _COPY_PART: Final = 16 * 1024 * 1024
 """The same of copies: S3Mirror's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traffic:
     """Bytes and requests of some runs, preparing and verifying included."""
 

@@ -8,13 +8,13 @@ first place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.methods import ACCELERATED, Direction
 from seqferry.bench.spread import FEWEST, Spread
 from seqferry.bench.workload import Workload
 from seqferry.model.formatting import count, rate, size
+from seqferry.model.frozen import frozen
 
 RULE: Final = (
     "A method is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than "
@@ -24,7 +24,7 @@ RULE: Final = (
 _Render = Callable[[Spread], str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """One method with its settings, on one workload in one direction."""
 
@@ -46,7 +46,7 @@ class Series:
     """Seconds of a download until its bytes were on the disk itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     workload: str
     direction: Direction

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from seqferry.model.frozen import frozen
 
 FEWEST: Final = 3
 """Runs of each without which there is no verdict: with two, one that was disturbed moves the median to half-way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     median: float
     low: float

@@ -11,13 +11,13 @@ import importlib
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.frozen import frozen
 
 CONNECTIONS: Final = 16
 _DELETED_TOGETHER: Final = 1000
@@ -28,7 +28,7 @@ _SETTLE: Final = 1.0
 NEEDS_BOTO3: Final = "seqferry bench needs boto3. Install it with: pip install 'seqferry[bench]'"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchPrefix:
     """Bucket, prefix and endpoint of the objects of one bench. Holds no secret."""
 
@@ -44,7 +44,7 @@ class BenchPrefix:
         return f"s3://{self.bucket}/{self.prefix}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acceleration:
     """Availability of S3 Transfer Acceleration, with the reason."""
 

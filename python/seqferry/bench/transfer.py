@@ -24,6 +24,7 @@ from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.formatting import size
+from seqferry.model.frozen import frozen
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
 """Those of files, which are measured by default."""
@@ -39,7 +40,7 @@ _ROOM: Final = 64 * MIB
 _SAID_LINES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ComparisonParameters:
     """Parameters of a comparison; invalid ones are refused."""
 
@@ -95,7 +96,7 @@ class ComparisonParameters:
         return own or self.threads
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Runs of a comparison: its parameters, the methods found, and the variants that are run."""
 
@@ -184,7 +185,7 @@ def _variants(
     return tuple(variants)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredRun:
     """One run. Its cost counts only when ``error`` is None."""
 

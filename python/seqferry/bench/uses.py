@@ -7,13 +7,13 @@ of ten transfers of each workload, so many of them in each direction; for whatev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.bench.baselines import by_case
 from seqferry.bench.recommend import display_name, few_runs, join_names
 from seqferry.bench.spread import FEWEST, Spread
 from seqferry.model.formatting import duration
+from seqferry.model.frozen import frozen
 
 _MIXES: Final = (
     ("download-heavy", "9 downloads for each upload", 1, 9),
@@ -24,7 +24,7 @@ _MIXES: Final = (
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UseAdvice:
     """The methods to take for one use."""
 

@@ -11,12 +11,12 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import count, size
+from seqferry.model.frozen import frozen
 from seqferry.settings.sizes import parse_size
 
 PIECE: Final = 8 * 1024 * 1024
@@ -34,7 +34,7 @@ Digests = dict[str, tuple[bytes, ...]]
 """SHA-256 of the pieces of each file, by its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workload:
     """``files`` files of ``size`` bytes each."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
 from seqferry.cli import options
+from seqferry.model.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repetitions:
     """Options for the number of runs."""
 
@@ -27,7 +27,7 @@ class Repetitions:
     ] = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkFolder:
     """Option for the folder on the disk that is measured."""
 
@@ -43,7 +43,7 @@ class WorkFolder:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportFolder:
     """Option for the folder of the report."""
 
@@ -59,7 +59,7 @@ class ReportFolder:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preview:
     """Option to see what would be run."""
 
@@ -76,7 +76,7 @@ class Preview:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchOutput:
     """Options for the printed output."""
 

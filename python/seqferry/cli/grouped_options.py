@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from seqferry.cli import options
-from seqferry.model.option_fields import OptionField, option_fields
+from seqferry.model.option_fields import option_fields
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter
@@ -29,54 +29,48 @@ def command_groups(function: Callable[..., Any]) -> dict[str, type[Any]]:
     return kinds if all(hasattr(kind, "PANEL") for kind in kinds.values()) else {}
 
 
-class _Constructor:
-    """The constructor of a group as Typer reads it: with Typer's options in place of those for all interfaces.
-
-    Typer reads the name, the annotations and the signature of this object.
-    """
-
-    def __init__(self, group: type[Any], found: tuple[OptionField, ...]) -> None:
-        self._group = group
-        self.__name__ = group.__name__
-        self.__annotations__ = {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
-        self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(
-                    one.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=one.default,
-                    annotation=self.__annotations__[one.name],
-                )
-                for one in found
-            ]
-        )
-
-    def __call__(self, **given: Any) -> Any:
-        return self._group(**given)
-
-
 class ExpandedParameters:
-    """The parameters of a command whose arguments are groups, and the call with the given values."""
+    """The parameters of a command whose arguments are groups, and the call with the given values.
+
+    Typer reads this object as the function of a command: its name and its signature, which has all types evaluated.
+    """
 
     def __init__(self, function: Callable[..., Any], groups: dict[str, type[Any]]) -> None:
         self._function = function
-        self._builders: dict[str, tuple[Callable[..., Any], list[str]]] = {}
-        self.params: list[Parameter] = []
-        for name, kind in groups.items():
-            # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
-            builder = typer.Typer(add_completion=False, rich_markup_mode=None)
-            found = option_fields(kind)
-            assert len(found) in (0, len(fields(kind))), f"{kind.__name__} mixes Typer's options with those for all"
-            builder.command()(_Constructor(kind, found) if found else kind)
-            command: Any = typer.main.get_command(builder)
-            names = [str(parameter.name) for parameter in command.params]
-            self._builders[name] = command.callback, names
-            self.params += command.params
-            for parameter in command.params:
-                parameter.rich_help_panel = parameter.rich_help_panel or kind.PANEL
+        self._groups = groups
+        self.__name__, self.__annotations__ = function.__name__, dict[str, Any]()
+        found = [(kind, one) for kind in groups.values() for one in _parameters(kind)]
+        self.__signature__ = inspect.Signature([one for _, one in found])
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command()(self)
+        command: Any = typer.main.get_command(app)
+        self.params: list[Parameter] = command.params
+        self.call: Callable[..., Any] = command.callback
+        for (kind, _), parameter in zip(found, self.params, strict=True):
+            parameter.rich_help_panel = parameter.rich_help_panel or kind.PANEL
 
-    def call(self, **given: Any) -> Any:
+    def __call__(self, **given: Any) -> Any:
         values = {
-            name: build(**{each: given[each] for each in names}) for name, (build, names) in self._builders.items()
+            name: kind(**{one.name: given[one.name] for one in fields(kind)}) for name, kind in self._groups.items()
         }
         return self._function(**values)
+
+
+def _parameters(group: type[Any]) -> list[inspect.Parameter]:
+    """The fields of a group as Typer reads them: with Typer's options in place of those for all interfaces."""
+    found = option_fields(group)
+    if not found:
+        hints = get_type_hints(group, include_extras=True)
+        return [_parameter(one.name, one.default, hints[one.name]) for one in fields(group)]
+    assert len(found) == len(fields(group)), f"{group.__name__} mixes Typer's options with those for all"
+    return [_parameter(one.name, one.default, Annotated[one.type, options.typer_option(one)]) for one in found]
+
+
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    is_required = default is MISSING
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if is_required else default,
+        annotation=annotation,
+    )

@@ -6,7 +6,7 @@ that name transfers on record are in ``transfer_options``. ``grouped_options`` m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -14,6 +14,7 @@ import typer
 from seqferry.cli import options
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import Description
 from seqferry.model.locations import S3Location
 from seqferry.model.models import MAX_PRIORITY
@@ -22,7 +23,7 @@ from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.validation import check_place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SourcesAndTarget:
     """Sources and target of a transfer."""
 
@@ -57,7 +58,7 @@ class SourcesAndTarget:
         return self.sources[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Background:
     """Option to leave the work of a command to a running worker."""
 
@@ -90,7 +91,7 @@ def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
     return place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Described:
     """Options for the name and the labels of a transfer."""
 
@@ -122,7 +123,7 @@ class Described:
         return labels.parse(self.transfer_name, self.label or ())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start(Described):
     """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority, its name."""
 
@@ -181,7 +182,7 @@ class Start(Described):
     ] = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pricing:
     """Option for the prices of a dry run, and of the end of a transfer."""
 
@@ -202,7 +203,7 @@ class Pricing:
         return self.price
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """Option to end a transfer without aborting its open uploads."""
 
@@ -217,7 +218,7 @@ class End:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """Options for the printed output, and for the folder where transfers are recorded."""
 
@@ -237,7 +238,7 @@ def merge(*groups: Any) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bucket:
     """A bucket."""
 
@@ -246,7 +247,7 @@ class Bucket:
     bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="s3://bucket.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Object:
     """One object."""
 
@@ -255,7 +256,7 @@ class Object:
     place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """Option that selects one version of the object."""
 
@@ -267,7 +268,7 @@ class Version:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerFormat:
     """Option for the format of the answer."""
 
@@ -278,7 +279,7 @@ class AnswerFormat:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InspectedPlaces:
     """Source and target of the inspection."""
 
@@ -292,7 +293,7 @@ class InspectedPlaces:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExpectedNumber:
     """Option for the expected number of objects or uploads. It has no environment variable."""
 
@@ -311,7 +312,7 @@ class ExpectedNumber:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Consent:
     """Option to remove objects, or abort uploads, in numbers over 1,000 without a question."""
 
@@ -323,7 +324,7 @@ class Consent:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsigned:
     """Option to read a public bucket."""
 

@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +25,7 @@ from seqferry.cli import exits, follow
 from seqferry.cli.option_groups import Output, SourcesAndTarget, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths, private_files
@@ -57,7 +57,7 @@ _PIPE_BYTES: Final = 1024 * 1024
 """The size of the pipe to the reader, as far as the system gives it. By default 64 KiB, which wakes it all the time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StreamRequest:
     """One command with a pipe."""
 

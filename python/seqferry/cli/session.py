@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from seqferry.cli import exits, follow
 from seqferry.cli.option_groups import Output, merge
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.output.display import Display
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
     ObjectRecord,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from seqferry.service.service import Service
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """One command at work.
 

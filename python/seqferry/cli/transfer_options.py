@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from seqferry.cli import options
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import MAX_PRIORITY
 from seqferry.model.option_groups import MAX_REQUEST_RATE
 from seqferry.settings.config import MOST_REQUESTS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqferry.db.paging import TransferFilter
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedTransfer:
     """Argument that names a transfer on record."""
 
@@ -27,7 +27,7 @@ class RecordedTransfer:
     transfer: options.TransferId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferSelection:
     """Options that name transfers on record, for commands that change them.
 
@@ -75,7 +75,7 @@ class TransferSelection:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferFilters:
     """Options that select transfers on record by properties, for lists and for commands that change them.
 
@@ -172,7 +172,7 @@ class TransferFilters:
         return self.filter != ALL_TRANSFERS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """Options that change transfers under way. No twins in the environment: those hold for processes."""
 
@@ -223,7 +223,7 @@ class Change:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureCause:
     """Option that names one cause of failures. No twin in the environment: see ``TransferSelection``."""
 
@@ -242,7 +242,7 @@ class FailureCause:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relabelling:
     """Options that change the name and the labels of a transfer. They have no environment variables."""
 

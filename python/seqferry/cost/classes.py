@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 _KB: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StorageClass:
     """A storage class.
 

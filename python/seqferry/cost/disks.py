@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from seqferry.cost.lines import Line, Pricer
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import GB
 
 _WRITTEN: Final = re.compile(
@@ -20,7 +20,7 @@ _LARGEST: Final = 65_536
 _NAMES: Final = ("root", "cache")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Type:
     """A type of disk.
 
@@ -47,7 +47,7 @@ _TYPES: Final = {
 """By the documentation of EBS: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Disk:
     """One disk. Its size is in GB of AWS, of 2^30 bytes."""
 

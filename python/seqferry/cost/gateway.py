@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -11,6 +10,7 @@ from seqferry.cost import disks
 from seqferry.cost.disks import Disk
 from seqferry.cost.lines import Comparison, Line, Offer, Pricer, decimal, number
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import GB
 
 MONTH_HOURS: Final = 730.0
@@ -22,7 +22,7 @@ _CAP: Final = Decimal(125)
 _MOST_OFFERS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatewayRequest:
     """A gateway, and disks that it could have instead.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import CURRENCY, GB, Price, PriceList
 
 _CENT: Final = Decimal("0.01")
@@ -17,7 +18,7 @@ _MOST: Final = Decimal(10) ** 18
 _HUNDRED: Final = Decimal(100)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A quantity at a price.
 
@@ -63,7 +64,7 @@ class Line:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """A way to have something done, with what it costs."""
 
@@ -76,7 +77,7 @@ class Offer:
         return sum((line.dollars for line in self.lines), Decimal(0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Offers side by side. The first is the requested one.
 
@@ -132,7 +133,7 @@ def percent(dollars: Decimal, first: Decimal) -> float | None:
     return float(((dollars - first) / first * _HUNDRED).quantize(_CENT, ROUND_HALF_UP)) if first else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pricer:
     """Makes lines from prices of one list.
 

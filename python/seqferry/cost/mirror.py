@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +11,7 @@ from seqferry.cost.lines import Comparison, Line, Offer, Pricer, decimal, money,
 from seqferry.cost.workload import Workload, parse_size
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import size
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import GB, HOME
 
 WAYS: Final = ("datasync-enhanced", "datasync-basic", "s3mirror")
@@ -27,7 +27,7 @@ _MOST_PART: Final = 5 * GB
 _MOST_OFFERS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MirrorRequest:
     """A mirror, and other ways to make it.
 

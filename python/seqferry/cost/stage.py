@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +11,7 @@ from seqferry.cost.lines import Comparison, Line, Offer, Pricer, decimal, number
 from seqferry.cost.workload import Workload
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import count
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import GB
 
 _MONTH_HOURS: Final = Decimal(730)
@@ -22,7 +22,7 @@ _DISKS: Final = ("gp2", "gp3", "st1")
 """Disks without IOPS to buy."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageRequest:
     """Tasks that each read the same amount of data.
 

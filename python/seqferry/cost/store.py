@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -13,6 +12,7 @@ from seqferry.cost.lines import Comparison, Line, Offer, Pricer, decimal, number
 from seqferry.cost.workload import Workload
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import size
+from seqferry.model.frozen import frozen
 
 _MOST_MONTHS: Final = 1200
 _DAYS: Final = Decimal(30)
@@ -20,7 +20,7 @@ _DAYS: Final = Decimal(30)
 _MOST_OFFERS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreRequest:
     """Objects in a class, and other classes.
 

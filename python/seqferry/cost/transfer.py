@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from seqferry.cost import requests
 from seqferry.cost.classes import CLASSES
 from seqferry.model import prices
+from seqferry.model.frozen import frozen
 from seqferry.model.prices import HOME, PriceList
 
 _STANDARD = CLASSES["STANDARD"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferCost:
     """Costs in US dollars.
 

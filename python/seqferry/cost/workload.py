@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import count, size
+from seqferry.model.frozen import frozen
 
 _UNITS: Final = {
     "": 1,
@@ -23,7 +23,7 @@ _MOST_BYTES: Final = 2**60
 _MOST_OBJECTS: Final = 10**15
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workload:
     """Bytes in objects. All are priced as if they had the mean size."""
 

@@ -13,18 +13,18 @@ number. Its assumptions:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
 
 from seqferry.db.tables import autoscale_limit
+from seqferry.model.frozen import frozen
 
 LIMITS: Final = ("minimum", "maximum", "drain_minutes")
 """Names of the rows of ``autoscale_limit``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Autoscale:
     """One reading of the view.
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -16,12 +16,13 @@ from seqferry.db import bulk
 from seqferry.db.record import receipts
 from seqferry.db.tables import batch, object_, transfer
 from seqferry.db.tallies import BatchKey, add_to_tallies, counting
+from seqferry.model.frozen import frozen
 from seqferry.model.models import OPEN_OBJECT_STATES
 
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchRun:
     """The right to run a batch. ``run`` is the fencing token, 1 for the first run."""
 
@@ -38,7 +39,7 @@ class BatchRun:
     paused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectOutcome:
     """Outcome of objects that end without a job."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import add
 from typing import Final
 
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from seqferry.db import samples
 from seqferry.db.samples import Counts, Curve, Point
 from seqferry.db.tables import chart, transfer
+from seqferry.model.frozen import frozen
 
 KEPT_POINTS: Final = 200
 """As many points as a chart in a report shows, in some 6 KB."""
@@ -52,7 +53,7 @@ def store(connection: sa.Connection, transfer_id: str) -> None:
     connection.execute(chart.insert().values(transfer_id=transfer_id, since=found[0].at, until=until, points=text))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kept:
     """The chart of a transfer."""
 

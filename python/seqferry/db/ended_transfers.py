@@ -7,7 +7,6 @@ takes it up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -16,13 +15,14 @@ from seqferry.db import bulk, submissions, transfers
 from seqferry.db.record import receipts
 from seqferry.db.tables import batch, transfer
 from seqferry.db.tallies import add_to_tallies
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import Description
 from seqferry.model.models import ResolvedSpec
 
 _BATCH: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndedObject:
     """An object that has ended. Times are seconds since the epoch.
 

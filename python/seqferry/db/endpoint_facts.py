@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.database import Database
 from seqferry.db.tables import endpoint_fact
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
@@ -33,7 +34,7 @@ _MOST_CHARACTERS: Final = 500
 _AWS: Final = "aws"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndpointFact:
     """One fact, and when it was found (seconds since the epoch)."""
 
@@ -46,7 +47,7 @@ class EndpointFact:
         return found if 0.0 <= found <= LIFETIME else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BucketFacts:
     """All facts about a bucket at an endpoint.
 

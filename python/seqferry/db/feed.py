@@ -12,12 +12,13 @@ import base64
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db.tables import event, ledger, transfer
+from seqferry.model.frozen import frozen
 from seqferry.model.models import Event
 
 POSITION_PATTERN: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
@@ -33,7 +34,7 @@ _ENTRIES: Final = 1000
 _IDS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """Position in the feed: of each transfer, all events up to a number have been seen.
 
@@ -57,7 +58,7 @@ class Position:
         return cls(int(entries), {_whole(short): int(number) for short, number in pairs})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FeedEvent:
     """An event, and the position behind it. Large data are left out: ``{"left_out": <characters>}``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -10,6 +9,7 @@ import sqlalchemy as sa
 from seqferry.db import worker_rows
 from seqferry.db.notice_rows import PENDING
 from seqferry.db.tables import batch, notice, tally, transfer
+from seqferry.model.frozen import frozen
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OUTCOMES: Final = ("done", "skipped", "failed", "cancelled")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gauges:
     """Gauges of the whole database, at one moment.
 

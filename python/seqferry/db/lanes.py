@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -11,6 +10,7 @@ import sqlalchemy as sa
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import transfer, worker_live
 from seqferry.db.transfers import UNFINISHED
+from seqferry.model.frozen import frozen
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; an older one comes from a dead worker."""
@@ -18,7 +18,7 @@ LIVE_SECONDS: Final = 5.0
 _MAX_MARKED: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lane:
     """Unfinished transfers that need the same capabilities of a worker."""
 

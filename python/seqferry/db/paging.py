@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar, get_args
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import TransferState
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ TRANSFER_CURSOR: Final = f"^[ab]{_UUID}$"
 _COMPILED: Final = {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cursor:
     """A place in a list: after the entry ``at``, or before it, where the page ends that lies before."""
 
@@ -43,7 +43,7 @@ class Cursor:
         return cls(text[1:], text[0] == "b")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page(Generic[T]):
     """Some entries of a list, in its order.
 
@@ -56,7 +56,7 @@ class Page(Generic[T]):
     previous: Cursor | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectFilter:
     """A filter of the objects of a transfer. All conditions that are given have to hold.
 
@@ -71,7 +71,7 @@ class ObjectFilter:
     prefix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectOrder:
     """The order of a list of objects, and the place in it at which a page begins.
 
@@ -90,7 +90,7 @@ class ObjectOrder:
 AS_FOUND: Final = ObjectOrder()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferFilter:
     """A filter of transfers, of lists and of acts on many. All conditions that are given have to hold.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from itertools import groupby
 from operator import add, itemgetter, lt
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock, try_acquire
 from seqferry.db.tables import engine_sample, sample
+from seqferry.model.frozen import frozen
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -35,7 +36,7 @@ MAX_POINTS: Final = 2000
 _DELETES_PER_TRANSACTION: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     bytes: int
     objects: int
@@ -43,7 +44,7 @@ class Counts:
     throttled: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineCounts:
     """Counters of the requests of an engine.
 
@@ -65,7 +66,7 @@ class EngineCounts:
 C = TypeVar("C")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point(Generic[C]):
     """Work of all workers together in the ``seconds`` that begin ``at`` (seconds since the epoch)."""
 
@@ -225,7 +226,7 @@ def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[A
     return connection.execute(series.table.delete().where(sa.tuple_(*series.key).in_(chosen))).rowcount
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Curve:
     """Counters of one worker over time: the sums of its work up to each time, from zero on."""
 

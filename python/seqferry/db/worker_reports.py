@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from seqferry.db import worker_rows
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import tally, worker_live
 from seqferry.db.worker_rows import DeadWorker
+from seqferry.model.frozen import frozen
 
 _SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
@@ -23,7 +24,7 @@ _EXECUTOR: Final = re.compile(r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)")
 """Host and process in the name of a worker (``workflows.worker``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """A worker's view of one transfer. Counts since the worker began it; ``slowest`` as ``models.ActiveObject``.
 
@@ -42,7 +43,7 @@ class Report:
     slowest: list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportingWorker:
     """A worker that reported a transfer ``silent`` seconds ago, and may still run it."""
 

@@ -6,7 +6,6 @@ PostgreSQL only: on SQLite one worker works at a time, under the same executor i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -17,12 +16,13 @@ from seqferry.db.tables import worker, worker_live
 from seqferry.db.worker_rows import DeadWorker
 from seqferry.dbos.queue import INTERNAL_QUEUE
 from seqferry.model import names
+from seqferry.model.frozen import frozen
 
 LastBeat = tuple[int, float]
 """Last heartbeat of a worker: a counter, and the time by the database's clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingWork:
     """Facts that show an idle worker new work, in case that a notification was lost.
 

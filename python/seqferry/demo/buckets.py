@@ -7,18 +7,18 @@ import importlib
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.demo.delivery import MIB, SUMS_NAME, DeliveryFile, DeliveryReader, parse_sums, sums_text
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 
 _WRITABLE_DEADLINE: Final = 30.0
 _READERS: Final = 4
 _READ: Final = 1 * MIB
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenObject:
     """An object as the storage shows it. A second copy would give it a newer date."""
 
@@ -27,7 +27,7 @@ class SeenObject:
     last_modified: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenUpload:
     """A multipart upload that was begun and is neither completed nor aborted."""
 

@@ -12,8 +12,9 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from seqferry.model.frozen import frozen
 
 MIB: Final = 1024 * 1024
 SUMS_NAME: Final = "md5sum.txt"
@@ -34,7 +35,7 @@ _GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _CHUNK: Final = 64 * _STORED_BLOCK
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryFile:
     """One file. ``random_bytes`` is the length of the content of a FASTQ file; other files have their ``text``."""
 

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
@@ -24,6 +23,7 @@ from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
 from seqferry.demo.reaper import Reaper
 from seqferry.demo.server import SeaweedFS, answers, free_ports
 from seqferry.model.errors import SeqferryError
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import Description
 from seqferry.model.models import ObjectRecord, Status
 from seqferry.service.service import Service
@@ -69,7 +69,7 @@ class ProgressDisplay(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KillSnapshot:
     """State of the target and of the record after the worker was killed."""
 
@@ -81,7 +81,7 @@ class KillSnapshot:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """Figures of the summary; times in seconds."""
 

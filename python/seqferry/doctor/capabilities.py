@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from seqferry.db import endpoint_facts
@@ -17,6 +17,7 @@ from seqferry.db.endpoint_facts import BucketFacts, EndpointFact
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.models import Status
 from seqferry.service.service import Service
@@ -35,7 +36,7 @@ MEASURED: Final = {
 """Results of ``make compat`` by the beginning of the Server header, in small letters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capability:
     """One fact about an endpoint.
 
@@ -52,7 +53,7 @@ class Capability:
     advice: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProbedBucket:
     """A bucket to check.
 

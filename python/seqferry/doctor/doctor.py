@@ -15,7 +15,7 @@ import sqlite3
 import ssl
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -30,6 +30,7 @@ from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError
 from seqferry.model.formatting import duration, size
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.workers import WORKING_KINDS
 from seqferry.places import endpoints, paths
@@ -52,7 +53,7 @@ _FILES_BESIDE: Final = 256
 _MINUTE: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The result of one check. All levels but ``ok`` have an ``advice``."""
 

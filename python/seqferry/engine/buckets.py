@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from seqferry import _native
@@ -13,6 +13,7 @@ from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion, Recorded
 from seqferry.engine.engine import Engine, FailedLookup, native
 from seqferry.engine.native_calls import native_endpoint, storage_error, translate_errors
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location
 
 __all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion", "RecordedDigest"]
@@ -112,7 +113,7 @@ def head_object(engine: Engine, place: Location, version_id: str | None = None) 
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundVersion:
     """A version of an object; the fields are those of ``ObjectInfo``."""
 

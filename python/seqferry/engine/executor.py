@@ -12,9 +12,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any, Final, Protocol
 
+from seqferry.model.frozen import frozen
 from seqferry.model.models import RESULT_COLUMNS
 
 _LOOK_SECONDS: Final = 0.05
@@ -178,7 +179,7 @@ def abort(job: Job, *, seconds: float) -> None:
         job.wait(left)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """See ``Progress``."""
 
@@ -193,7 +194,7 @@ class Counts:
     slowest: Sequence[ObjectProgress] = ()
 
 
-_SUMMED: Final = tuple(name for name in Counts.__slots__ if name != "slowest")
+_SUMMED: Final = tuple(one.name for one in fields(Counts) if one.name != "slowest")
 
 
 def _sum(readings: Sequence[Progress]) -> Counts:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.workers import WAITING, Activity, Limits
 from seqferry.places import endpoints
@@ -22,7 +22,7 @@ _MEMORY: Final = 512 << 20
 _REQUESTS: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GatewaySpec:
     """Settings of a gateway.
 

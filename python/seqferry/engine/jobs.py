@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from seqferry import _native
 from seqferry.engine.native_calls import native_endpoint
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import properties
 from seqferry.spec.validation import data_path, settle_seconds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobContext:
     """The work that a job belongs to.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from seqferry._native import ObjectInfo
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ERROR_CLASSES
 from seqferry.spec.addresses import MAX_KEY_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailedLookup:
     """A named object that is absent or could not be looked up; its other fields are those of ``ObjectInfo``."""
 

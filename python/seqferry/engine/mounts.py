@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import MOST_FREE
@@ -42,7 +43,7 @@ _SMALLEST_CACHE: Final = 1 << 20
 """Less keeps nothing: an object takes some KiB beside its blocks of 128 KiB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MountSpec:
     """Settings of a mount: its place, its folder, and its limits.
 
@@ -92,7 +93,7 @@ class MountSpec:
         return key if not key or key.endswith("/") else f"{key}/"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MountEntry:
     """A folder in the system's table. ``stats`` is None where its process does not answer (any more)."""
 

@@ -6,11 +6,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 MAX_NAME_LENGTH: Final = 200
 MAX_LABELS: Final = 20
@@ -27,7 +28,7 @@ _UNSEEN: Final = frozenset({"Cf", "Zs"})
 """Categories of characters that a list does not show: marks of direction, joiners and spaces."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Description:
     """Name and labels of a transfer, for people. No part of its equality."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from seqferry.model.frozen import frozen
 
 Symlinks = Literal["follow", "skip", "keep"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """Identity that requests are made with, without a secret.
 
@@ -24,7 +25,7 @@ class Identity:
     proof: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """Access to a place, as it was resolved at the submission. Holds no secret.
 
@@ -44,7 +45,7 @@ class Access:
     sign_bodies: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class S3Location:
     """A place in object storage: ``s3://bucket/key`` as seen through an endpoint. Holds no secret.
 
@@ -83,7 +84,7 @@ class S3Location:
         return f"s3://{self.bucket}/{key}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalFolder:
     """A place on a disk of this machine: the absolute ``path`` of a folder, and ``key``, a path below it.
 

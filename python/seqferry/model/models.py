@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, Literal, Self, TypeVar, cast
 
 from seqferry.model import operations
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import Location
 from seqferry.model.operations import Operation
@@ -87,7 +88,7 @@ RESULT_COLUMNS: Final = (
 """Columns of the result of an object, in the order in which they go from a job into the database."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyRange:
     """One of several sources of a transfer: an object, all below a prefix, or what a wildcard selects.
 
@@ -140,7 +141,7 @@ class Compiled:
         return known[make]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferSpec(Compiled):
     """The request of a transfer: places, and groups of options (``option_groups``).
 
@@ -248,7 +249,7 @@ class ResolvedSpec(CheckedSpec):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     objects: int = 0
     bytes: int = 0
@@ -276,7 +277,7 @@ class Totals:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ActiveObject:
     key: str
     size: int
@@ -284,7 +285,7 @@ class ActiveObject:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveActivity:
     """Sum of the last seconds' reports of the workers on the transfer; all zero when no worker is at it."""
 
@@ -305,7 +306,7 @@ MAX_ATTEMPTS: Final = 100
 """Attempts of a request: with the pauses between them, more take hours."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Adjustment:
     """Settings of a transfer that may be changed while it is under way.
 
@@ -322,7 +323,7 @@ class Adjustment:
     tpslimit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """One transfer, now. Times are seconds since the epoch."""
 
@@ -372,7 +373,7 @@ class Status:
         return "retry" if self.ended and left and self.retried_by is None else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submission:
     """The answer to a submission. ``goes_on``: it is an unfinished transfer that was submitted before."""
 
@@ -382,7 +383,7 @@ class Submission:
     """True when the transfer waits for another one that writes to the same keys."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectRecord:
     """The fate of one object. ``row`` orders objects within a transfer and serves as the paging cursor."""
 
@@ -414,7 +415,7 @@ class ObjectRecord:
     """The multipart upload that ``cleanup`` aborts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureGroup:
     """Failed objects with the same cause."""
 
@@ -441,7 +442,7 @@ def cause_id(error_class: str | None, error_code: str | None, operation: str | N
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     number: int
     at: float
@@ -451,7 +452,7 @@ class Event:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedCopy:
     """Decision of a dry run on one object: the copy that the transfer would make, or the reason why it would not."""
 
@@ -478,7 +479,7 @@ class PlannedCopy:
         return self.refusal or f"{self.because} {self.detail}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verification:
     """Objects of a transfer that ended in the same state by the same verification (``ObjectRecord.verified``)."""
 

@@ -6,13 +6,13 @@ To add one: an entry here, and a package in ``workflows/operations`` with its wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from seqferry.model.errors import UnsupportedError
+from seqferry.model.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """Facts of one operation.
 

@@ -6,9 +6,11 @@ A field that a spec holds has the type of the spec; ``OptionField`` has its type
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, fields
 from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from seqferry.model.frozen import frozen
 
 Notation = Literal["size", "bandwidth", "pairs", "moment"]
 """Form of a value on the command line: ``64MiB``, ``200MiB`` or a timetable, ``NAME=VALUE``, a time or an age to come.
@@ -17,7 +19,7 @@ Over HTTP a size is a number of bytes, and pairs are an object.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Http:
     """Form of an option over HTTP, besides its name, type and default."""
 
@@ -32,7 +34,7 @@ class Http:
     example: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """The description of an option, for the annotation of its field. The field has its type and default."""
 
@@ -75,7 +77,7 @@ def label(name: str) -> str:
     return _LABELS.get(name) or text[:1].upper() + text[1:]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OptionField:
     """A field of a group that is an option."""
 

@@ -11,9 +11,10 @@ a default that means what specs without it have meant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
+from seqferry.model.frozen import frozen
 from seqferry.model.option_fields import Http, Option
 
 IfExists = Literal["same", "size", "skip", "overwrite", "fail"]
@@ -37,7 +38,7 @@ def _header(name: str) -> Option:
     return Option(f"{name} header of the copies.", "TEXT", http=Http(max_length=HEADER))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Options on existing, archived and unsettled objects."""
 
@@ -79,7 +80,7 @@ class Selection:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filters:
     """Options that filter objects by size and time of change."""
 
@@ -101,7 +102,7 @@ class Filters:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """Rules that select and rename objects by their keys."""
 
@@ -147,7 +148,7 @@ class Names:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removal:
     """Options that remove objects at the target."""
 
@@ -164,7 +165,7 @@ class Removal:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speed:
     """Limits that are on record with the transfer. Only those hold that are given."""
 
@@ -181,7 +182,7 @@ class Speed:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """Options for the part size and the copy threshold."""
 
@@ -211,7 +212,7 @@ class Parts:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Storage:
     """Options for verification, storage class and MD5 of the copies."""
 
@@ -239,7 +240,7 @@ class Storage:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Protection:
     """Encryption, access and retention of objects at the target."""
 
@@ -300,7 +301,7 @@ class Protection:
     object_lock_legal_hold: Annotated[bool, Option("Place a legal hold on the copies.")] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attributes:
     """Attributes, metadata and tags of objects at the target."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 Side = Literal["source", "target"]
 Extra = Literal["versions", "tags", "acl", "object-lock", "restore", "writing"]
@@ -116,7 +117,7 @@ _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za
 _PARTITION: Final = re.compile(r"aws(-[a-z]+)*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyScope:
     """Objects of a bucket that a policy covers: the object with this key, or all whose keys begin with it."""
 
@@ -125,7 +126,7 @@ class PolicyScope:
     is_one: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyRequest:
     """An operation and the objects that it uses.
 

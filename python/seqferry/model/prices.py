@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 CURRENCY: Final = "USD"
 HOME: Final = "us-east-1"
@@ -29,7 +30,7 @@ _OWN: Final = frozenset({"dollars", "amount", "per", "unit", "region", "source",
 _OF_REGION: Final = frozenset({"dollars", "source", "date", "verified"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Price:
     """A list price.
 
@@ -62,7 +63,7 @@ class Price:
         return float(self.exactly(count))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceList:
     """Prices of one file, in one region.
 

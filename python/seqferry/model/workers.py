@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
+
+from seqferry.model.frozen import frozen
 
 ProcessKind = Literal["worker", "serve", "http", "gateway"]
 """Kinds of processes. Stored in rows. ``serve``: a server that works as well; ``http``: one that only answers."""
@@ -30,7 +32,7 @@ SHARED_FOLDERS: Final = "shared_folders"
 """Names of the facts of a worker: local folders that it serves, of its host and of all that have mounted them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Process:
     """One start of a process. ``id`` is never used again, and is the executor id of its work on PostgreSQL."""
 
@@ -51,7 +53,7 @@ class Process:
         return self.id.partition("@")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimiterWindow:
     """Limits that a worker has found for requests to one prefix; bucket and prefix are empty for all others together.
 
@@ -69,7 +71,7 @@ class LimiterWindow:
     in_flight: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Limits of a process that hold now: requests in flight, bytes/s, requests started per second, bytes of buffers."""
 
@@ -79,7 +81,7 @@ class Limits:
     memory: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Activity:
     """Work of a process now, and what it takes.
 
@@ -104,7 +106,7 @@ NO_ACTIVITY: Final = Activity(lanes=(), limits=None, resident=None, transfers=0,
 """Of a process that does no work, or has not said yet what it does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessStatus:
     """A process on record.
 

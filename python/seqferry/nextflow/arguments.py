@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from seqferry.model.frozen import frozen
+
 USAGE: Final = 252
 """Exit code of the AWS CLI for a command line that it does not understand."""
 
@@ -19,7 +21,7 @@ class RefusedError(Exception):
     """The command line asks for what is not known, or cannot be done. The text says what."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """One option.
 

@@ -18,11 +18,11 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 
 TOOLS: Final = ("aws", "s5cmd")
 
@@ -89,7 +89,7 @@ exec "$home/ld.so" --library-path "$home/so" "$home/python3" -S -P -X utf8 -c \\
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstalledBundle:
     """Result of ``install``: the commands that were made, and the size of all files in bytes."""
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from seqferry.engine.engine import CopyItem, Engine, FailedLookup, JobContext, Listed
 from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, record_nothing, rows
 from seqferry.engine.native_calls import storage_error
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import AT_REST, ResolvedSpec
 from seqferry.places import paths
@@ -36,7 +37,7 @@ _ABORT_SECONDS: Final = 30.0
 _KEPT_FAILURES: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailedObject:
     """One object that did not arrive."""
 

@@ -9,13 +9,14 @@ enough for several workers to share a job.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
+
+from seqferry.model.frozen import frozen
 
 GIANT: Final = 1024**3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """Limits of one batch; a single object always fits."""
 

@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -29,6 +29,7 @@ from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectI
 from seqferry.engine.inventories import inventory_rows
 from seqferry.engine.native_calls import storage_error
 from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.model.option_groups import Selection
@@ -56,13 +57,13 @@ _PARQUET_COLUMNS: Final = (
 """Columns that are read, by their names in the files."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataFile:
     key: str
     md5: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """Manifest of an inventory.
 
@@ -77,7 +78,7 @@ class Manifest:
     form: Literal["CSV", "Parquet"] = "CSV"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """An object as an inventory shows it; the fields are those of ``ObjectInfo``."""
 

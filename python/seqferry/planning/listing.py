@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
@@ -33,7 +34,7 @@ _DENIED_PAGES: Final = 16
 """Listing requests for the sizes of objects of one page of which HEAD is denied. Other sizes stay unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownObjects:
     """Findings of the checks before the start, so that a transfer which begins immediately repeats no request.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.cost import requests as rules
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import PlannedCopy, ResolvedSpec, Status
 from seqferry.preflight import report
@@ -34,7 +35,7 @@ _EARLIER_BYTES: Final = 64 * _MIB
 """Least bytes of an earlier transfer that counts: smaller ones say nothing about a rate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """Estimate of a whole transfer.
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from seqferry.engine import buckets
 from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.engine.executor import Events, abort, execute, rows
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
 from seqferry.preflight.report import ARCHIVED, PredictedFailure
@@ -34,7 +35,7 @@ _NO_REFUSAL: Final = ("RangeIgnored", "TransformedBody", "InvalidRange")
 """Answers to a read of one byte that say nothing of a read of the whole object."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteRefusal:
     """Refusal of a write, as the storage states it."""
 

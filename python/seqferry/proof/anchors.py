@@ -27,6 +27,7 @@ from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.engine.executor import Events, execute, record_nothing, rows
 from seqferry.model.errors import SeqferryError, StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.models import AT_REST
 from seqferry.places import endpoints
@@ -56,7 +57,7 @@ class AnchorWriteError(Exception):
     """An anchor could not be written, or not read back. It is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenAnchor:
     """An anchor that is there. ``locked_until`` is seconds since the epoch; None: its storage has not locked it."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db import batches
 from seqferry.db.tables import object_
+from seqferry.model.frozen import frozen
 
 if TYPE_CHECKING:
     from seqferry.cost.transfer import TransferCost
@@ -19,7 +20,7 @@ _KEPT: Final = 1000
 """Transfers whose skipped bytes are kept: more than a page shows."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountedCost:
     """Requests that were counted, and their cost at most."""
 

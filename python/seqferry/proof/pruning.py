@@ -8,7 +8,6 @@ transaction, after its rows were compared with its seal.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
@@ -21,12 +20,13 @@ from seqferry.db.tables import object_, sample, seal, tally, transfer
 from seqferry.dbos.queue import Queue
 from seqferry.model import names
 from seqferry.model.errors import ConflictError
+from seqferry.model.frozen import frozen
 
 _PAGE: Final = 500
 """Transfers of one query, and workflows of one removal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrunedTransfer:
     """A transfer that was pruned, or would be."""
 

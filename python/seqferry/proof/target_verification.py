@@ -11,6 +11,7 @@ from seqferry.db import verifications
 from seqferry.db.database import Database
 from seqferry.db.record import receipts
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import Status, TransferSpec
 from seqferry.spec import run, verification
 
@@ -19,7 +20,7 @@ DifferenceKind = Literal["same", "missing", "changed", "unreadable"]
 _OUTCOMES: Final[dict[str, DifferenceKind]] = {verification.MISSING: "missing", verification.CHANGED: "changed"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """An object that is not at the target as it arrived there."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from seqferry.db.record.events import read_data
 from seqferry.db.record.findings import Finding
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import ENDED_TRANSFER_STATES, FailureGroup, TransferSpec, Verification
 from seqferry.proof import costs
@@ -29,7 +29,7 @@ _KEYS_OF_CAUSE = 20
 """Keys that are read of each cause of failures."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferRecord:
     """Everything but the objects."""
 

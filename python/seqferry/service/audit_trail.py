@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model.errors import ConfigError, ConflictError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import Status
 from seqferry.service.queries import Queries, check_count
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from seqferry.proof.target_verification import Difference, VerificationCounts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Audit:
     """An audit of the record.
 
@@ -42,7 +43,7 @@ class Audit:
     anchors: StoredAnchors | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerificationResult:
     """The result of a verification.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from seqferry.db import actors, retry_chains, submissions, transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import read_stored
 from seqferry.model.models import (
     DONE_STATES,
@@ -397,7 +398,7 @@ def check_adjustment(adjustment: Adjustment) -> None:
 # --- many -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlResult:
     """Result of a verb on one transfer: its status afterwards, or the error that prevented it.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise, product
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -48,7 +48,7 @@ _RANDOM: Final = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cron:
     """A cron expression in its time zone. Made by ``parse``."""
 

@@ -11,12 +11,12 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from seqferry.db import actors, failed_objects, retry_chains, verifications
 from seqferry.db.paging import ObjectFilter, TransferFilter
 from seqferry.model import labels, progress
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.messages import recipients
 from seqferry.model.messages.recipients import Needs, PlainCause
@@ -54,7 +54,7 @@ _STATES: Final[dict[str, State]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryWait:
     """Reason why a delivery waits.
 
@@ -69,7 +69,7 @@ class DeliveryWait:
     ahead: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingCause:
     needs: Needs
     words: str
@@ -79,7 +79,7 @@ class MissingCause:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingFile:
     name: str
     """Below the place that it comes from."""
@@ -89,7 +89,7 @@ class MissingFile:
     """``words`` for one file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Receipt:
     """A receipt of the delivery: of its first transfer, or of one that has retried it."""
 
@@ -98,7 +98,7 @@ class Receipt:
     objects: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery:
     """One delivery, now. Times are seconds since the epoch; see ``DeliveryOut`` of the API."""
 
@@ -133,7 +133,7 @@ class Delivery:
     receipts: list[Receipt]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryPage:
     """All that a link shows."""
 
@@ -147,7 +147,7 @@ class DeliveryPage:
     """A mail can be requested (``delivery_mails``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Failures:
     at: float
     causes: list[MissingCause]

@@ -15,7 +15,7 @@ import logging
 import re
 import ssl
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.formatting import count, duration, size
+from seqferry.model.frozen import frozen
 from seqferry.model.messages import steps
 from seqferry.model.models import WITH_FAILURES, FailureGroup, Status
 from seqferry.model.workers import WAITING
@@ -37,7 +38,7 @@ _SHORTEST_SECRET: Final = 4
 _GONE: Final = 410
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """A notice as it is sent. ``id`` is the same in each attempt."""
 
@@ -50,7 +51,7 @@ class Notice:
     """Of a mail that goes to this one alone, in place of those of the channel."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SendResult:
     """Result of one attempt to send a notice. ``final``: another attempt cannot succeed."""
 

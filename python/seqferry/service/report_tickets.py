@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 from seqferry.db import report_ticket_rows
 from seqferry.model.errors import NotFoundError, OverloadError
+from seqferry.model.frozen import frozen
 from seqferry.proof.report import Format
 from seqferry.service.service import Service
 
@@ -30,7 +31,7 @@ _BYTES: Final = 24
 _FORM: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportTicket:
     """A report that may be had once: of a transfer, by its whole id."""
 

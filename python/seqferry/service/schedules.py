@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 import sqlalchemy as sa
@@ -27,6 +27,7 @@ from seqferry.model.errors import (
     UnsupportedError,
     UsageError,
 )
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import describe
 from seqferry.model.labels import read_stored as stored_labels
 from seqferry.model.locations import S3Location
@@ -56,7 +57,7 @@ _SERVER: Final = "server"
 _LONGER: Final = "Give it times that are further apart; the operator can allow others ([server] schedule_interval)."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleRun:
     """One run of a schedule, and its outcome.
 
@@ -77,7 +78,7 @@ class ScheduleRun:
     message: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """A schedule as it is now.
 

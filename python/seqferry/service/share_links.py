@@ -12,7 +12,6 @@ import hmac
 import re
 import secrets
 import time
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from seqferry.db import delivery_mail_rows, report_ticket_rows, retry_chains, sh
 from seqferry.db.record import events
 from seqferry.model import labels
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.workers import SERVING_KINDS, URL
 from seqferry.service.service import Service
 
@@ -51,7 +51,7 @@ _OWN: Final = ("127.0.0.1", "::1", "localhost")
 State = Literal["active", "expired", "revoked"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShareLink:
     """A link without its token. Times are seconds since the epoch.
 

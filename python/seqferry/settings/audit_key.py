@@ -17,13 +17,14 @@ import stat
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from seqferry.model import encoding
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 
 log: Final = logging.getLogger("seqferry.audit")
 
@@ -34,7 +35,7 @@ _BYTES: Final = 32
 _MOST_BYTES: Final = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AuditKey:
     """One key. ``id`` names it in rows and says nothing of it."""
 

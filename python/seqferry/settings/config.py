@@ -12,12 +12,13 @@ import re
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import MAX_ATTEMPTS
 from seqferry.model.option_groups import MAX_REQUEST_RATE
 from seqferry.places import home, paths, private_files
@@ -87,7 +88,7 @@ def default_memory(count: int | None = None) -> int:
     return min(max(48 * (count or cores()), 96), 256) * _MIB
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """Settings of a process.
 

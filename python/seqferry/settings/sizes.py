@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Final, Self
+
+from seqferry.model.frozen import frozen
 
 _UNITS: Final = {"": 1, "b": 1}
 _UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
@@ -45,7 +46,7 @@ def parse_rate(text: str) -> int:
     return rate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bandwidth:
     """A limit that may depend on the time of day, by this machine's clock.
 

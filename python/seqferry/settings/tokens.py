@@ -14,11 +14,11 @@ import re
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.places import private_files
 
 Role = Literal["read", "submit", "admin"]
@@ -41,7 +41,7 @@ MAX_FILE: Final = 1024 * 1024
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """The owner of a token that a client presented."""
 
@@ -52,7 +52,7 @@ class Identity:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedToken:
     """A token that was given to a client. Times are seconds since the epoch."""
 

@@ -9,9 +9,9 @@ What must stay true: nothing here knows Typer or pydantic; names of fields are u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Symlinks
 from seqferry.model.models import MAX_ATTEMPTS
 from seqferry.model.option_fields import Http, Option
@@ -42,7 +42,7 @@ def _of_side(side: Literal["source", "target"], name: str, metavar: str) -> Opti
     return Option(f"--{option} of the {side} only.", metavar, http=Http(text=f"`{name}` of the {side} only."))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SelectionOptions(Selection):
     """The same, and options for symlinks, wildcards and empty folders."""
 
@@ -79,7 +79,7 @@ class SelectionOptions(Selection):
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Versions:
     """Options that select the versions of an object to copy."""
 
@@ -101,7 +101,7 @@ class Versions:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NameOptions(Names):
     """Options that select and rename objects by their keys.
 
@@ -144,7 +144,7 @@ class NameOptions(Names):
     ] = "auto"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpeedOptions(Speed):
     """The same, and limits of this process. Only those hold that are given."""
 
@@ -215,7 +215,7 @@ class SpeedOptions(Speed):
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartOptions(Parts):
     """The same, and an option for the page cache."""
 
@@ -229,7 +229,7 @@ class PartOptions(Parts):
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StorageOptions(Storage):
     """The same, and an option for the permissions of downloads."""
 
@@ -244,7 +244,7 @@ class StorageOptions(Storage):
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneEndpoint:
     """Options for endpoint, credentials and region of a command with one side."""
 
@@ -255,7 +255,7 @@ class OneEndpoint:
     region: Annotated[str | None, _REGION] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoints:
     """Options for endpoint, credentials and region: for both sides, or for one of them."""
 
@@ -275,7 +275,7 @@ class Endpoints:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessOptions:
     """Options for what both sides are read and written with: keys of customers, and the payer of requests."""
 

@@ -6,11 +6,12 @@ What must stay true: a name that no group has is an error of the program, and ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import Any, Final, TypeVar, get_type_hints
 
 from seqferry.model.errors import errors_about
+from seqferry.model.frozen import frozen
 from seqferry.model.option_fields import OptionField, is_of_texts, option_fields
 from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
 from seqferry.spec import properties
@@ -28,7 +29,7 @@ from seqferry.spec.option_groups import (
 _Group = TypeVar("_Group")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """All options of a copy; those of other operations are some of them."""
 
@@ -58,7 +59,7 @@ class Options:
         return cls(**{member: _group(kind, given) for member, kind in _members().items()})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedObjects:
     """Objects below the source that a list or an inventory names.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters
@@ -52,7 +53,7 @@ class Overlap(NamedTuple):
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Region:
     """The keys of a place that a command reads, writes or removes.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import OPERATION_RUN, Compiled, ResolvedSpec, TransferSpec
 from seqferry.spec import identity, overlaps, stored
@@ -24,7 +25,7 @@ MAX_LINES: Final = 20_000
 """The spec is read as a whole for each batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedCommand:
     """One line of a list of commands, with its spec."""
 
@@ -32,7 +33,7 @@ class ListedCommand:
     spec: TransferSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Line:
     """A line whose spec is resolved."""
 
@@ -40,7 +41,7 @@ class _Line:
     spec: ResolvedSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPart(Compiled):
     """Lines of a run that are done as one transfer.
 

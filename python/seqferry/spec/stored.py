@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from seqferry.model.errors import SeqferryError, UnsupportedError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
 from seqferry.model.models import RETRY_CAUSE, KeyRange, ResolvedSpec, TransferSpec
 from seqferry.model.operations import OPERATIONS
@@ -212,7 +213,7 @@ def is_known(kind: str, name: str) -> bool:
             return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnknownLocation:
     """A location of a kind that this version does not know: it is shown, never read or written."""
 

@@ -6,11 +6,11 @@ What must stay true: the spec holds all that is needed to check the target, as t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.model import operations
 from seqferry.model.errors import ConflictError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import Location
 from seqferry.model.models import OPERATION_VERIFY, Status, TransferSpec
 from seqferry.spec import identity, run
@@ -36,7 +36,7 @@ _NOW: Final = "; now: "
 """Parts of the engine's message of an object that is not as received, between its address and both descriptions."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedTarget:
     """A target on record of objects that were copied.
 

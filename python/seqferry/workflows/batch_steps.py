@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from seqferry.db import batches, objects, transfers
@@ -22,6 +22,7 @@ from seqferry.engine import crash_points
 from seqferry.engine.executor import Events, execute
 from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
 from seqferry.workflows import engine_notes
@@ -120,7 +121,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     runtime.batch_waits.wake(transfer_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CopyEnd:
     """The end of a job.
 

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.messages.steps import COMMAND_LINE, split_next_step
 from seqferry.model.models import ResolvedSpec
@@ -101,7 +101,7 @@ def check_first_pages(
     yield from pages
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SampleCheck:
     runtime: Runtime
     transfer_id: str

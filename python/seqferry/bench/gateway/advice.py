@@ -6,12 +6,12 @@ The rule is that of ``recommend``: a folder is ahead of another when the ranges 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.bench.gateway.experiments import rounds_for, whole
 from seqferry.bench.recommend import few_runs
 from seqferry.bench.spread import FEWEST
+from seqferry.model.frozen import frozen
 
 RULE: Final = (
     "A folder is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than "
@@ -27,7 +27,7 @@ _CASES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatewayAdvice:
     """Advice on one kind of work.
 

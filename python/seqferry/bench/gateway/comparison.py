@@ -17,9 +17,10 @@ from seqferry.bench.gateway.tools import Figures, Programs
 from seqferry.bench.machine import load
 from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatewayRun:
     """One run of an experiment.
 
@@ -43,7 +44,7 @@ class GatewayRun:
         return None if self.figures is None else self.figures.bytes / self.figures.seconds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatewayPlan:
     """Runs to come."""
 

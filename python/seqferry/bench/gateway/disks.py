@@ -7,12 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import printable, size
+from seqferry.model.frozen import frozen
 
 MOST_FOLDERS: Final = 8
 _NETWORK: Final = ("nfs", "cifs", "smb", "fuse", "9p", "ceph", "lustre", "glusterfs", "beegfs")
@@ -23,7 +23,7 @@ _DEPTH: Final = 16
 _PROBE: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folder:
     """A folder that is measured.
 

@@ -7,11 +7,11 @@ and two files of 4 GiB for each of four jobs of fio.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import size as shown
+from seqferry.model.frozen import frozen
 from seqferry.settings.sizes import parse_size
 
 MIB: Final = 2**20
@@ -55,7 +55,7 @@ def parse(written: str) -> int:
         raise UsageError(f"--size {written}: {why}.") from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatewayParameters:
     """Parameters of the comparison; invalid ones are refused.
 
@@ -78,7 +78,7 @@ class GatewayParameters:
             raise UsageError(f"--seconds {self.seconds}: choose 1 to {MOST_SECONDS:,}, or 0 for no limit.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Experiment:
     """One experiment.
 

@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from seqferry.bench import measure
 from seqferry.bench.gateway.experiments import FILES, JOBS, Experiment
 from seqferry.model.errors import ConfigError
+from seqferry.model.frozen import frozen
 
 FIO_MISSING: Final = (
     "fio is not installed: asynchronous work is not measured. Install it with `apt-get install fio` or "
@@ -28,7 +28,7 @@ _AT_LEAST: Final = 120.0
 _ENVIRONMENT: Final = {"LC_ALL": "C", "PATH": os.defpath + ":/usr/local/bin:/usr/sbin:/sbin"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Programs:
     """Programs that are installed, with their versions."""
 
@@ -37,7 +37,7 @@ class Programs:
     versions: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """Figures of one run."""
 

@@ -26,6 +26,7 @@ from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.formatting import size
+from seqferry.model.frozen import frozen
 from seqferry.spec.addresses import parse_uri
 
 MOST_TASKS: Final = 10**9
@@ -38,7 +39,7 @@ _TAR_BLOCK: Final = 512
 _SAID_LINES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageParameters:
     """Parameters of a comparison; invalid ones are refused."""
 
@@ -96,7 +97,7 @@ class StagePlan:
         return self.data.total + max(self.data.total, self.archive_bytes) + _ROOM
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageRun:
     """One run. Its cost counts only when ``error`` is None."""
 

@@ -6,7 +6,6 @@ import hashlib
 import tarfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from seqferry.bench.storage import CONNECTIONS, Storage
 from seqferry.cost import requests
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.formatting import count, printable, size
+from seqferry.model.frozen import frozen
 
 MOST_OBJECTS: Final = 100_000
 """Each way creates so many files in each of its runs."""
@@ -27,7 +27,7 @@ Digests = dict[str, bytes]
 """SHA-256 of each file, by its name below the prefix."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dataset:
     """Files of a prefix by their names below it, with their sizes, in the order of their names."""
 

@@ -10,13 +10,14 @@ from typing import Final, Literal
 
 from seqferry.bench.stage.data import Dataset
 from seqferry.cost import requests
+from seqferry.model.frozen import frozen
 
 Delivery = Literal["files", "archive", "in place", "task"]
 
 ARCHIVE: Final = "data.tar"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Staging:
     """Inputs of one run: the data, its archive, and the folders of the run."""
 

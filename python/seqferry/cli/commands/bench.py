@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,6 +13,7 @@ from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, Report
 from seqferry.cli.commands.bench_stage import stage
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables
+from seqferry.model.frozen import frozen
 from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ bench = typer.Typer(help="Measure transfers and shares on your own storage.", ri
 bench.command()(stage)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchTarget:
     """Place that objects are written to."""
 
@@ -39,7 +39,7 @@ class BenchTarget:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchTransfer:
     """Options for the files, the methods, and what becomes of the objects."""
 
@@ -143,7 +143,7 @@ class BenchTransfer:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchFolders:
     """Folders that are compared."""
 
@@ -155,7 +155,7 @@ class BenchFolders:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchGateway:
     """Options for the experiments on folders."""
 
@@ -187,7 +187,7 @@ class BenchGateway:
     ] = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reports:
     """Reports of benches."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -12,13 +11,14 @@ from seqferry.cli import exits
 from seqferry.cli.bench_options import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.output import display, text
 from seqferry.cli.output.benches import Progress, print_tables
+from seqferry.model.frozen import frozen
 from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.bench.stage.comparison import StageOutcome, StageRun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StagedData:
     """Data that is staged."""
 
@@ -29,7 +29,7 @@ class StagedData:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchStage:
     """Options for the ways to stage."""
 

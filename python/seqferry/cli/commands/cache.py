@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
@@ -14,6 +13,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
@@ -30,7 +30,7 @@ _RANGES: Final = 16
 """Ranges of 8 MiB in flight while warming: 128 MiB of memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CacheFolder:
     """Option that names the cache."""
 
@@ -44,7 +44,7 @@ class CacheFolder:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedPrefix:
     """Prefix that selects cached objects."""
 
@@ -55,7 +55,7 @@ class CachedPrefix:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedEndpoint:
     """Options for the endpoint that cached objects are of."""
 
@@ -65,7 +65,7 @@ class CachedEndpoint:
     profile: options.Profile = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WarmedPrefix:
     """Prefix of a bucket that is read into the cache."""
 
@@ -74,7 +74,7 @@ class WarmedPrefix:
     place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Warming:
     """Options for what the cache keeps, and how fast it is filled."""
 
@@ -85,7 +85,7 @@ class Warming:
     max_bandwidth: options.PlainBandwidth = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Emptying:
     """Option to empty the cache."""
 

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
@@ -16,6 +16,7 @@ from seqferry.cli import exits
 from seqferry.cli.object_access import new_engine
 from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import build_spec
@@ -36,7 +37,7 @@ _AHEAD: Final = 8
 _RANGE: Final = re.compile(r"(?:bytes=)?(\d*)-(\d*)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CatSelection:
     """Options that select the bytes to print."""
 

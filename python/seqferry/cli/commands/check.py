@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -12,12 +11,13 @@ from seqferry.cli.option_groups import Described, Output, SourcesAndTarget, merg
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start_transfer import start_detached
+from seqferry.model.frozen import frozen
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.spec import identity
 from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SelectionOptions, SpeedOptions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Options that set how both sides are compared."""
 
@@ -44,7 +44,7 @@ class Comparison:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DetachOption:
     """Option to leave the check to a worker."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 import typer
@@ -13,6 +12,7 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import prices
+from seqferry.model.frozen import frozen
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import OneEndpoint
@@ -20,7 +20,7 @@ from seqferry.spec.option_groups import OneEndpoint
 _ASKED_FROM: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanupPrefix:
     """Argument that names the bucket or prefix whose open uploads are listed."""
 
@@ -29,7 +29,7 @@ class CleanupPrefix:
     place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix/.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Age:
     """Option that selects open uploads by their age."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -11,6 +10,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import AnswerFormat
 from seqferry.cli.output import display, text
+from seqferry.model.frozen import frozen
 
 if TYPE_CHECKING:
     from seqferry.cost.lines import Comparison, Pricer
@@ -51,7 +51,7 @@ _Outside = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StoredData:
     """Options for the data that a cost is of."""
 
@@ -74,7 +74,7 @@ class StoredData:
         return Workload(parse_size(self.size, "--size"), self.objects)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceOptions:
     """Options for the prices that hold."""
 
@@ -121,7 +121,7 @@ class PriceOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostOfGateway:
     """Options for the machine and the disks of a gateway."""
 
@@ -159,7 +159,7 @@ class CostOfGateway:
     ] = "0"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostOfMirror:
     """Options for a copy from bucket to bucket."""
 
@@ -205,7 +205,7 @@ class CostOfMirror:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostOfStage:
     """Options for tasks that read the data."""
 
@@ -234,7 +234,7 @@ class CostOfStage:
     nat: Annotated[bool, typer.Option("--nat", help="Task traffic passes a NAT gateway.")] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostOfStorage:
     """Options for the keeping of objects."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, ClassVar, Final
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import InspectedPlaces, Output
 from seqferry.cli.output import display, text
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
@@ -19,7 +20,7 @@ from seqferry.spec.option_groups import Endpoints
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefreshOption:
     """Option to ask the storage again instead of using results on record."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint
 
@@ -22,7 +22,7 @@ from seqferry.cli.object_access import new_engine, parse_object
 from seqferry.cli.option_groups import AnswerFormat, Object, Version
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Objects:
     """Objects."""
 

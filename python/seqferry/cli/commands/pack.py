@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import typer
@@ -12,6 +12,7 @@ from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, session_of
 from seqferry.cli.start_transfer import run_or_record
+from seqferry.model.frozen import frozen
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
@@ -20,7 +21,7 @@ from seqferry.spec.pack import build_pack_spec
 from seqferry.spec.validation import streaming_reason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackingPlaces:
     """Source and archive."""
 
@@ -36,7 +37,7 @@ class PackingPlaces:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveFormat:
     """Form of the archive."""
 

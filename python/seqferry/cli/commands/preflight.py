@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -12,12 +11,13 @@ from seqferry.cli.option_groups import InspectedPlaces, Output, SourcesAndTarget
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.spec import identity
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InspectionScope:
     """Option to check all objects instead of the first 10,000."""
 
@@ -28,7 +28,7 @@ class InspectionScope:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recursion:
     """Option to take a name that no object has for a prefix."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
@@ -13,6 +13,7 @@ from seqferry.cli.object_access import new_engine, parse_object
 from seqferry.cli.option_groups import AnswerFormat, Object, Version
 from seqferry.cli.output import display, text
 from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.selection import has_wildcard
@@ -30,7 +31,7 @@ _ATTEMPTS: Final = 2
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """Options for the lifetime of a signed address and the method it allows."""
 

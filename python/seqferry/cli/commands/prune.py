@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -12,9 +11,10 @@ from seqferry.cli.options import duration
 from seqferry.cli.output import display, text
 from seqferry.cli.session import actor, open_session
 from seqferry.cli.transfer_options import TransferFilters
+from seqferry.model.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pruning:
     """Options that say how old transfers are pruned."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -13,11 +12,12 @@ from seqferry.cli.option_groups import Bucket, Consent, Described, ExpectedNumbe
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.spec import identity
 from seqferry.spec.option_groups import OneEndpoint
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Force:
     """Option to empty the bucket first."""
 

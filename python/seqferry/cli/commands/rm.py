@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
@@ -16,6 +15,7 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.cli.start_transfer import run_or_record
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import NameOptions, OneEndpoint
@@ -28,7 +28,7 @@ _COUNTED_AT_MOST: Final = 100_000
 """Objects that are counted for a question; of more it says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """Arguments that name the objects to remove."""
 
@@ -40,7 +40,7 @@ class Sources:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemovalSelection:
     """Options that select the objects to remove."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, cast
 
 import typer
@@ -20,6 +19,7 @@ from seqferry.cli.session import session_of
 from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.build import build_spec
@@ -43,7 +43,7 @@ _SAY_NOTHING: Final = frozenset({"--quiet", "-q", "--no-progress", "--yes", "-y"
 _VERBS: Final = ("cp", "mv", "rm")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandList:
     """The commands."""
 

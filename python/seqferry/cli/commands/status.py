@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -15,11 +15,12 @@ from seqferry.cli.session import Session, open_session
 from seqferry.cli.transfer_options import TransferFilters
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import Adjustment, Status
 from seqferry.spec.validation import data_path, streaming_reason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """Argument and options that say what is shown."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -11,6 +10,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.option_groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
+from seqferry.model.frozen import frozen
 from seqferry.settings.config import Settings
 from seqferry.spec.option_groups import OneEndpoint
 
@@ -23,7 +23,7 @@ tar = typer.Typer(help="List, verify and index tar archives.", rich_markup_mode=
 _LETTERS: Final = {"file": "-", "hard_link": "h", "directory": "d", "symbolic_link": "l"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Archive:
     """The archive to read."""
 
@@ -32,7 +32,7 @@ class Archive:
     archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemberListing:
     """Option for the way members are found."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import typer
@@ -10,11 +9,12 @@ import typer
 from seqferry.cli import options, spec_arguments
 from seqferry.cli.option_groups import Output, Pricing, Start, merge
 from seqferry.cli.start_transfer import start_arguments, start_transfer
+from seqferry.model.frozen import frozen
 from seqferry.model.option_groups import Filters, IfExists
 from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchivePlaces:
     """Archive and target of an unpacking."""
 
@@ -24,7 +24,7 @@ class ArchivePlaces:
     target: Annotated[str, typer.Argument(metavar="DST", help="s3://bucket/prefix/ or a local folder.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Members:
     """Options for members that exist at the target, and for empty folders."""
 
@@ -53,7 +53,7 @@ class Members:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scratch:
     """Option for targets whose files may be lost with the power."""
 
@@ -70,7 +70,7 @@ class Scratch:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Safety:
     """Options for the index of an archive, and for links, duplicates and faults in it."""
 

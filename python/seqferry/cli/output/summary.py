@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli.output import text
+from seqferry.model.frozen import frozen
 from seqferry.model.messages import steps
 from seqferry.model.models import (
     WITH_FAILURES,
@@ -31,7 +32,7 @@ KEYS_PER_GROUP: Final = 20
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransferSummary:
     """The data that a summary shows of a transfer that has ended."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -11,11 +10,12 @@ from seqferry.db.record import ledger
 from seqferry.db.record.ledger import Head
 from seqferry.db.tables import anchor
 from seqferry.db.tables import ledger as ledger_table
+from seqferry.model.frozen import frozen
 
 _INSTANCE_DIGITS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingEntries:
     """Entries of the ledger that no anchor covers yet."""
 

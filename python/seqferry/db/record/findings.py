@@ -8,12 +8,13 @@ from typing import Final
 
 from seqferry.db.record import ledger
 from seqferry.db.record.ledger import Head
+from seqferry.model.frozen import frozen
 
 MAX_NAMED_OBJECTS: Final = 20
 """Objects that are named in a batch; the others are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """Something that is not as it was written.
 
@@ -47,7 +48,7 @@ class AuditCounts:
     """The last entry of the ledger was made with a key."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownHead:
     """A head of the ledger that was kept outside.
 

@@ -9,7 +9,6 @@ head (``count-hash``) that is kept outside of the database shows that everything
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -17,13 +16,14 @@ import sqlalchemy as sa
 from seqferry.db.advisory import AdvisoryLock, acquire
 from seqferry.db.record import signing
 from seqferry.db.tables import ledger
+from seqferry.model.frozen import frozen
 from seqferry.settings.audit_key import AuditKey
 
 FIRST: Final = "0" * 64
 """Value that the first entry holds in place of a hash before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """Head of the ledger: the number of its entries, and the hash of the last one."""
 

@@ -7,16 +7,16 @@ A text speaks of the missing files by placeholders (``{they} {were} not found``)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from seqferry.model.formatting import count
+from seqferry.model.frozen import frozen
 
 Needs = Literal["sender", "operator", "storage"]
 """The side that has to act: the sender of the data, the operator of Seqferry, or the storage service."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainCause:
     """A cause; ``template`` is its text with placeholders."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
+from seqferry.model.frozen import frozen
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 from seqferry.model.option_fields import label
 
@@ -272,7 +273,7 @@ def _step(text: str) -> str:
     return text.partition(". ")[2] or text if text.startswith("--") else text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """Tools of a reader of messages, in the words of the placeholders.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 
 from seqferry.db.objects import OpenObject, PlannedObject
@@ -18,13 +17,14 @@ from seqferry.engine.engine import JobContext
 from seqferry.engine.executor import Job
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
+from seqferry.model.frozen import frozen
 from seqferry.model.models import RETRY_CAUSE, ResolvedSpec
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
 from seqferry.workflows.runtime import Runtime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchWork:
     """A batch to be worked on.
 
