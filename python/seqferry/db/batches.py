@@ -37,6 +37,8 @@ class BatchRun:
     spec: str
     """Spec of the transfer, as JSON."""
     paused: bool = False
+    in_transfer: bool = False
+    """True when the workflow of the transfer runs it: the batch is not on the queue."""
 
 
 @frozen
@@ -51,7 +53,9 @@ class ObjectOutcome:
     error_message: str | None = None
 
 
-def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: float) -> BatchRun | None:
+def begin_batch(
+    connection: sa.Connection, transfer_id: str, number: int, at: float, *, in_transfer: bool = False
+) -> BatchRun | None:
     """Begin a run of the batch; None if the batch has ended."""
     taken = connection.execute(
         batch.update()
@@ -77,6 +81,7 @@ def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: fl
         stopping=of.state == "cancelling" or of.error_code is not None,
         spec=of.spec,
         paused=of.state == "paused",
+        in_transfer=in_transfer,
     )
 
 

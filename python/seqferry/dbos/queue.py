@@ -120,11 +120,11 @@ class Queue:
             place = first_priority(priority) + batching.priority_of(biggest)
             self.enqueue_batch(connection, transfer_id, lane, number, place)
 
-    def contains(self, connection: sa.Connection, transfer_id: str) -> bool:
-        """True when the transfer is, or was, on the queue; in the caller's transaction."""
+    def contains(self, connection: sa.Connection, workflow_id: str) -> bool:
+        """True when the workflow is, or was, on the queue; in the caller's transaction."""
         # Would be replaced by ``list_workflows`` on a given connection.
         query = sa.text(f"select 1 from {table_of(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
-        return connection.execute(query, {"id": transfer_id}).first() is not None
+        return connection.execute(query, {"id": workflow_id}).first() is not None
 
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
         """Change the priority of the waiting workflows of a transfer."""

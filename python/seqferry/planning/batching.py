@@ -76,6 +76,12 @@ class _Group(Generic[Item]):
         return full
 
 
+def is_small(items: Sequence[SizedObject]) -> bool:
+    """True for a batch within ``SMALL`` and without a giant: alone in its transfer it needs no place on the queue."""
+    size = sum(item.size for item in items)
+    return len(items) <= SMALL.objects and size <= SMALL.bytes and biggest(items) < GIANT
+
+
 def priority(items: Sequence[SizedObject]) -> int:
     """Place in the queue, lower is earlier: the biggest object first, so that no giant is left for the end.
 

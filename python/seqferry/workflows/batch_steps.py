@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import field
 from typing import Final
 
@@ -28,7 +29,7 @@ from seqferry.spec import identity, stored
 from seqferry.workflows import engine_notes
 from seqferry.workflows.operations import BatchWork, work_of
 from seqferry.workflows.running_batch import RunningBatch
-from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.runtime import Runtime, workflow_ids_of
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 log: Final = logging.getLogger("seqferry.batch")
@@ -48,24 +49,24 @@ _BARREN_RUNS: Final = 30
 workers and is given up. The number is high: a harmless batch on the same workers is cut off as often."""
 
 
-def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
-    """One run, from taking the batch up to its end."""
+def run_once(runtime: Runtime, transfer_id: str, number: int, *, in_transfer: bool = False) -> None:
+    """One run, from taking the batch up to its end; ``in_transfer``: by the workflow of the transfer."""
     with runtime.exclusive_run(transfer_id, number):
-        _run(runtime, transfer_id, number)
+        _run(runtime, transfer_id, number, in_transfer=in_transfer)
     runtime.batch_waits.wake(transfer_id)
 
 
-def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
+def _run(runtime: Runtime, transfer_id: str, number: int, *, in_transfer: bool) -> None:
     epoch = runtime.epoch
     runtime.check_allowed(transfer_id)
     with runtime.database.write() as connection:
-        run = batches.begin_batch(connection, transfer_id, number, time.time())
+        run = batches.begin_batch(connection, transfer_id, number, time.time(), in_transfer=in_transfer)
         if run is None:
             return
         if run.paused:
             raise TransferPause  # this was no run
         spec = _readable(run)  # else this was no run
-        runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
+        runtime.claim(connection, *workflow_ids_of(run))
         items = objects.open_objects(connection, run)
     crash_points.reach("after-batch-begun")
     if run.barren_runs > _BARREN_RUNS:
@@ -77,7 +78,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         return
     end = _CopyEnd()
     if items and not run.stopping:
-        with runtime.supervising(transfer_id):
+        with nullcontext() if in_transfer else runtime.supervising(transfer_id):
             end = _copy(runtime, spec, run, items, epoch)
     _close(runtime, spec, run, end)
 
@@ -354,6 +355,4 @@ def _sum_copied_bytes(results: Sequence[str]) -> int:
 
 def describe_cause(why: Exception) -> str:
     """A cause for a person: ours as written, others by name only, since their texts are not made for rows."""
-    errors = getattr(why, "errors", None)  # of DBOS's "retries exceeded"
-    last = errors[-1] if isinstance(errors, list) and errors else why  # pyright: ignore[reportUnknownVariableType]
-    return last.message if isinstance(last, SeqferryError) else f"{type(last).__name__}; see the log of the worker."  # pyright: ignore[reportUnknownArgumentType]
+    return why.message if isinstance(why, SeqferryError) else f"{type(why).__name__}; see the log of the worker."

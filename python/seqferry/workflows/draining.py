@@ -26,7 +26,7 @@ class DrainMonitor:
 
     Args:
         stop_taking: stops taking workflows from the queues.
-        active: ids of the workflows that run here, and of the transfers that run inline.
+        active: ids of the workflows that run here, and of the transfers that run inline or have a running batch here.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class DrainMonitor:
 
 
 def _is_awaited(active: str) -> bool:
-    """True for a batch and for an inline transfer; other workflows wait for batches themselves."""
+    """True for a batch and for an inline transfer; other workflows plan, or wait for batches themselves."""
     return _BATCH.search(active) is not None or active.startswith(INLINE_PREFIX)
 
 

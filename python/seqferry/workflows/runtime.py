@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -51,6 +51,8 @@ _BACKOFF: Final = Backoff(1.0, 16.0)
 _DATABASE_BACKOFF: Final = Backoff(1.0, 30.0, random=random.random)
 
 _NO_NOTICES: Final = Notices()
+
+_Result = TypeVar("_Result")
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -198,7 +200,7 @@ class Runtime:
             self.check()
             yield failures < limit - 1
 
-    def retry_until_available(self, act: Callable[[], None]) -> None:
+    def retry_until_available(self, act: Callable[[], _Result]) -> _Result:
         """Call ``act``, and repeat it while the database is unavailable or this process cannot do the work.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
@@ -208,11 +210,11 @@ class Runtime:
         for pause in _DATABASE_BACKOFF.pauses():
             self.check()
             try:
-                act()
-                return
+                return act()
             except (ConfigError, AccessError, UnsupportedError) as why:
                 log.warning("%s The next attempt is in %.0f s.", why.message, pause)
             self.sleep(pause)
+        raise AssertionError("the pauses never end")
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""
@@ -249,13 +251,14 @@ class Runtime:
         shut_out = batches.find_superseded(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = ownership.find_owned(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
+            workflow_ids = [one for batch in running for one in workflow_ids_of(batch.run)]
+            held = ownership.find_owned(connection, self.executor_id, workflow_ids)
         return [
             batch
             for batch in running
             # A batch that its transfer ends after its workflow has failed is fenced by its run alone.
             if batch.run in shut_out
-            or (held is not None and not batch.cleaning and _workflow_of(batch.run) not in held)
+            or (held is not None and not batch.cleaning and held.isdisjoint(workflow_ids_of(batch.run)))
         ]
 
     @contextmanager
@@ -340,6 +343,12 @@ class Runtime:
                 self._exclusive_runs.remove(key)
                 self._changed.notify_all()
 
+    @property
+    def batch_runs(self) -> list[tuple[str, int]]:
+        """Transfers and numbers of the batches of which a run has begun and not ended here."""
+        with self._changed:
+            return list(self._exclusive_runs)
+
     @contextmanager
     def running_batch(
         self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool = False
@@ -398,8 +407,11 @@ class Runtime:
             return {one: create_report(self._meters[one], of_one, now) for one, of_one in batches.items()}
 
 
-def _workflow_of(run: BatchRun) -> str:
-    return names.batch_workflow_id(run.transfer_id, run.number)
+def workflow_ids_of(run: BatchRun) -> list[str]:
+    """Ids of the workflows of which one has the right to this run."""
+    if run.in_transfer:
+        return names.transfer_workflow_ids(run.transfer_id)
+    return [names.batch_workflow_id(run.transfer_id, run.number)]
 
 
 _current: Runtime | None = None

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.transfer")
 
+_OWN_BATCH: Final = 0
+"""Number of the batch that the workflow of a small transfer runs itself."""
+
 _CHECK_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
 _BATCHES_PER_COMMIT: Final = 5
@@ -57,38 +60,45 @@ class ManyBatchesError(Exception):
     """A transfer has more batches than the caller wants to run."""
 
 
-def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
+def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> int | None:
     """Add all objects of the source as batches, or record why that cannot be.
+
+    Returns:
+        The number of the transfer's own batch, if it has one that has not ended (``Planner``).
 
     Raises:
         ManyBatchesError: the batches are more than ``inline`` allows.
     """
     for may_repeat in runtime.attempts():
         try:
-            plan_once(runtime, transfer_id, inline)
-            return
+            return plan_once(runtime, transfer_id, inline)
         except StorageError as why:
             if not (why.is_transient and may_repeat):
                 request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
-                return
+                return None
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
         except UsageError as why:
             # Recorded by a version that took it, or too slow for the names that were found.
             request_stop(runtime, transfer_id, why.code, why.message)
-            return
+            return None
+    return None
 
 
 def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
-    with runtime.database.write() as connection:
-        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
-        transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
+    _record_session(runtime, transfer_id)
     for row, left in _watch_batches(runtime, transfer_id):
         raise_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
         if transfers.is_stopping(row) and _cancel_queued(runtime, transfer_id):
             runtime.batch_waits.wake(transfer_id)  # there may be more
+
+
+def _record_session(runtime: Runtime, transfer_id: str) -> None:
+    with runtime.database.write() as connection:
+        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
+        transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
 
 
 def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
@@ -124,8 +134,11 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     runtime.announce_end()
 
 
-def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
+def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> int | None:
     """Plan from the start. Batches of an earlier planning stay, also if the order of the pages has changed.
+
+    Returns:
+        As ``plan_with_retries``.
 
     Raises:
         StorageError: source or target cannot be used.
@@ -135,13 +148,27 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
         raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     crash_points.reach("after-plan-begun")
-    if row is None or not runtime.check_allowed(transfer_id):
-        return
+    if row is None:
+        return None if inline is not None else _find_own_batch(runtime, transfer_id)
+    if not runtime.check_allowed(transfer_id):
+        return None
     with trace_as(transfer_id):
-        _plan(runtime, transfer_id, row, inline)
+        return _plan(runtime, transfer_id, row, inline)
 
 
-def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> None:
+def _find_own_batch(runtime: Runtime, transfer_id: str) -> int | None:
+    """The open batch of a planned transfer that its own workflow runs; None without one."""
+    with runtime.database.read() as connection:
+        left = batches.open_batches(connection, transfer_id, limit=2)
+        if left != [_OWN_BATCH]:
+            return None
+        if runtime.queue.contains(connection, names.batch_workflow_id(transfer_id, _OWN_BATCH)):
+            return None
+    _record_session(runtime, transfer_id)
+    return _OWN_BATCH
+
+
+def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> int | None:
     spec = stored.read(row.spec)
     operation = work_of(spec)
     known = runtime.take_preflight(transfer_id)
@@ -167,17 +194,17 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
     for page in pages:
         runtime.check()
         if not planner.add(page):
-            return
-    if not planner.close():
-        return
-    with runtime.database.write() as connection:
-        transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
-        crash_points.reach("before-plan-ended")
-    crash_points.reach("after-plan-ended")
+            return None
+    return planner.close()
 
 
 class Planner:
-    """Turns planned objects into batches, a few per transaction: on the queue, or given to ``inline``."""
+    """Turns planned objects into batches, a few per transaction: on the queue, or given to ``inline``.
+
+    The only batch of a small transfer is not put on the queue: the workflow of the transfer runs it. It is recorded
+    with the end of planning, so that a planned transfer has either such a batch alone or all of its batches on the
+    queue.
+    """
 
     def __init__(
         self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, inline: InlineBatches | None = None
@@ -189,6 +216,7 @@ class Planner:
         self._single_commit = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
+        self._own_batch: int | None = None
         self._is_announced = False
         self._checked_at = time.monotonic()
 
@@ -207,10 +235,12 @@ class Planner:
             return self._commit()
         return True
 
-    def close(self) -> bool:
+    def close(self) -> int | None:
+        """Record the rest and the end of planning; returns the number of the transfer's own batch, if it has one."""
         for group in self._batcher.rest():
             self._keep(group)
-        return self._commit()
+        self._commit(last=True)
+        return self._own_batch
 
     def _keep(self, group: list[PlannedObject]) -> None:
         self._made += 1
@@ -218,10 +248,11 @@ class Planner:
             raise ManyBatchesError
         self._kept.append(group)
 
-    def _commit(self) -> bool:
+    def _commit(self, *, last: bool = False) -> bool:
         self._checked_at = time.monotonic()
         groups, self._kept = self._kept, []
-        with self._runtime.database.write(durable=False) as connection:
+        is_whole = last and self._inline is None and self._made == len(groups) == 1 and batching.is_small(groups[0])
+        with self._runtime.database.write(durable=last) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
             raise_if_paused(row)
@@ -233,6 +264,9 @@ class Planner:
                 groups = []
 
             def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
+                if is_whole and number == _OWN_BATCH:  # else an earlier planning, which was cut off, has added others
+                    self._own_batch = number
+                    return
                 place = first_priority(row.priority) + batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
 
@@ -244,11 +278,16 @@ class Planner:
             planned_objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
             if groups:
                 crash_points.reach("before-batches-recorded")
+            if last:
+                transfers.end_plan(connection, self._transfer_id, time.time(), self._runtime.actor)
+                crash_points.reach("before-plan-ended")
         if groups:
             crash_points.reach("after-batches-recorded")
+        if last:
+            crash_points.reach("after-plan-ended")
         if self._inline is not None:
             self._inline.begin(added)
-        elif groups and not self._is_announced:
+        elif groups and not self._is_announced and self._own_batch is None:
             # Only the first ones: the queue is polled often enough while these run.
             self._runtime.announce_queued()
             self._is_announced = True

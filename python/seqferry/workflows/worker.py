@@ -426,7 +426,8 @@ class Worker:
         self._dbos.listen(self._lanes.open, self._signal)
 
     def _list_awaited(self) -> list[str]:
-        return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
+        inline_ids = {*list(self._inline), *(transfer_id for transfer_id, _ in self._runtime.batch_runs)}
+        return [*(f"{INLINE_PREFIX}{transfer_id}" for transfer_id in inline_ids), *self._dbos.active()]
 
     def _restart_dead(self) -> None:
         if self._dbos.is_launched:

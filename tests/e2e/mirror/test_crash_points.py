@@ -202,11 +202,12 @@ _TABLE: Final[dict[str, tuple[Callable[[Stage, Sequence[str]], str], tuple[str, 
         (
             "after-plan-begun",
             "before-batches-recorded",
-            "after-batches-recorded",
             "before-plan-ended",
-            "after-plan-ended",
+            "after-batches-recorded",
         ),
     ),
+    # The last batches are recorded with the end of planning: a process after those does not plan again.
+    "plan, end": (_copy, ("after-plan-ended",)),
     "requests": (
         _copy,
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
@@ -14,6 +15,8 @@ import sqlalchemy as sa
 from control import command, counters_fit_rows, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
+from seqferry.dbos import queue
+from seqferry.engine import crash_points
 from seqferry.model.models import Status, TransferSpec
 from seqferry.proof import auditing
 from seqferry.service import control
@@ -30,18 +33,20 @@ BucketFactory = Callable[..., str]
 _POSTGRES = pytest.mark.parametrize("settings", ["postgres"], indirect=True)
 
 _WORKER = """
-import sys
+import os, sys
 from pathlib import Path
+from seqferry.engine import crash_points
 from seqferry.settings.config import Settings
 from seqferry.workflows.worker import run
 import logging; logging.basicConfig(level=logging.INFO)
+crash_points.arm(os.environ)
 run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None))
 """
 
 
-def _worker(settings: Settings) -> RunningProcess:
+def _worker(settings: Settings, environment: dict[str, str] | None = None) -> RunningProcess:
     command = [sys.executable, "-c", _WORKER, str(settings.state_dir), settings.database_url or ""]
-    return RunningProcess(command, is_preloaded=True)
+    return RunningProcess(command, environment=environment, is_preloaded=environment is None)
 
 
 def _fill(server: S3Server, bucket: str, rng: random.Random) -> None:
@@ -101,6 +106,30 @@ def test_a_killed_worker_is_followed_by_one_that_goes_on(
     _finished_objects_were_copied_once(proxy)
     counters_fit_rows(service, transfer_id)
     assert "resumed" in [event.kind for event in service.events(transfer_id)]
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("point", ["after-plan-ended", "after-batch-begun", "before-results-recorded"])
+def test_the_only_batch_of_a_small_transfer_is_resumed_with_it(
+    service: Service, proxy: Proxy, s3server: S3Server, make_bucket: BucketFactory, rng: random.Random, point: str
+) -> None:
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    fill(s3server, source, {f"run/{number}": SMALL for number in range(3)}, rng)
+    transfer_id = service.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
+    with _worker(service.settings, {**os.environ, crash_points.VARIABLE: point}) as first:
+        assert first.wait(30) == -signal.SIGKILL, first
+
+    with _worker(service.settings):
+        status = until_ended(service, transfer_id, deadline=30)
+
+    assert (status.state, status.totals.done) == ("done", 3)
+    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+    assert sorted(one.key for one in proxy.log("CopyObject")) == ["in/0", "in/1", "in/2"], "none was copied twice"
+    counters_fit_rows(service, transfer_id)
+    assert "resumed" in [event.kind for event in service.events(transfer_id)]
+    with service.database.read() as connection:
+        table = sa.text(f"select workflow_uuid from {queue.table_of(connection)}")
+        assert list(connection.execute(table).scalars()) == [transfer_id], "its batch has no place of its own"
 
 
 @_POSTGRES  # several workers need Postgres
