@@ -46,9 +46,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> Figures:
 
 def _serve(command: Sequence[str], environment: Mapping[str, str]) -> Figures:
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

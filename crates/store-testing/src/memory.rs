@@ -32,6 +32,7 @@ pub struct MemoryStore {
     order: fn(&str) -> String,
     etags: Etags,
     copied_parts: CopiedParts,
+    copied_etags: CopiedEtags,
     sub_resources: bool,
     as_files: bool,
     checksums: Checksums,
@@ -83,6 +84,17 @@ enum CopiedParts {
     Misread,
     /// Copies of parts are refused, since they carry no checksum.
     Refused,
+}
+
+/// `ETag`s of copies in one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CopiedEtags {
+    /// They are those of objects written in one request.
+    New,
+    /// They are those of the sources, also of many parts.
+    Kept,
+    /// The store passes for one that keeps them, and gives new ones.
+    SaidKept,
 }
 
 /// Checksums that the store knows.
@@ -165,6 +177,7 @@ impl MemoryStore {
             order: str::to_owned,
             etags: Etags::Plain,
             copied_parts: CopiedParts::Checked,
+            copied_etags: CopiedEtags::New,
             sub_resources: true,
             as_files: false,
             checksums: Checksums::All,
@@ -207,6 +220,13 @@ impl MemoryStore {
     #[must_use]
     pub fn requiring_part_checksums(mut self) -> Self {
         self.copied_parts = CopiedParts::Refused;
+        self
+    }
+
+    /// Gives copies the `ETag`s of their sources, like `SeaweedFS` and Ceph; `truly` false: only its name says so.
+    #[must_use]
+    pub fn keeping_copied_etags(mut self, truly: bool) -> Self {
+        self.copied_etags = if truly { CopiedEtags::Kept } else { CopiedEtags::SaidKept };
         self
     }
 
@@ -367,6 +387,7 @@ impl MemoryStore {
             tag_count: u32::try_from(object.tags.len()).ok().filter(|_| self.sub_resources),
             archived: object.is_archived(),
             opaque_etag: self.as_files || self.etags == Etags::Opaque,
+            copies_keep_etag: self.copied_etags != CopiedEtags::New,
             ..ObjectMeta::default()
         }
     }

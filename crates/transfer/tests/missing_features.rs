@@ -81,6 +81,29 @@ async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_a_copy_keeps_the_etag_an_object_of_many_parts_is_copied_in_one_request() {
+    for truly in [true, false] {
+        let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).keeping_copied_etags(truly));
+        let items = [
+            made_of_parts(&fixture, 1, ChecksumKind::Composite).await,
+            made_of_parts(&fixture, 2, ChecksumKind::Composite).await,
+        ];
+
+        for item in items {
+            let outcome = fixture.run(policy(), vec![item.clone()]).await.remove(&item.id).expect("an outcome");
+
+            let method = if truly { CopyMethod::Copy } else { CopyMethod::Multipart };
+            assert_eq!((outcome.state, outcome.method), (ObjectState::Done, method), "{outcome:?}");
+            assert!(matches!(outcome.verified, VerificationLevel::Etag | VerificationLevel::Checksum), "{outcome:?}");
+            assert_eq!(outcome.target_etag.as_ref(), Some(&item.etag));
+            assert_eq!(fixture.read(TARGET, &item.target_key).await, Some(bytes(item.id, 300)));
+        }
+        // A service that does not do what its name says is believed once.
+        assert_eq!(fixture.store.count("CopyObject"), if truly { 2 } else { 1 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_prove_them() {
     let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).requiring_part_checksums());
     let items = [

@@ -19,7 +19,7 @@ from seqferry.cli import options
 from seqferry.model.option_fields import option_fields
 
 if TYPE_CHECKING:
-    from typer._click.core import Parameter
+    from typer.core import TyperArgument, TyperOption
 
 
 def command_groups(function: Callable[..., Any]) -> dict[str, type[Any]]:
@@ -44,7 +44,7 @@ class ExpandedParameters:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command()(self)
         command: Any = typer.main.get_command(app)
-        self.params: list[Parameter] = command.params
+        self.params: list[TyperArgument | TyperOption] = command.params
         self.call: Callable[..., Any] = command.callback
         for (kind, _), parameter in zip(found, self.params, strict=True):
             parameter.rich_help_panel = parameter.rich_help_panel or kind.PANEL

@@ -9,7 +9,7 @@ use seqferry_store::{
 };
 use sha2::Sha256;
 
-use super::{ConditionalWrite, Etags, MemoryStore, Object, full, now};
+use super::{ConditionalWrite, CopiedEtags, Etags, MemoryStore, Object, full, now};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {
@@ -85,8 +85,10 @@ impl ObjectWrite for MemoryStore {
             ));
         }
         let mut object = object.clone();
-        // A copy is written in one request: a multipart ETag becomes a plain one.
-        object.etag = self.etag_of(&object.body);
+        if self.copied_etags != CopiedEtags::Kept {
+            // A copy is written in one request: a multipart ETag becomes a plain one.
+            object.etag = self.etag_of(&object.body);
+        }
         object.parts = Vec::new();
         object.modified = now();
         object.storage_class = storage_class.map(str::to_owned);

@@ -275,3 +275,20 @@ async fn a_head_of_an_absent_key_is_not_found_at_once() {
     assert_eq!((error.class, error.status), (ErrorClass::NotFound, Some(404)));
     assert_eq!(server.only_request().method, "HEAD");
 }
+
+#[tokio::test]
+async fn services_whose_copies_keep_etags_are_known_by_name() {
+    for (name, keeps) in [
+        ("SeaweedFS 30GB 4.47", true),
+        ("Ceph Object Gateway (squid)", true),
+        ("AmazonS3", false),
+        ("VERSITYGW", false),
+        ("", false),
+    ] {
+        let server = Wire::always(Reply::new(200, &[("server", name), ("etag", "\"e-2\"")], ""));
+
+        let found = store_at(&server.url()).await.head(ObjectRef::new("bucket", "key"), None).await.expect("an answer");
+
+        assert_eq!(found.copies_keep_etag, keeps, "{name}");
+    }
+}
