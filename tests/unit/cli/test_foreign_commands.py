@@ -10,8 +10,8 @@ import typer
 
 from seqferry.cli.app import application, run
 from seqferry.cli.foreign_commands import OPTIONS, REFUSALS, VERBS, translate
-from seqferry.cli.foreign_options import VERB_REFUSALS
 from seqferry.model.errors import UsageError
+from seqferry.model.foreign_options import VERB_REFUSALS
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
