@@ -109,6 +109,8 @@ LINES = [
     ("cp --no-follow-symlinks SRC DST", "cp --symlinks skip SRC DST"),
     ("cp SRC DST --source-region a --destination-region b", "cp SRC DST --source-region a --target-region b"),
     ("cp --request-payer requester SRC DST", "cp --request-payer=requester SRC DST"),
+    ("cp --restore --days 3 --tier Bulk SRC DST", "cp --restore --restore-days 3 --restore-tier Bulk SRC DST"),
+    ("pack --tier=Bulk SRC DSTz.tar", "pack --restore-tier Bulk SRC DSTz.tar"),
     ("ls --humanize SRC", "ls --human-readable SRC"),
     ("du --humanize SRC", "du --human-readable SRC"),
     ("rm -rf SRC", "rm --recursive --yes SRC"),
