@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from seqferry.cli import foreign_options
 from seqferry.cli.app import application
+from seqferry.model import foreign_options
 from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import Attributes, Filters, Protection
 from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SpeedOptions

@@ -113,7 +113,7 @@ def project(folder: Path) -> Path:
         "python/seqferry/__init__.py": "",
         "python/seqferry/__main__.py": PYTHON,
         "python/seqferry/db/words.py": PYTHON,
-        "python/seqferry/cli/foreign_options.py": PYTHON,
+        "python/seqferry/model/foreign_options.py": PYTHON,
         "tests/conftest.py": CONFTEST,
     }
     for name, text in files.items():

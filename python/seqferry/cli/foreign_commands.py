@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from seqferry.cli import foreign_options
-from seqferry.cli.foreign_options import OPTIONS, REFUSALS, VERB_REFUSALS, VERBS, Meaning
+from seqferry.model import foreign_options
 from seqferry.model.errors import UsageError
-from seqferry.nextflow.arguments import complete
+from seqferry.model.foreign_options import OPTIONS, REFUSALS, VERB_REFUSALS, VERBS, Meaning, complete
 
 __all__ = ["OPTIONS", "REFUSALS", "VERBS", "translate"]
 
-_UNTRANSLATED: Final = frozenset(
-    {"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"}
-)
+_UNTRANSLATED: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
 
 _CAT_OPTIONS: Final = (
@@ -143,7 +140,7 @@ def _meanings_of(verb: str, typed: str) -> Mapping[str, Meaning]:
 
 def _refusals(verb: str) -> Mapping[str, str]:
     if verb != "mount":
-        return {**REFUSALS, **foreign_options.REFUSALS_BY_VERB.get(verb, {})}
+        return foreign_options.refusals_of_verb(verb)
     from seqferry.cli import foreign_mount_options
 
     return {**REFUSALS, **foreign_mount_options.REFUSALS}

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from seqferry.cli.foreign_options import Meaning
 from seqferry.model.errors import UsageError
-
-_NO_EFFECT: Final = Meaning()
-_VALUE_WITHOUT_EFFECT: Final = Meaning(values=1)
+from seqferry.model.foreign_options import NO_EFFECT, VALUE_WITHOUT_EFFECT, Meaning
 
 _LARGEST_IN_MEBIBYTES: Final = 1 << 20
 """mount-s3 writes the size of a cache as a number of MiB. As bytes, numbers below this are too small for a cache."""
@@ -52,43 +49,43 @@ def _modes(value: str) -> list[str]:
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
     # mount-s3
-    "--force-path-style": _NO_EFFECT,
-    "--max-threads": _VALUE_WITHOUT_EFFECT,
-    "--maximum-throughput-gbps": _VALUE_WITHOUT_EFFECT,
-    "--part-size": _VALUE_WITHOUT_EFFECT,
-    "--read-part-size": _VALUE_WITHOUT_EFFECT,
-    "--write-part-size": _VALUE_WITHOUT_EFFECT,
-    "--bucket-type": _VALUE_WITHOUT_EFFECT,
-    "--user-agent-prefix": _VALUE_WITHOUT_EFFECT,
-    "--upload-checksums": _VALUE_WITHOUT_EFFECT,
-    "--auto-unmount": _NO_EFFECT,
-    "--no-log": _NO_EFFECT,
+    "--force-path-style": NO_EFFECT,
+    "--max-threads": VALUE_WITHOUT_EFFECT,
+    "--maximum-throughput-gbps": VALUE_WITHOUT_EFFECT,
+    "--part-size": VALUE_WITHOUT_EFFECT,
+    "--read-part-size": VALUE_WITHOUT_EFFECT,
+    "--write-part-size": VALUE_WITHOUT_EFFECT,
+    "--bucket-type": VALUE_WITHOUT_EFFECT,
+    "--user-agent-prefix": VALUE_WITHOUT_EFFECT,
+    "--upload-checksums": VALUE_WITHOUT_EFFECT,
+    "--auto-unmount": NO_EFFECT,
+    "--no-log": NO_EFFECT,
     "--requester-pays": Meaning(("--request-payer", "requester")),
     "--max-cache-size": Meaning(("--max-cache-size",), 1, _cache_size),
     # rclone mount
-    "--daemon": _NO_EFFECT,
-    "--daemon-wait": _VALUE_WITHOUT_EFFECT,
-    "--daemon-timeout": _VALUE_WITHOUT_EFFECT,
-    "--vfs-cache-mode": _VALUE_WITHOUT_EFFECT,
-    "--vfs-cache-max-age": _VALUE_WITHOUT_EFFECT,
-    "--vfs-cache-poll-interval": _VALUE_WITHOUT_EFFECT,
-    "--vfs-read-ahead": _VALUE_WITHOUT_EFFECT,
-    "--vfs-read-chunk-size": _VALUE_WITHOUT_EFFECT,
-    "--vfs-read-chunk-size-limit": _VALUE_WITHOUT_EFFECT,
-    "--vfs-read-chunk-streams": _VALUE_WITHOUT_EFFECT,
-    "--buffer-size": _VALUE_WITHOUT_EFFECT,
-    "--poll-interval": _VALUE_WITHOUT_EFFECT,
-    "--attr-timeout": _VALUE_WITHOUT_EFFECT,
-    "--max-read-ahead": _VALUE_WITHOUT_EFFECT,
-    "--vfs-fast-fingerprint": _NO_EFFECT,
-    "--no-checksum": _NO_EFFECT,
-    "--no-modtime": _NO_EFFECT,
-    "--async-read": _NO_EFFECT,
-    "--fast-list": _NO_EFFECT,
-    "--s3-no-check-bucket": _NO_EFFECT,
-    "-v": _NO_EFFECT,
-    "-vv": _NO_EFFECT,
-    "--verbose": _NO_EFFECT,
+    "--daemon": NO_EFFECT,
+    "--daemon-wait": VALUE_WITHOUT_EFFECT,
+    "--daemon-timeout": VALUE_WITHOUT_EFFECT,
+    "--vfs-cache-mode": VALUE_WITHOUT_EFFECT,
+    "--vfs-cache-max-age": VALUE_WITHOUT_EFFECT,
+    "--vfs-cache-poll-interval": VALUE_WITHOUT_EFFECT,
+    "--vfs-read-ahead": VALUE_WITHOUT_EFFECT,
+    "--vfs-read-chunk-size": VALUE_WITHOUT_EFFECT,
+    "--vfs-read-chunk-size-limit": VALUE_WITHOUT_EFFECT,
+    "--vfs-read-chunk-streams": VALUE_WITHOUT_EFFECT,
+    "--buffer-size": VALUE_WITHOUT_EFFECT,
+    "--poll-interval": VALUE_WITHOUT_EFFECT,
+    "--attr-timeout": VALUE_WITHOUT_EFFECT,
+    "--max-read-ahead": VALUE_WITHOUT_EFFECT,
+    "--vfs-fast-fingerprint": NO_EFFECT,
+    "--no-checksum": NO_EFFECT,
+    "--no-modtime": NO_EFFECT,
+    "--async-read": NO_EFFECT,
+    "--fast-list": NO_EFFECT,
+    "--s3-no-check-bucket": NO_EFFECT,
+    "-v": NO_EFFECT,
+    "-vv": NO_EFFECT,
+    "--verbose": NO_EFFECT,
     "--vfs-cache-max-size": Meaning(("--max-cache-size",), 1, _cache_size),
     "--cache-dir": Meaning(("--cache",), 1),
     "--dir-cache-time": Meaning(("--metadata-ttl",), 1, _seconds),
@@ -101,10 +98,10 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     # goofys, geesefs
     "--endpoint": Meaning(("--endpoint-url",), 1),
     "--stat-cache-ttl": Meaning(("--metadata-ttl",), 1, _seconds),
-    "--type-cache-ttl": _VALUE_WITHOUT_EFFECT,
+    "--type-cache-ttl": VALUE_WITHOUT_EFFECT,
     "--umask": Meaning(values=1, into=_modes),
     # s3fs
-    "-s": _NO_EFFECT,
+    "-s": NO_EFFECT,
 }
 """Options of others for ``mount``."""
 

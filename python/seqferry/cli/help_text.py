@@ -10,7 +10,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from seqferry.cli import examples
-from seqferry.cli.foreign_options import TRANSLATED_VERBS
+from seqferry.model.foreign_options import TRANSLATED_VERBS
 
 if TYPE_CHECKING:
     from typer._click import HelpFormatter

@@ -61,14 +61,13 @@ class Selection:
         Option(
             "Days to keep the restored copies. Default: 7.",
             "N",
-            words=("--restore-days", "--days"),
             minimum=1,
             http=Http(text="Days to keep the restored copies. Default: 7.", maximum=MAX_RESTORE_DAYS),
         ),
     ] = None
     restore_tier: Annotated[
         Literal["Standard", "Bulk", "Expedited"] | None,
-        Option("Retrieval tier of the restore. Default: Standard.", words=("--restore-tier", "--tier")),
+        Option("Retrieval tier of the restore. Default: Standard."),
     ] = None
     settle: Annotated[
         str | None,

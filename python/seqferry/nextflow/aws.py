@@ -10,98 +10,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
+from seqferry.model.foreign_options import NO_EFFECT, Meaning, complete, options_of_tool
 from seqferry.model.locations import LocalFolder
 from seqferry.nextflow import session, shim_listing
-from seqferry.nextflow.arguments import (
-    FLAG,
-    SELECTING,
-    USAGE,
-    VALUE,
-    Option,
-    ParsedArguments,
-    RefusedError,
-    complete,
-    flag,
-    key_file,
-    of_engine,
-    parse,
-    refuse,
-    value,
-)
+from seqferry.nextflow.arguments import USAGE, ParsedArguments, RefusedError, key_file, parse, refuse
 
 _FAILED: Final = 1
 _CONFIGURATION: Final = 253
 _SERVICE: Final = 254
 
-_GLOBAL: Final[dict[str, Option]] = {
-    "--region": value("region"),
-    "--profile": value("profile"),
-    "--endpoint-url": value("endpoint_url"),
-    "--no-sign-request": flag("no_sign_request"),
-    "--debug": flag("debug"),
-    "--v2-debug": flag("debug"),
-    # These change nothing in aws s3 itself, or what the engine chooses.
-    **dict.fromkeys(("--no-cli-pager", "--no-paginate", "--no-cli-auto-prompt"), FLAG),
-    **dict.fromkeys(("--output", "--query", "--color", "--cli-binary-format"), VALUE),
-    **dict.fromkeys(("--cli-read-timeout", "--cli-connect-timeout"), VALUE),
-    "--cli-auto-prompt": refuse("it asks for no options.", takes_value=False),
+_BOTH: Final = {
+    **dict.fromkeys(("--debug", "--v2-debug"), Meaning(("--debug",))),
     "--cli-error-format": refuse("its errors are text."),
-    "--ca-bundle": refuse("name the file in AWS_CA_BUNDLE."),
-    "--no-verify-ssl": refuse("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
-
-_PAYER: Final = of_engine("--request-payer")
-
-_COPY: Final[dict[str, Option]] = {
-    **_GLOBAL,
-    "--only-show-errors": flag("quiet"),
-    "--quiet": flag("silent"),
-    "--no-progress": FLAG,
-    "--progress-multiline": FLAG,
-    "--progress-frequency": VALUE,
-    "--recursive": flag("recursive"),
+_COPY: Final = {
+    **options_of_tool("aws", "cp"),
+    **_BOTH,
     # Archived objects are always requested, and one that is not restored fails by name.
-    "--force-glacier-transfer": FLAG,
-    "--ignore-glacier-warnings": FLAG,
-    "--follow-symlinks": FLAG,
-    "--no-follow-symlinks": flag("skip_symlinks"),
-    "--no-overwrite": flag("no_overwrite"),
-    "--no-guess-mime-type": FLAG,
-    "--expected-size": VALUE,
-    "--page-size": VALUE,
-    # Downloads are always compared with their checksum.
-    "--checksum-mode": VALUE,
-    "--case-conflict": Option(
-        takes_value=True,
-        refused="names that differ in case only are two files on Linux, and both are written.",
-        harmless=("ignore", "warn"),
-    ),
-    "--dryrun": refuse("write seqferry cp --dry-run.", takes_value=False),
-    "--website-redirect": refuse("copies redirect to no other address."),
-    # The algorithm, of which there is one.
-    "--sse-c": VALUE,
-    "--sse-c-copy-source": VALUE,
-    "--sse-c-key": value("sse_c_key"),
-    "--sse-c-copy-source-key": value("sse_c_copy_source_key"),
-    **_PAYER,
-    **SELECTING,
-    **of_engine(
-        *("--storage-class", "--acl", "--grants", "--sse", "--sse-kms-key-id", "--checksum-algorithm", "--copy-props"),
-        *("--content-type", "--content-encoding", "--content-language", "--content-disposition", "--cache-control"),
-        *("--expires", "--metadata", "--metadata-directive", "--tags", "--source-region"),
-    ),
+    "--force-glacier-transfer": NO_EFFECT,
+    "--dryrun": refuse("write seqferry cp --dry-run.", values=0),
+    **{name: Meaning((name,), 1, partial(key_file, name)) for name in ("--sse-c-key", "--sse-c-copy-source-key")},
 }
-
-_LIST: Final[dict[str, Option]] = {
-    **_GLOBAL,
-    "--recursive": flag("recursive"),
-    "--page-size": VALUE,
-    **dict.fromkeys(("--human-readable", "--summarize"), refuse("write seqferry ls, which has it.", takes_value=False)),
+_LIST: Final = {
+    **options_of_tool("aws", "ls"),
+    **_BOTH,
+    **dict.fromkeys(("--human-readable", "--summarize"), refuse("write seqferry ls, which has it.", values=0)),
     **dict.fromkeys(("--bucket-name-prefix", "--bucket-region"), refuse("it lists no buckets.")),
-    **_PAYER,
 }
+_OWN: Final = ("quiet", "no_progress", "recursive", "debug")
+"""Options that say how these commands work, and not what is copied."""
 
 _COMMANDS: Final = {"cp": _COPY, "ls": _LIST}
 _RETRY_MODES: Final = ("legacy", "standard", "adaptive")
@@ -150,7 +90,7 @@ def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
             skip = False
         elif word.startswith("-") and word != "-":
             known = every.get(word)
-            skip = known is not None and known.takes_value
+            skip = known is not None and known.values > 0
         else:
             names.append(word)
     if not names or names[0] != "s3":
@@ -172,15 +112,6 @@ def _check_retry_mode() -> None:
         raise SystemExit(_CONFIGURATION)
 
 
-def _where(parsed: ParsedArguments) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        name: parsed.options[name] for name in ("region", "profile", "endpoint_url") if parsed.options.get(name)
-    }
-    if parsed.given("no_sign_request"):
-        found["no_sign_request"] = True
-    return found
-
-
 # --- cp ---------------------------------------------------------------------------------------------------------------
 
 
@@ -195,20 +126,13 @@ def _copy(parsed: ParsedArguments) -> int:
     if recursive and "-" in (source, target):
         raise RefusedError("Streaming currently is only compatible with non-recursive cp commands")
     # The AWS CLI has no wildcards in keys and paths: a * is a character.
-    options = _where(parsed) | {"raw": True} | parsed.passed_on
-    for name in ("sse_c_key", "sse_c_copy_source_key"):
-        if name in parsed.options:
-            options[name] = key_file("--" + name.replace("_", "-"), parsed.options[name])
-    if parsed.given("skip_symlinks"):
-        options["symlinks"] = "skip"
-    if parsed.given("no_overwrite"):
-        options["if_exists"] = "skip"
+    options = {"raw": True, **parsed.without(*_OWN)}
     if not recursive and not paths.is_local(source) and _is_prefix(source):
         raise RefusedError(f"{source} is a prefix; copy all below it with --recursive.")
     if not recursive and paths.is_local(source) and source != "-" and os.path.isdir(source):  # noqa: PTH112
         raise RefusedError(f"{source} is a folder; copy it with --recursive.")
     direction = _direction(source, target)
-    shows = not (parsed.given("quiet") or parsed.given("silent") or target == "-")
+    shows = not (parsed.given("quiet") or target == "-")
 
     def report_arrival(from_: str, to: str) -> None:
         # What comes from a pipe lies in a temporary file meanwhile.
@@ -272,8 +196,7 @@ def _list(parsed: ParsedArguments) -> int:
         raise RefusedError("aws s3 ls takes one address here: s3://bucket/prefix.")
     address = parsed.operands[0]
     bucket, key = parse_uri(address if address.startswith("s3://") else f"s3://{address}")
-    found = _where(parsed)
-    found |= parsed.passed_on
+    found = parsed.without(*_OWN)
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     engine = session.engine()

@@ -11,47 +11,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from seqferry.model.foreign_options import NO_EFFECT, Meaning, options_of_tool
 from seqferry.model.locations import LocalFolder
 from seqferry.nextflow import session, shim_listing
-from seqferry.nextflow.arguments import (
-    FLAG,
-    Option,
-    ParsedArguments,
-    RefusedError,
-    flag,
-    of_engine,
-    parse,
-    refuse,
-    value,
-)
+from seqferry.nextflow.arguments import ParsedArguments, RefusedError, parse, refuse
 
 _FAILED: Final = 1
 
-_GLOBAL: Final[dict[str, Option]] = {
-    "--endpoint-url": value("endpoint_url"),
-    "--profile": value("profile"),
-    "--no-sign-request": flag("no_sign_request"),
-    "--log": value("log"),
-    **of_engine("--request-payer"),
+_REFUSED: Final[dict[str, Meaning]] = {
     "--numworkers": refuse("requests in flight are found while working; SEQFERRY_MAX_REQUESTS limits them."),
-    "--retry-count": refuse("set the attempts of each request in AWS_MAX_ATTEMPTS."),
-    "-r": refuse("set the attempts of each request in AWS_MAX_ATTEMPTS."),
-    "--no-verify-ssl": refuse("certificates are always verified; set AWS_CA_BUNDLE.", takes_value=False),
+    **dict.fromkeys(("--retry-count", "-r"), refuse("set the attempts of each request in AWS_MAX_ATTEMPTS.")),
 }
-
-_COPY: Final[dict[str, Option]] = {
-    **_GLOBAL,
-    "--region": value("region"),
-    "--source-region": value("source_region"),
-    "--destination-region": value("target_region"),
-    "--force-glacier-transfer": FLAG,
-    "--ignore-glacier-warnings": FLAG,
-    "--raw": flag("raw"),
-    **of_engine(
-        *("--storage-class", "--acl", "--sse", "--sse-kms-key-id", "--content-type", "--content-encoding"),
-        *("--content-disposition", "--cache-control", "--expires", "--metadata", "--metadata-directive"),
-    ),
-}
+_GLOBAL: Final = options_of_tool("s5cmd", "ls") | _REFUSED
+# Archived objects are always requested, as by ``aws``.
+_COPY: Final = options_of_tool("s5cmd", "cp") | _REFUSED | {"--force-glacier-transfer": NO_EFFECT}
+_OWN: Final = ("log", "raw")
+"""Options that say how these commands work, and not what is copied."""
 
 _COMMANDS: Final = {"cp": _COPY, "ls": _GLOBAL}
 _GO_PIECE: Final = re.compile(r"\\.|\[[\^!][^\]]*\]")
@@ -96,12 +71,9 @@ def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
 
 
 def _where(parsed: ParsedArguments) -> dict[str, Any]:
-    names = ("endpoint_url", "profile", "region", "source_region", "target_region")
-    found: dict[str, Any] = {name: parsed.options[name] for name in names if parsed.options.get(name)}
+    found = parsed.without(*_OWN)
     if url := os.environ.get("S3_ENDPOINT_URL"):
         found.setdefault("endpoint_url", url)
-    if parsed.given("no_sign_request"):
-        found["no_sign_request"] = True
     return found
 
 
@@ -115,7 +87,7 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     given = _sources(source, target, raw=parsed.given("raw"))
     below = bool(given.pop("below"))
     source, target = given.pop("source"), given.pop("target")
-    options = _where(parsed) | given | parsed.passed_on
+    options = _where(parsed) | given
     shows = parsed.options.get("log") != "error"
 
     def report_arrival(from_: str, to: str) -> None:
@@ -210,7 +182,6 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")
     bucket, key = parse_uri(parsed.operands[0])
     found = _where(parsed)
-    found |= parsed.passed_on
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     selects = has_wildcard(key)

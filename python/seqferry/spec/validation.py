@@ -306,16 +306,16 @@ def _check_restore(spec: TransferSpec) -> None:
     if not spec.selection.restore and (
         spec.selection.restore_days is not None or spec.selection.restore_tier is not None
     ):
-        raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.").about(
-            "restore_days", "restore_tier"
-        )
+        raise UsageError(
+            "--restore-days and --restore-tier say how archived objects are restored: give --restore with them."
+        ).about("restore_days", "restore_tier")
     if spec.selection.restore and isinstance(spec.source, LocalFolder):
         raise UsageError(
             "--restore is for archived objects in S3, and the source is a local path; leave it out."
         ).about("restore")
     if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MAX_RESTORE_DAYS:
         raise UsageError(
-            f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days."
+            f"--restore-days {spec.selection.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days."
         ).about("restore_days")
 
 

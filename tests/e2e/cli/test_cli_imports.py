@@ -36,13 +36,13 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 538, 191, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("cp s3://BUCKET/a TARGET", 536, 189, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
         ("status", 471, 125, {*_HEAVY, "seqferry._native"}),
-        ("ls s3://BUCKET/", 249, 76, {"sqlalchemy", "pydantic", "rich"}),
-        ("cat --range 0-3 s3://BUCKET/a", 267, 88, {"sqlalchemy", "pydantic", "rich"}),
-        ("aws s3 ls s3://BUCKET/", 209, 75, {"sqlalchemy", "typer", "pydantic"}),
-        ("aws s3 cp s3://BUCKET/a TARGET", 210, 75, {"sqlalchemy", "typer", "pydantic"}),
-        ("s5cmd cp s3://BUCKET/a TARGET", 211, 75, {"sqlalchemy", "typer", "pydantic"}),
+        ("ls s3://BUCKET/", 246, 74, {"sqlalchemy", "pydantic", "rich"}),
+        ("cat --range 0-3 s3://BUCKET/a", 264, 86, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 210, 76, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 211, 76, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 212, 76, {"sqlalchemy", "typer", "pydantic"}),
         ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
     ],
 )

@@ -10,8 +10,8 @@ import typer
 
 from seqferry.cli.app import application, run
 from seqferry.cli.foreign_commands import OPTIONS, REFUSALS, VERBS, translate
-from seqferry.cli.foreign_options import VERB_REFUSALS
 from seqferry.model.errors import UsageError
+from seqferry.model.foreign_options import VERB_REFUSALS
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
@@ -109,6 +109,8 @@ LINES = [
     ("cp --no-follow-symlinks SRC DST", "cp --symlinks skip SRC DST"),
     ("cp SRC DST --source-region a --destination-region b", "cp SRC DST --source-region a --target-region b"),
     ("cp --request-payer requester SRC DST", "cp --request-payer=requester SRC DST"),
+    ("cp --restore --days 3 --tier Bulk SRC DST", "cp --restore --restore-days 3 --restore-tier Bulk SRC DST"),
+    ("pack --tier=Bulk SRC DSTz.tar", "pack --restore-tier Bulk SRC DSTz.tar"),
     ("ls --humanize SRC", "ls --human-readable SRC"),
     ("du --humanize SRC", "du --human-readable SRC"),
     ("rm -rf SRC", "rm --recursive --yes SRC"),

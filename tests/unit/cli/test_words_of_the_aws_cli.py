@@ -179,7 +179,7 @@ def test_aws_in_a_task_takes_each_option_or_says_why_not(verb: str, line: str) -
     why = ""
     try:
         aws._command(["s3", verb, *_PLACES[verb].split(), *f"--{line}".split()])
-    except RefusedError as refused:
+    except (RefusedError, UsageError) as refused:
         why = str(refused)
 
     assert not why or (f"--{line.split()[0]}" in why and "Unknown options" not in why), why

@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar
 import pytest
 
 from seqferry.settings import tables
-from seqferry.settings.tables import MOST, NO_OTHER_KEYS, Key, Place, TableError, Text
+from seqferry.settings.tables import MOST, NO_OTHER_KEYS, Key, Place, TableError
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
 
-    name: Annotated[Text, Key("write a text", example="runs")]
+    name: Annotated[str, Key("write a text", min_length=1, example="runs")]
     place: Place
     uid: Annotated[int, tables.number(0, 10)] | None = None
     secret: Annotated[str, Key("it is no secret", min_length=8)] | None = None
@@ -47,6 +47,7 @@ def test_tables_are_read_in_their_order(given: Any, values: Any) -> None:
         ([_WHOLE] * (MOST + 1), None, f"there are {MOST + 1} shares, and at most {MOST} can be served"),
         ([_WHOLE | {"plase": "s3://b/"}], "plase", "did you mean 'place'?"),
         ([_WHOLE | {"zzz": 1}], "zzz", "known are: name, place, uid, secret"),
+        ([{"place": "s3://b/"}], None, 'a share has no name; write name = "runs"'),
         ([{"name": "runs"}], None, 'has no place; write place = "s3://bucket/runs/"'),
         ([_WHOLE | {"name": ""}], "name", "[[share]] name: write a text"),
         ([_WHOLE | {"name": 7}], "name", "[[share]] name: write a text"),

@@ -1,8 +1,12 @@
-"""The words of ``aws s3``, s5cmd, rclone and cp that ``foreign_commands`` translates, each with what it means here."""
+"""Words of ``aws s3``, s5cmd, rclone and cp, each with what it means here.
+
+``cli.foreign_commands`` translates them into our command line; ``nextflow`` takes those of one tool by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from seqferry.model.errors import UsageError
@@ -56,7 +60,9 @@ VERB_REFUSALS: Final = {
 
 COPY_VERBS: Final = frozenset({"cp", "sync", "mv", "check"})
 LIST_VERBS: Final = frozenset({"ls", "du"})
-TRANSLATED_VERBS: Final = COPY_VERBS | LIST_VERBS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
+TRANSLATED_VERBS: Final = (
+    COPY_VERBS | LIST_VERBS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount", "pack"}
+)
 """Verbs whose options are translated."""
 
 
@@ -69,27 +75,29 @@ class Meaning(NamedTuple):
         of_value: its value in our form; None to take it as it is.
         into: our options and their values for its value, where they are more than one, or where only some values have
             an equal.
+        refused: what to do instead of an option without an equal.
     """
 
     ours: tuple[str, ...] = ()
     values: int = 0
     of_value: Callable[[str], str] | None = None
     into: Callable[[str], list[str]] | None = None
+    refused: str = ""
 
 
-_NO_EFFECT: Final = Meaning()
-_VALUE_WITHOUT_EFFECT: Final = Meaning(values=1)
+NO_EFFECT: Final = Meaning()
+VALUE_WITHOUT_EFFECT: Final = Meaning(values=1)
 
 GLOBAL: Final[Mapping[str, Meaning]] = {
-    "--output": _VALUE_WITHOUT_EFFECT,
-    "--query": _VALUE_WITHOUT_EFFECT,
-    "--color": _VALUE_WITHOUT_EFFECT,
-    "--no-paginate": _NO_EFFECT,
-    "--no-cli-pager": _NO_EFFECT,
-    "--no-cli-auto-prompt": _NO_EFFECT,
-    "--cli-read-timeout": _VALUE_WITHOUT_EFFECT,
-    "--cli-connect-timeout": _VALUE_WITHOUT_EFFECT,
-    "--cli-binary-format": _VALUE_WITHOUT_EFFECT,
+    "--output": VALUE_WITHOUT_EFFECT,
+    "--query": VALUE_WITHOUT_EFFECT,
+    "--color": VALUE_WITHOUT_EFFECT,
+    "--no-paginate": NO_EFFECT,
+    "--no-cli-pager": NO_EFFECT,
+    "--no-cli-auto-prompt": NO_EFFECT,
+    "--cli-read-timeout": VALUE_WITHOUT_EFFECT,
+    "--cli-connect-timeout": VALUE_WITHOUT_EFFECT,
+    "--cli-binary-format": VALUE_WITHOUT_EFFECT,
 }
 """Options of the AWS CLI for all of its commands that change nothing here, before the verb or after it. The first five
 change nothing in ``aws s3`` itself; timeouts are chosen by Seqferry."""
@@ -162,35 +170,41 @@ def _case_conflict(mode: str) -> list[str]:
     )
 
 
+_RESTORING: Final[Mapping[str, Meaning]] = {
+    "--days": Meaning(("--restore-days",), 1),
+    "--tier": Meaning(("--restore-tier",), 1),
+}
+"""Fields of a request to restore an archived object, as ``aws s3api`` names them."""
+
 OPTIONS: Final[Mapping[str, Meaning]] = {
     "-a": Meaning(("--recursive",)),
-    "--progress": Meaning(),
-    "-P": Meaning(),
-    "--show-progress": Meaning(),
-    "--sp": Meaning(),
-    "-v": Meaning(),
-    "-vv": Meaning(),
-    "--verbose": Meaning(),
-    "--follow-symlinks": Meaning(),
-    "--copy-links": Meaning(),
-    "--no-guess-mime-type": Meaning(),
-    "--fast-list": Meaning(),
-    "--no-traverse": Meaning(),
+    "--progress": NO_EFFECT,
+    "-P": NO_EFFECT,
+    "--show-progress": NO_EFFECT,
+    "--sp": NO_EFFECT,
+    "-v": NO_EFFECT,
+    "-vv": NO_EFFECT,
+    "--verbose": NO_EFFECT,
+    "--follow-symlinks": NO_EFFECT,
+    "--copy-links": NO_EFFECT,
+    "--no-guess-mime-type": NO_EFFECT,
+    "--fast-list": NO_EFFECT,
+    "--no-traverse": NO_EFFECT,
     "--create-empty-src-dirs": Meaning(("--empty-directories",)),
-    "--ignore-glacier-warnings": Meaning(),
-    "--s3-no-check-bucket": Meaning(),
-    "--stats": Meaning(values=1),
-    "--checkers": Meaning(values=1),
-    "--page-size": Meaning(values=1),
-    "--expected-size": Meaning(values=1),
-    "--checksum-mode": Meaning(values=1),
-    "--sse-c": Meaning(values=1),
-    "--sse-c-copy-source": Meaning(values=1),
+    "--ignore-glacier-warnings": NO_EFFECT,
+    "--s3-no-check-bucket": NO_EFFECT,
+    "--stats": VALUE_WITHOUT_EFFECT,
+    "--checkers": VALUE_WITHOUT_EFFECT,
+    "--page-size": VALUE_WITHOUT_EFFECT,
+    "--expected-size": VALUE_WITHOUT_EFFECT,
+    "--checksum-mode": VALUE_WITHOUT_EFFECT,
+    "--sse-c": VALUE_WITHOUT_EFFECT,
+    "--sse-c-copy-source": VALUE_WITHOUT_EFFECT,
     "--sse-c-key": Meaning(("--sse-c-key",), 1, _key_file),
     "--sse-c-copy-source-key": Meaning(("--sse-c-copy-source-key",), 1, _key_file),
     "--case-conflict": Meaning(values=1, into=_case_conflict),
-    "--progress-frequency": Meaning(values=1),
-    "--progress-multiline": Meaning(),
+    "--progress-frequency": VALUE_WITHOUT_EFFECT,
+    "--progress-multiline": NO_EFFECT,
     "--only-show-errors": Meaning(("--quiet",)),
     "--use-json-log": Meaning(("--json",)),
     "--bwlimit": Meaning(("--max-bandwidth",), 1),
@@ -216,6 +230,7 @@ OPTIONS: Final[Mapping[str, Meaning]] = {
     "--s3-region": Meaning(("--region",), 1),
     "--min-age": Meaning(("--older-than",), 1),
     "--max-age": Meaning(("--newer-than",), 1),
+    **_RESTORING,
 }
 """Options of ``cp``, ``sync``, ``mv`` and ``check`` under other names."""
 
@@ -223,26 +238,26 @@ _OF_WRITERS: Final = ("--part-size", "--s3-chunk-size", "--s3-storage-class")
 """Those of them that say how objects are written."""
 
 _LISTING: Final[Mapping[str, Meaning]] = {
-    "-l": Meaning(),
-    "--long": Meaning(),
-    "--page-size": Meaning(values=1),
+    "-l": NO_EFFECT,
+    "--long": NO_EFFECT,
+    "--page-size": VALUE_WITHOUT_EFFECT,
     "--humanize": Meaning(("--human-readable",)),
     "--show-fullpath": Meaning(("--recursive",)),
-    "--only-show-errors": Meaning(),
+    "--only-show-errors": NO_EFFECT,
 }
 """Options of ``ls`` and ``du`` under other names."""
 
 _REMOVING: Final[Mapping[str, Meaning]] = {
     "--only-show-errors": Meaning(("--quiet",)),
-    "--page-size": Meaning(values=1),
+    "--page-size": VALUE_WITHOUT_EFFECT,
     "--force": Meaning(("--yes",)),
     "-f": Meaning(("--yes",)),
     "-rf": Meaning(("--recursive", "--yes")),
     "-fr": Meaning(("--recursive", "--yes")),
-    "-v": Meaning(),
-    "--verbose": Meaning(),
-    "-P": Meaning(),
-    "--progress": Meaning(),
+    "-v": NO_EFFECT,
+    "--verbose": NO_EFFECT,
+    "-P": NO_EFFECT,
+    "--progress": NO_EFFECT,
     "-n": Meaning(("--dry-run",)),
     "--min-age": Meaning(("--older-than",), 1),
     "--max-age": Meaning(("--newer-than",), 1),
@@ -250,9 +265,9 @@ _REMOVING: Final[Mapping[str, Meaning]] = {
 """Options of ``rm`` under other names."""
 
 _PRINTING: Final[Mapping[str, Meaning]] = {
-    "-v": Meaning(),
-    "-vv": Meaning(),
-    "--verbose": Meaning(),
+    "-v": NO_EFFECT,
+    "-vv": NO_EFFECT,
+    "--verbose": NO_EFFECT,
     "--head": Meaning(("--range",), 1, _first),
     "--tail": Meaning(("--range",), 1, _last),
     "--offset": Meaning(("--range",), 1, _from),
@@ -281,10 +296,11 @@ _OPTIONS_BY_VERB: Final[Mapping[str, Mapping[str, Meaning]]] = {
     **dict.fromkeys(COPY_VERBS, OPTIONS),
     "check": {name: meaning for name, meaning in OPTIONS.items() if name not in _OF_WRITERS},
     "ls": _LISTING,
-    "du": {name: meaning for name, meaning in _LISTING.items() if name != "--show-fullpath"} | {"-r": Meaning()},
+    "du": {name: meaning for name, meaning in _LISTING.items() if name != "--show-fullpath"} | {"-r": NO_EFFECT},
     "rm": _REMOVING,
     "cat": _PRINTING,
     "cleanup": _DRY,
+    "pack": _RESTORING,
 }
 
 
@@ -356,3 +372,98 @@ REFUSALS_BY_VERB: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Options that have no equal for one of our verbs, each with what to do instead."""
+
+
+def refusals_of_verb(verb: str) -> dict[str, str]:
+    """Options of others without an equal in one of our verbs, each with what to do instead."""
+    return {**REFUSALS, **REFUSALS_BY_VERB.get(verb, {})}
+
+
+_AWS: Final = ("--region", "--profile", "--endpoint-url", "--no-sign-request", "--debug", "--v2-debug", "--ca-bundle")
+_AWS_ERRORS: Final = ("--cli-auto-prompt", "--cli-error-format", "--no-verify-ssl", "--request-payer")
+_ATTRIBUTES: Final = (
+    *("--storage-class", "--acl", "--sse", "--sse-kms-key-id", "--content-type", "--content-encoding"),
+    *("--content-disposition", "--cache-control", "--expires", "--metadata", "--metadata-directive"),
+    *("--source-region", "--force-glacier-transfer", "--ignore-glacier-warnings"),
+)
+_S5CMD: Final = (
+    *("--endpoint-url", "--profile", "--no-sign-request", "--log", "--request-payer", "--numworkers"),
+    *("--retry-count", "-r", "--no-verify-ssl"),
+)
+_OF_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "aws cp": (
+        *(*_AWS, *_AWS_ERRORS, *GLOBAL, *_ATTRIBUTES, "--only-show-errors", "--quiet", "--no-progress", "--dryrun"),
+        *("--progress-multiline", "--progress-frequency", "--recursive", "--follow-symlinks", "--no-follow-symlinks"),
+        *("--no-overwrite", "--no-guess-mime-type", "--expected-size", "--page-size", "--checksum-mode"),
+        *("--case-conflict", "--website-redirect", "--sse-c", "--sse-c-copy-source", "--sse-c-key"),
+        *("--sse-c-copy-source-key", "--grants", "--checksum-algorithm", "--copy-props", "--content-language"),
+        *("--tags", "--include", "--exclude"),
+    ),
+    "aws ls": (
+        *(*_AWS, *_AWS_ERRORS, *GLOBAL, "--recursive", "--page-size", "--human-readable", "--summarize"),
+        *("--bucket-name-prefix", "--bucket-region"),
+    ),
+    "s5cmd cp": (*_S5CMD, *_ATTRIBUTES, "--region", "--destination-region", "--raw"),
+    "s5cmd ls": _S5CMD,
+}
+"""Options of the commands that ``nextflow`` carries out in the place of these tools."""
+
+_FLAGS: Final = frozenset(
+    {"--no-sign-request", "--quiet", "--no-progress", "--dryrun", "--recursive", "--raw", "--human-readable"}
+    | {"--summarize", "--debug", "--v2-debug", "--cli-auto-prompt", "--no-verify-ssl", "--force-glacier-transfer"}
+)
+"""Those of them that take no value, and that are ours by the same name or refused."""
+
+
+def options_of_tool(tool: str, verb: str) -> dict[str, Meaning]:
+    """Options that a tool has for one of its verbs, with what they mean for ours of the same name."""
+    translated, refusals = options_of_verb(verb), refusals_of_verb(verb)
+    found: dict[str, Meaning] = {}
+    for name in _OF_TOOLS[f"{tool} {verb}"]:
+        values = 0 if name in _FLAGS else 1
+        ours = translated.get(name, Meaning((name,), values))
+        found[name] = Meaning(values=values, refused=refusals[name]) if name in refusals else ours
+    return found
+
+
+OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "--sse": ("AES256", "aws:kms", "aws:kms:dsse", "none"),
+    "--sse-c": ("AES256",),
+    "--sse-c-copy-source": ("AES256",),
+    "--request-payer": ("requester",),
+}
+"""Options whose value may be left out, each with the values that it takes, the default one first."""
+
+_ALIKE: Final = 3
+"""Letters at the beginning that distinguish a mistyped value from a path: ``aws``, ``AES-256``."""
+
+_GRANT: Final = re.compile(r"(read|readacl|writeacl|full)=\w+=.+")
+
+
+def _is_value(word: str, values: Sequence[str]) -> bool:
+    """True for one of the values, and for a word that begins as one does and is no path: a mistyped one, to refuse."""
+    begin = word[:_ALIKE].lower()
+    return word in values or (not {"/", "."} & set(word) and any(begin == value[:_ALIKE].lower() for value in values))
+
+
+def complete(words: Sequence[str]) -> Iterator[str]:
+    """The words with the value of each option in one word with it, where a value may be left out or several follow."""
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        following = rest[-1] if rest else ""
+        if word in OPTIONAL:
+            value = rest.pop() if _is_value(following, OPTIONAL[word]) else OPTIONAL[word][0]
+            yield f"{word}={value}"
+        elif word == "--grants" and _GRANT.fullmatch(following):
+            while rest and _GRANT.fullmatch(rest[-1]):
+                yield f"--grants={rest.pop()}"
+        elif word == "--tags" and "=" not in following and len(rest) > 1:
+            # The AWS CLI writes the key and the value of a tag as two words.
+            yield f"--tags={rest.pop()}={rest.pop()}"
+        elif word == "--":
+            yield word
+            yield from reversed(rest)
+            return
+        else:
+            yield word
