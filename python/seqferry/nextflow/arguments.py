@@ -40,7 +40,7 @@ class Option:
     refused: str = ""
     harmless: tuple[str, ...] = ()
     sign: str = ""
-    pattern: re.Pattern[str] | None = None
+    pattern: str | None = None
     is_passed_on: bool = False
 
 
@@ -55,8 +55,8 @@ OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
 _ALIKE: Final = 3
 """Letters at the beginning that distinguish a mistyped value from a path: ``aws``, ``AES-256``."""
 
-_GRANT: Final = re.compile(r"(read|readacl|writeacl|full)=\w+=.+")
-_KEY_FILE: Final = re.compile(r"fileb?://(.+)")
+_GRANT: Final = r"(read|readacl|writeacl|full)=\w+=.+"
+_KEY_FILE: Final = r"fileb?://(.+)"
 
 
 @dataclass(slots=True)
@@ -131,8 +131,8 @@ def complete(words: Sequence[str]) -> Iterator[str]:
         if word in OPTIONAL:
             value = rest.pop() if _is_value(following, OPTIONAL[word]) else OPTIONAL[word][0]
             yield f"{word}={value}"
-        elif word == "--grants" and _GRANT.fullmatch(following):
-            while rest and _GRANT.fullmatch(rest[-1]):
+        elif word == "--grants" and re.fullmatch(_GRANT, following):
+            while rest and re.fullmatch(_GRANT, rest[-1]):
                 yield f"--grants={rest.pop()}"
         elif word == "--tags" and "=" not in following and len(rest) > 1:
             # The AWS CLI writes the key and the value of a tag as two words.
@@ -151,7 +151,7 @@ def key_file(option: str, written: str) -> str:
     Raises:
         RefusedError: the key itself is on the command line, where all users of the machine can read it.
     """
-    found = _KEY_FILE.fullmatch(written)
+    found = re.fullmatch(_KEY_FILE, written)
     if found is None:
         raise RefusedError(f"{option}: a key on the command line can be read by others; write fileb://FILE.")
     return found[1]
@@ -161,7 +161,7 @@ def of_engine(*names: str) -> dict[str, Option]:
     """Options that are passed on as they are."""
     made: dict[str, Option] = {}
     for name in names:
-        pattern = _GRANT if name == "--grants" else re.compile(".*") if name in ("--metadata", "--tags") else None
+        pattern = _GRANT if name == "--grants" else ".*" if name in ("--metadata", "--tags") else None
         made[name] = Option(name.removeprefix("--").replace("-", "_"), True, pattern=pattern, is_passed_on=True)
     return made
 

@@ -19,9 +19,9 @@ killed or cut off while it had work."""
 
 STALLED_AFTER: Final = 15 * 60.0
 FILES_WAIT_AFTER: Final = 3600.0
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
+_DURATION: Final = r"([1-9][0-9]{0,5})([smh])"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MAIL: Final = ("mailto", "mailtos")
 _KEYS: Final = ("url", "webhook", "secret", "events")
 _FEWEST_KEY_BYTES: Final = 24
@@ -110,7 +110,7 @@ def parse_duration(value: object) -> float:
     Raises:
         ValueError: it is not a duration.
     """
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    match = re.fullmatch(_DURATION, value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('it is a duration; write for example "15m", "90s" or "2h"')
     return float(int(match[1]) * _SECONDS[match[2]])
@@ -118,7 +118,7 @@ def parse_duration(value: object) -> float:
 
 def _channel(name: str, table: Mapping[str, Any]) -> Channel:
     where = f"[notices.{name}]"
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise ChannelError(name, f"{where}: a channel's name is made of letters, digits, - and _")
     for key in table:
         if key not in _KEYS:
