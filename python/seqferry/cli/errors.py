@@ -21,12 +21,12 @@ from seqferry.model.errors import SeqferryError
 from seqferry.model.shortages import find_shortage
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
-_DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
+_DOUBLED: Final = r"([?!)'\"\w])([.?!])\.(?=\s|$)"
 """A full stop after the end of a sentence, as of a cause that brings its own. Not an ellipsis."""
 _HIDDEN: Final = frozenset({"--rule"})
 """Options that the program adds by itself: no user types them."""
 
-_VERB_GUESS: Final = re.compile(r"No such command '(?P<typed>[^']*)'\. Did you mean (?P<guesses>.*)\?$")
+_VERB_GUESS: Final = r"No such command '(?P<typed>[^']*)'\. Did you mean (?P<guesses>.*)\?$"
 
 _ALIKE: Final = 0.8
 """Least similarity, from 0 to 1, at which a word is taken for a misspelt option."""
@@ -52,7 +52,7 @@ def report_error(error: BaseException, *, as_json: bool) -> int:
         code, message, exit_code = "internal", f"unexpected {kind}: {_first_line(error)}{debug}", exits.FAILED
     if _debugging():
         traceback.print_exception(error)
-    message = _DOUBLED.sub(r"\1\2", message)
+    message = re.sub(_DOUBLED, r"\1\2", message)
     display.say(f"seqferry: {text.printable(message)}")
     if as_json:
         facts = {
@@ -75,7 +75,7 @@ def _usage(error: TyperException) -> str:
         typed = str(getattr(error, "option_name", ""))
         kept = [one for one in guesses if one not in _HIDDEN and _is_typo(typed, one)]
         setattr(error, "possibilities", kept)  # noqa: B010 - of one subclass
-    message = _VERB_GUESS.sub(_likely_verbs, error.format_message().rstrip(".")).replace(": Value error, ", ": ")
+    message = re.sub(_VERB_GUESS, _likely_verbs, error.format_message().rstrip(".")).replace(": Value error, ", ": ")
     return f"{_sentence(message)} See `{where} --help`."
 
 

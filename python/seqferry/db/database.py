@@ -64,7 +64,7 @@ _POOLED: Final = "seqferry_pooled"
 """Note at a connection that a pooler answers: what is set in a session may hold for another client."""
 
 
-_NO_CONVERSION: Final = re.compile(r"conversion between UTF8 and (\w+) is not supported")
+_NO_CONVERSION: Final = r"conversion between UTF8 and (\w+) is not supported"
 """PostgreSQL's refusal of a connection to a database in an encoding that UTF-8 cannot be converted to."""
 
 
@@ -272,7 +272,7 @@ class Database:
         """The error for a database that cannot be used, of what the driver raised."""
         # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
         cause = " ".join(str(why).split()).rstrip(".?")
-        if (refused := _NO_CONVERSION.search(cause)) is not None:
+        if (refused := re.search(_NO_CONVERSION, cause)) is not None:
             return _not_utf8(self.label, refused[1])
         if _STATEMENT_MODE in cause:
             return ConfigError(

@@ -14,14 +14,13 @@ from seqferry.model.backoff import Backoff
 from seqferry.model.errors import ConfigError
 from seqferry.settings.config import Settings
 
-_AWAY: Final = re.compile(
+_AWAY: Final = (
     # No answer, as the driver says it.
     r"connection refused|timed? ?out|timeout|no route to host|network is unreachable|host is unreachable"
     r"|connection reset|closed the connection unexpectedly|is the server running|temporary failure in name resolution"
     # An answer: not now.
     r"|is starting up|is shutting down|in recovery mode|not yet accepting connections|terminating connection"
-    r"|too many (clients|connections)|remaining connection slots",
-    re.IGNORECASE,
+    r"|too many (clients|connections)|remaining connection slots"
 )
 """Error texts of a passing outage: the driver has no code for a connection that was not made. Other texts are final."""
 
@@ -32,7 +31,7 @@ log: Final = logging.getLogger("seqferry.worker")
 
 def is_unavailable(why: ConfigError) -> bool:
     """True when the database can be expected to answer later, without a change of the settings."""
-    return why.__cause__ is not None and _AWAY.search(why.message) is not None
+    return why.__cause__ is not None and re.search(_AWAY, why.message, flags=re.IGNORECASE) is not None
 
 
 def wait_until_available(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, Generic, Literal, TypeVar, get_args
 
 from seqferry.model.errors import UsageError
@@ -16,7 +17,11 @@ _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 ObjectSort = Literal["found", "key", "size", "time"]
 OBJECT_CURSOR: Final = "^[ab][0-9]{1,18}$"
 TRANSFER_CURSOR: Final = f"^[ab]{_UUID}$"
-_COMPILED: Final = {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
+
+
+@cache
+def _patterns() -> Mapping[str, re.Pattern[str]]:
+    return {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
 
 
 @frozen
@@ -38,7 +43,7 @@ class Cursor:
         """
         if text is None:
             return None
-        if not _COMPILED[pattern].fullmatch(text):
+        if not _patterns()[pattern].fullmatch(text):
             raise UsageError("The cursor is not one of this list; leave it out to begin at the start.").about("cursor")
         return cls(text[1:], text[0] == "b")
 

@@ -20,7 +20,7 @@ from seqferry.model.frozen import frozen
 _SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
 
-_EXECUTOR: Final = re.compile(r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)")
+_EXECUTOR: Final = r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)"
 """Host and process in the name of a worker (``workflows.worker``)."""
 
 
@@ -53,7 +53,7 @@ class ReportingWorker:
     @property
     def process(self) -> str:
         """The worker as text."""
-        found = _EXECUTOR.match(self.executor_id)
+        found = re.match(_EXECUTOR, self.executor_id)
         return "another process" if found is None else f"process {found[2]} on {found[1]}"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_NAME: Final = re.compile(r"@([0-9a-f]{12})\.([1-9][0-9]{0,9})\.([0-9]{1,20})")
+_NAME: Final = r"@([0-9a-f]{12})\.([1-9][0-9]{0,9})\.([0-9]{1,20})"
 _DEAD: Final = ("Z", "X")
 """States of a process that has ended, of which its parent has not taken notice yet."""
 _STATE, _START = 0, 19
@@ -31,7 +31,7 @@ def name_suffix() -> str:
 
 def has_ended(named: str) -> bool:
     """True when the process with the ``name_suffix`` at the end of ``named`` has ended; False if that is not known."""
-    found = _NAME.search(named)
+    found = re.search(_NAME, named)
     if found is None or found.end() != len(named) or found[1] != _machine():
         return False
     pid = int(found[2])

@@ -71,7 +71,7 @@ _MIB: Final = 1024 * 1024
 _NO_STATE_DIR: Final = Path("/nonexistent/.local/state/seqferry")
 """Stands for the state folder of a user without a home; Debian gives such users this home."""
 
-_HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_HOST_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 
 
 def cores() -> int:
@@ -379,7 +379,7 @@ class Settings:
 
 
 def _host_name(text: str) -> str:
-    if _HOST_NAME.fullmatch(text) is None:
+    if re.fullmatch(_HOST_NAME, text) is None:
         raise ValueError(f"'{text[:80]}' is not the name of a host; use letters, digits, dots and hyphens")
     return text
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, get_args
 
 LogFormat = Literal["text", "json"]
 
-_TRANSFER: Final = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-_WORKER: Final = re.compile(r"\bworker \S+")
+_TRANSFER: Final = r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b"
+_WORKER: Final = r"\bworker \S+"
 """Workers are named by ids of the same form."""
 
 
@@ -62,7 +62,7 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": message,
         }
-        found = list(dict.fromkeys(_TRANSFER.findall(_WORKER.sub("", message))))
+        found = list(dict.fromkeys(re.findall(_TRANSFER, re.sub(_WORKER, "", message))))
         if found:
             facts["transfer"] = found[0]
         if len(found) > 1:

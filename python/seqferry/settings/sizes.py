@@ -11,8 +11,8 @@ from seqferry.model.frozen import frozen
 _UNITS: Final = {"": 1, "b": 1}
 _UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
 _UNITS.update({f"{letter}{suffix}": 1024**power for power, letter in enumerate("kmgt", 1) for suffix in ("", "ib")})
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
-_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+_SIZE: Final = r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*"
+_CLOCK: Final = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
 
 _MOST_BYTES: Final = 2**60
 """1 EiB: more than any machine has, and well within what the engine counts with."""
@@ -24,7 +24,7 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: the text has another form, or means more than 1 EiB.
     """
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     unit = _UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise ValueError(f"'{text}' is not a size; write for example 8388608, 8MiB or 8MB")
@@ -108,7 +108,7 @@ def _limit(text: str) -> int | None:
 
 
 def _minute(clock: str) -> int | None:
-    match = _CLOCK.fullmatch(clock)
+    match = re.fullmatch(_CLOCK, clock)
     return None if match is None else 60 * int(match[1]) + int(match[2])
 
 

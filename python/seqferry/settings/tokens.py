@@ -38,7 +38,7 @@ MIN_LENGTH: Final = 16
 MAX_FILE: Final = 1024 * 1024
 """Bytes of the file that are read."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 @frozen
@@ -109,7 +109,7 @@ def check_name(name: str, role: str) -> None:
     Raises:
         UsageError: it cannot.
     """
-    if not _NAME.fullmatch(name) or name in (OWNER, ENVIRONMENT):
+    if not re.fullmatch(_NAME, name) or name in (OWNER, ENVIRONMENT):
         raise UsageError(
             f"'{name[:80]}' cannot be the name of a token. Use up to 64 letters, digits, dots, dashes and underscores; "
             f"'{OWNER}' and '{ENVIRONMENT}' are taken."

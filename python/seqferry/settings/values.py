@@ -59,20 +59,19 @@ def postgres_address(text: str) -> str:
     return f"postgresql+psycopg://{_with_hosts_as_options(rest)}"
 
 
-_HOSTS: Final = re.compile(
+_HOSTS: Final = (
     # No @ after the hosts: what stands before one is part of a user name or password.
-    r"(?P<user>[^/?]*@)?(?P<hosts>[^@/?]*,[^@/?]*)(?P<path>/[^?@]*)?(?:\?(?P<query>[^@]*))?",
-    re.DOTALL,
+    r"(?P<user>[^/?]*@)?(?P<hosts>[^@/?]*,[^@/?]*)(?P<path>/[^?@]*)?(?:\?(?P<query>[^@]*))?"
 )
-_HOST: Final = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:,]+))(?::(?P<port>[0-9]*))?")
+_HOST: Final = r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:,]+))(?::(?P<port>[0-9]*))?"
 
 
 def _with_hosts_as_options(rest: str) -> str:
     """An address of several hosts, as PostgreSQL's own clients take it, in the form that SQLAlchemy reads."""
-    address = _HOSTS.fullmatch(rest)
+    address = re.fullmatch(_HOSTS, rest, flags=re.DOTALL)
     if address is None:
         return rest
-    hosts = [_HOST.fullmatch(one) for one in address["hosts"].split(",")]
+    hosts = [re.fullmatch(_HOST, one) for one in address["hosts"].split(",")]
     found = [one for one in hosts if one is not None]
     if len(found) < len(hosts):
         raise ValueError(_NO_ADDRESS)

@@ -28,8 +28,8 @@ _COLUMNS: Final = ("key", "version id", "target key")
 """The columns, in the order of a list without a header."""
 
 _HEADERS: Final = {column.replace(" ", ""): column for column in _COLUMNS}
-_BETWEEN_WORDS: Final = re.compile(r"[\s_-]+")
-_SEPARATOR: Final = re.compile(r"sep=([,;\t])\r?\n", re.IGNORECASE)
+_BETWEEN_WORDS: Final = r"[\s_-]+"
+_SEPARATOR: Final = r"sep=([,;\t])\r?\n"
 """A first line by which Excel tells the sign between columns."""
 
 
@@ -110,7 +110,7 @@ def _of_csv(text: str, name: str) -> Iterator[tuple[int, NamedKey]]:
         if row is None:
             return
         line, begins = begins, reader.line_num + 1
-        if not row or (line == 1 and _SEPARATOR.match(text)):
+        if not row or (line == 1 and re.match(_SEPARATOR, text, flags=re.IGNORECASE)):
             continue
         if is_first:
             is_first = False
@@ -122,7 +122,7 @@ def _of_csv(text: str, name: str) -> Iterator[tuple[int, NamedKey]]:
 
 def _delimiter(text: str, name: str) -> str:
     """The sign between columns: that of the file's first row where it is a header or says so, as Excel writes it."""
-    if (written := _SEPARATOR.match(text)) is not None:
+    if (written := re.match(_SEPARATOR, text, flags=re.IGNORECASE)) is not None:
         return written[1]
     if name.lower().endswith(".tsv"):
         return "\t"
@@ -136,7 +136,7 @@ def _delimiter(text: str, name: str) -> str:
 
 def _column_of(cell: str) -> str | None:
     """The column that a header names: ``Version-Id``, ``VersionId`` and ``version id`` are one."""
-    return _HEADERS.get(_BETWEEN_WORDS.sub("", cell.strip()).lower())
+    return _HEADERS.get(re.sub(_BETWEEN_WORDS, "", cell.strip()).lower())
 
 
 def _header(row: list[str], name: str, line: int) -> tuple[str, ...] | None:

@@ -34,8 +34,8 @@ _METADATA_BYTES: Final = 2048
 _TAGS: Final = 10
 _TAG_KEY: Final = 128
 _TAG_VALUE: Final = 256
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-_AGE: Final = re.compile(r"([0-9]+)([hdwy])")
+_METADATA_NAME: Final = r"[!#$%&'*+.^_`|~0-9a-z-]+"
+_AGE: Final = r"([0-9]+)([hdwy])"
 _HOURS: Final = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
 ATTRIBUTES: Final = (
     "content_type",
@@ -101,7 +101,7 @@ def _check_access(spec: TransferSpec) -> None:
 def _check_metadata(spec: TransferSpec) -> None:
     size = 0
     for name, value in _split(spec.attributes.metadata):
-        if not _TOKEN.fullmatch(name):
+        if not re.fullmatch(_METADATA_NAME, name):
             raise UsageError(f"--metadata '{name}' cannot be a name: use lower-case letters, digits and - or _.").about(
                 "metadata"
             )
@@ -240,7 +240,7 @@ def parse_until(text: str) -> datetime:
     Raises:
         UsageError: the text is neither an age nor a time.
     """
-    if age := _AGE.fullmatch(text):
+    if age := re.fullmatch(_AGE, text):
         at = datetime.now(UTC) + timedelta(hours=int(age[1]) * _HOURS[age[2]])
     else:
         try:

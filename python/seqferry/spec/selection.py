@@ -22,8 +22,8 @@ from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters, Names
 from seqferry.spec.patterns import Wildcards
 
-_WILDCARDS: Final = re.compile(r"[*?]")
-_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdwy])")
+_WILDCARDS: Final = r"[*?]"
+_AGE: Final = r"(\d+(?:\.\d+)?)\s*([smhdwy])"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 _AGE_FORM: Final = "write an age as 90s, 12h, 7d or 2w, or a time as 2026-11-01 or 2026-11-01T08:00:00Z"
 
@@ -62,17 +62,17 @@ def build_conditions(spec: TransferSpec) -> Conditions:
 
 def has_wildcard(text: str) -> bool:
     """True when an address names several objects by ``*`` or ``?``."""
-    return _WILDCARDS.search(text) is not None
+    return re.search(_WILDCARDS, text) is not None
 
 
 def literal_prefix(pattern: str) -> str:
     """The text before the first wildcard."""
-    return _WILDCARDS.split(pattern, maxsplit=1)[0]
+    return re.split(_WILDCARDS, pattern, maxsplit=1)[0]
 
 
 def parse_age(written: str) -> float | None:
     """Seconds of an age (``90s``, ``7d``); None for any other text."""
-    found = _AGE.fullmatch(written.strip().lower())
+    found = re.fullmatch(_AGE, written.strip().lower())
     return None if found is None else float(found[1]) * _SECONDS[found[2]]
 
 

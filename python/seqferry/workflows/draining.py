@@ -17,7 +17,7 @@ from seqferry.db.database import Database
 
 log: Final = logging.getLogger("seqferry.worker")
 
-_BATCH: Final = re.compile(r":b\d{6,}$")
+_BATCH: Final = r":b\d{6,}$"
 """End of the id of the workflow of a batch (``names.batch_workflow_id``)."""
 
 
@@ -55,7 +55,7 @@ class DrainMonitor:
 
 def _is_awaited(active: str) -> bool:
     """True for a batch and for an inline transfer; other workflows plan, or wait for batches themselves."""
-    return _BATCH.search(active) is not None or active.startswith(INLINE_PREFIX)
+    return re.search(_BATCH, active) is not None or active.startswith(INLINE_PREFIX)
 
 
 INLINE_PREFIX: Final = "inline "

@@ -36,14 +36,14 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 536, 189, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
-        ("status", 471, 125, {*_HEAVY, "seqferry._native"}),
-        ("ls s3://BUCKET/", 246, 74, {"sqlalchemy", "pydantic", "rich"}),
-        ("cat --range 0-3 s3://BUCKET/a", 264, 86, {"sqlalchemy", "pydantic", "rich"}),
-        ("aws s3 ls s3://BUCKET/", 210, 76, {"sqlalchemy", "typer", "pydantic"}),
-        ("aws s3 cp s3://BUCKET/a TARGET", 211, 76, {"sqlalchemy", "typer", "pydantic"}),
-        ("s5cmd cp s3://BUCKET/a TARGET", 212, 76, {"sqlalchemy", "typer", "pydantic"}),
-        ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
+        ("cp s3://BUCKET/a TARGET", 537, 190, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("status", 464, 119, {*_HEAVY, "seqferry._native"}),
+        ("ls s3://BUCKET/", 247, 75, {"sqlalchemy", "pydantic", "rich"}),
+        ("cat --range 0-3 s3://BUCKET/a", 265, 87, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 211, 77, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 212, 77, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 213, 77, {"sqlalchemy", "typer", "pydantic"}),
+        ("--version", 143, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
     ],
 )
 def test_a_command_imports_what_its_verb_needs(
@@ -112,4 +112,4 @@ def test_serve_answers_before_it_brings_up_its_queue(versitygw: S3Server, tmp_pa
     print(f"serve: {len(before)} modules before it listens")
     found = {"dbos", "psycopg", "rich", "alembic"} & before
     assert not found, found
-    assert len(before) <= 900, sorted(before)
+    assert len(before) <= 901, sorted(before)

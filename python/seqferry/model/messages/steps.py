@@ -265,7 +265,7 @@ _WHILE_SERVING: Final = {
 }
 
 TEXTS: Final = {**_OF_ENGINE, **_OF_PLANNING, **_OF_FAILURE}
-_OPTION: Final = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+_OPTION: Final = r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)"
 
 
 def _step(text: str) -> str:
@@ -303,7 +303,7 @@ class Reader:
 
     def with_labels(self, text: str) -> str:
         """``text`` with options as this reader sees them."""
-        return _OPTION.sub(lambda found: f"“{label(found[1].replace('-', '_'))}”", text) if self.by_label else text
+        return re.sub(_OPTION, lambda found: f"“{label(found[1].replace('-', '_'))}”", text) if self.by_label else text
 
     def _fill(self, text: str) -> str:
         filled = text.format(
