@@ -8,7 +8,7 @@ use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMe
 use super::{AttemptError, CopyResult, Object};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::plan::{PlanError, etag_parts};
-use crate::verification::{self, PartOptions, Route};
+use crate::verification::{self, CopySide, PartOptions, Route, Verdict};
 
 impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
@@ -101,14 +101,17 @@ impl<J: UploadJournal> Object<'_, J> {
         }
         if let Some(source) = source.as_ref().filter(|source| self.keeps_etag(source) && source.etag != written.etag) {
             self.target.quirks().learn_changed_copied_etags();
-            let message = format!(
-                "{}: the service gave a copy of {} another ETag ({})",
-                self.target_address(),
-                source.etag,
-                written.etag
-            );
-            let failure = ObjectFailure::new(FailureClass::Mismatch, "ETagChanged", "CopyObject", message);
-            return Err(AttemptError::Again(failure));
+            let verdict = verification::compare(CopySide::from(source), CopySide::from(&written), false);
+            if !matches!(verdict, Verdict::Verified(_)) {
+                let message = format!(
+                    "{}: the service gave a copy of {} another ETag ({})",
+                    self.target_address(),
+                    source.etag,
+                    written.etag
+                );
+                let failure = ObjectFailure::new(FailureClass::Mismatch, "ETagChanged", "CopyObject", message);
+                return Err(AttemptError::Again(failure));
+            }
         }
         self.active.add(self.item.size);
         // CopyObject makes a single-part object: its ETag can equal only that of a source made in one request, but where
