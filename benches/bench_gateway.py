@@ -33,9 +33,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import harness
 import share_client
-from copy_methods import base_environment, tool
-from figures import Figure, PreferredDirection, Result, spread
+from figures import Figure, PreferredDirection, Result
+from harness import tool
 from seqferry.bench import measure
+from seqferry.bench.methods import base_environment, version_of
+from seqferry.bench.rounds import rotated
 from support import servers
 from support.gateways import missing_libnfs, written_share
 from support.proxy import Proxy
@@ -185,14 +187,9 @@ def _rclone(server: S3Server | Simulator, place: str, folder: Path, is_written: 
         yield Served(_url(port, "", "&auto-traverse-mounts=0"), process.pid, lambda: None)
 
 
-def _version(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=base_environment())
-    return (done.stdout + done.stderr).strip().splitlines()[0]
-
-
 PROGRAMS = (
-    Program("seqferry", lambda: _version(tool("seqferry"), "--version"), _seqferry),
-    Program("rclone", lambda: _version(tool("rclone"), "version"), _rclone),
+    Program("seqferry", lambda: version_of([tool("seqferry"), "--version"]), _seqferry),
+    Program("rclone", lambda: version_of([tool("rclone"), "version"]), _rclone),
 )
 
 
@@ -341,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bench = Bench(QUICK if options.quick else FULL, server, server.create_bucket(), scratch)
         _fill(bench)
         for number in range(options.rounds):
-            for program in programs if (number + options.turn) % 2 == 0 else reversed(programs):
+            for program in rotated(programs, number + options.turn):
                 try:
                     _measure(bench, program, number)
                 except RuntimeError as why:
@@ -350,9 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run.close()
         shutil.rmtree(scratch, ignore_errors=True)
     figures = list(bench.figures.values())
-    for figure in figures:
-        for series, values in figure.series.items():
-            print(f"{figure.group}: {figure.name}, {series}: {spread(values)} {figure.unit}".rstrip())
+    harness.print_table(figures)
     result = Result("gateway", figures, errors=bench.errors)
     result.versions = {program.name: program.version() for program in programs}
     return harness.finish(options, result)

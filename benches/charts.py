@@ -44,8 +44,8 @@ def strip(figures: Any, rows: Sequence[Strip], unit: str) -> str:
         # Beside one another in height, so that equal values stay two dots.
         spread = 0.2 if len(row.values) > 1 else 0
         heights = [place + (turn % 3 - 1) * spread for turn in range(len(row.values))]
-        size = 22 if len(row.values) <= 30 else 7
-        panel.scatter(row.values, heights, s=size, color=_colour(row.colour), alpha=0.6, gid="values")
+        size = 5 if len(row.values) <= 30 else 2.5
+        panel.plot(row.values, heights, "o", markersize=size, color=_colour(row.colour), alpha=0.6, gid="values")
         if row.values:
             panel.vlines(statistics.median(row.values), place - 0.38, place + 0.38, color="#222222", gid="median")
     panel.secondary_yaxis("right").set_yticks(range(len(rows)), [row.note for row in rows])

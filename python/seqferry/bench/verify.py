@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from seqferry.bench.storage import CONNECTIONS, Storage
-from seqferry.bench.workload import Digests, Workload
+from seqferry.bench.workload import Digests, Workload, pieces
 
 _SHOWN: Final = 3
 
@@ -53,7 +53,7 @@ def objects(storage: Storage, below: str, workload: Workload, made: Digests) -> 
 
 
 def _names(found: dict[str, int], workload: Workload) -> str | None:
-    wanted = dict.fromkeys(workload.file_names(), workload.size)
+    wanted = workload.sizes()
     if found == wanted:
         return None
     missing = sorted(wanted.keys() - found.keys())
@@ -70,9 +70,9 @@ def _names(found: dict[str, int], workload: Workload) -> str | None:
 def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str | None:
     """Compares all pieces; holds at most one piece per reader in memory."""
 
-    def pieces() -> Iterator[tuple[str, int, int, bytes]]:
-        for name in workload.file_names():
-            for (start, length), digest in zip(workload.pieces(), made[name], strict=True):
+    def expected() -> Iterator[tuple[str, int, int, bytes]]:
+        for name, size in workload.sizes().items():
+            for (start, length), digest in zip(pieces(size), made[name], strict=True):
                 yield name, start, length, digest
 
     def check(piece: tuple[str, int, int, bytes]) -> str | None:
@@ -84,7 +84,7 @@ def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str 
             return f"not what was sent: {name} differs within bytes {start} to {start + length - 1}"
         return None
 
-    todo = pieces()
+    todo = expected()
     with ThreadPoolExecutor(readers) as pool:
         while batch := list(islice(todo, readers * 4)):
             for wrong in pool.map(check, batch):
