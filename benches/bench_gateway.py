@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -41,7 +40,7 @@ from seqferry.bench.rounds import rotated
 from support import servers
 from support.gateways import missing_libnfs, written_share
 from support.proxy import Proxy
-from support.run import MissingToolError, Run
+from support.run import MissingToolError
 from support.servers import S3Server
 from support.sim import Simulator
 
@@ -330,10 +329,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (missing := missing_libnfs()) is not None:
         raise MissingToolError(missing)
     programs = [program for program in PROGRAMS if not options.only or program.name in options.only]
-    run = Run.create()
     # On a disk: a share that is written refuses a cache in memory.
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-gateway-", dir=options.dir))
-    try:
+    with harness.workspace(options.dir) as (run, scratch):
         server = servers.start(run, "versitygw")
         bench = Bench(QUICK if options.quick else FULL, server, server.create_bucket(), scratch)
         _fill(bench)
@@ -343,9 +340,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     _measure(bench, program, number)
                 except RuntimeError as why:
                     bench.errors.append(f"{program.name}: {why}")
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
     figures = list(bench.figures.values())
     harness.print_table(figures)
     result = Result("gateway", figures, errors=bench.errors)

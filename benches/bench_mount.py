@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +32,6 @@ from seqferry.bench import measure
 from seqferry.bench.rounds import rotated
 from support import servers
 from support.proxy import Proxy, delay
-from support.run import Run
 
 MIB = 1 << 20
 FULL = Sizes(big=1 << 30, reads=1_880_000, regions=50, random=500, small=400, folders=200, members=2000, chosen=400)
@@ -95,9 +93,7 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     programs, left_out = available(options.only)
-    run = Run.create()
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-mounts-"))
-    try:
+    with harness.workspace() as (run, scratch):
         server = servers.start(run, "versitygw")
         data = mount_work.make(scratch / "data", QUICK if options.quick else FULL, 1 + options.turn)
         bench = Bench(options, server.create_bucket(), scratch, left_out=left_out)
@@ -109,9 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         for turn in range(options.rounds):
             _round(bench, server, works, rotated(list(programs), turn + options.turn))
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
     figures = list(bench.figures.values())
     harness.print_table(figures)
     for line in bench.left_out:

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -86,14 +87,21 @@ def of_many_objects(
     parser.add_argument("--ours", action="store_true", help="leave the peers out")
     add_arguments(parser)
     options = parser.parse_args(arguments)
-    run = Run.create()
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-bench-"))
-    try:
+    with workspace() as (run, scratch):
         result = measure(options, run, scratch)
+    return finish(options, result)
+
+
+@contextmanager
+def workspace(above: Path | None = None) -> Iterator[tuple[Run, Path]]:
+    """The servers of a bench and a folder (below ``above``, if it is given), both until the end of the block."""
+    run = Run.create()
+    scratch = Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above))
+    try:
+        yield run, scratch
     finally:
         run.close()
         shutil.rmtree(scratch, ignore_errors=True)
-    return finish(options, result)
 
 
 def fill(server: S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:

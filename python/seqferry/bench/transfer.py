@@ -391,9 +391,9 @@ class _Runner:
                 sync_s = measure.sync(folder)
             if error is None and round_ >= 0:
                 error = (
-                    verify.objects(self._storage, into, workload, made)
+                    verify.objects(self._storage, into, workload.sizes(), made)
                     if upload
-                    else verify.files(folder, workload, made)
+                    else verify.files(folder, workload.sizes(), made)
                 )
                 mismatch = error is not None
         except OSError as failed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,9 @@ _UNITS: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 PieceMaker = Callable[["Workload", int, int, int], bytes]
 """The bytes of one piece: of which workload and file, from which offset, how many."""
+
+Sizes = Mapping[str, int]
+"""Bytes of each file, by its name."""
 
 Digests = dict[str, tuple[bytes, ...]]
 """SHA-256 of the pieces of each file, by its name."""

@@ -36,7 +36,7 @@ def test_a_big_file_is_known_by_pieces() -> None:
 
 
 def test_what_was_made_is_right(tmp_path: Path, made: Digests) -> None:
-    assert verify.files(tmp_path, WORK, made) is None
+    assert verify.files(tmp_path, WORK.sizes(), made) is None
 
 
 def _spoil(path: Path) -> None:
@@ -57,7 +57,7 @@ def _spoil(path: Path) -> None:
 def test_what_is_wrong_is_told(harm: object, told: str, tmp_path: Path, made: Digests) -> None:
     harm(tmp_path)  # type: ignore[operator]
 
-    assert told in str(verify.files(tmp_path, WORK, made))
+    assert told in str(verify.files(tmp_path, WORK.sizes(), made))
 
 
 def _run(tmp_path: Path, code: str, timeout: float = 60) -> measure.Cost:

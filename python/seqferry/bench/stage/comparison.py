@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from seqferry.bench import measure, rounds
+from seqferry.bench import measure, rounds, verify
 from seqferry.bench.methods import base_environment, environment_with_home
 from seqferry.bench.rounds import Outcome
 from seqferry.bench.stage import data as dataset
-from seqferry.bench.stage.data import Dataset, Digests
+from seqferry.bench.stage.data import Dataset
 from seqferry.bench.stage.staging import ARCHIVE, Staging, StagingMethod
 from seqferry.bench.stage.staging_methods import NAMES, InstalledStagingMethods, available, unmount
 from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.bench.storage import Storage, connect, redact
 from seqferry.bench.transfer import fresh_id
+from seqferry.bench.workload import Digests, pieces
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.frozen import frozen
 from seqferry.spec.addresses import parse_uri
 
 MOST_TASKS: Final = 10**9
 _WILDCARDS: Final = frozenset("*?[]{}")
-_PIECE: Final = 8 * 2**20
 _TAR_BLOCK: Final = 512
 
 
@@ -295,7 +295,7 @@ class _Runner:
 
     def _differs(self, way: StagingMethod, arrived: Path) -> str | None:
         if way.delivers in ("files", "task"):
-            return dataset.compare(arrived, self._plan.data, self._digests)
+            return verify.files(arrived, self._plan.data.files, self._digests)
         if way.delivers == "archive":
             return None if dataset.digest_of(arrived / ARCHIVE) == self._archive else "the archive differs"
         said = (arrived / "sum").read_text().split()
@@ -306,8 +306,7 @@ class _Runner:
         if self._read_sum is None:
             digest = hashlib.sha256()
             for name in self._plan.read:
-                for start in range(0, self._plan.data.files[name], _PIECE):
-                    length = min(_PIECE, self._plan.data.files[name] - start)
+                for start, length in pieces(self._plan.data.files[name]):
                     digest.update(self._plan.source.read(self._plan.key + name, start, length))
             self._read_sum = digest.hexdigest()
         return self._read_sum
