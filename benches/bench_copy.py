@@ -18,7 +18,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +29,7 @@ from figures import Figure  # noqa: E402
 from seqferry.bench.methods import InstalledMethod, Job, available  # noqa: E402
 from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, make_plan, run  # noqa: E402
 from seqferry.bench.workload import Workload, random_pieces  # noqa: E402
+from seqferry.model.frozen import frozen  # noqa: E402
 from seqferry.settings.sizes import parse_size  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import Run  # noqa: E402
@@ -41,7 +42,7 @@ WARM_UP = Workload(1, 1)
 the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery(Workload):
     """Big files first, ``files`` of ``size`` bytes each, then files of another size."""
 

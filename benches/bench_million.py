@@ -116,15 +116,7 @@ class Stage:
     books: Books | None
 
     def launch(self, *command: str, output: int | None = None) -> subprocess.Popen[bytes]:
-        with (self.folder / f"log-{time.monotonic_ns()}").open("wb") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log if output is None else output,
-                stderr=log,
-                env=self.environment,
-                cwd=self.folder,
-            )
+        return harness.launch(command, self.folder, self.environment, output)
 
     def said(self) -> str:
         return "\n".join(log.read_text(errors="replace")[-500:] for log in sorted(self.folder.glob("log-*")))

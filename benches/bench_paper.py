@@ -124,16 +124,8 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict)
 
     def launch(self, *command: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / f"log-{time.monotonic_ns()}").open("wb")
-        with log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**base_environment(), **self.simulator.environment(), **self.environment},
-                cwd=self.folder,
-            )
+        environment = {**base_environment(), **self.simulator.environment(), **self.environment}
+        return harness.launch(command, self.folder, environment)
 
 
 def _seqferry(stage: Stage) -> list[subprocess.Popen[bytes]]:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -102,6 +103,21 @@ def workspace(above: Path | None = None) -> Iterator[tuple[Run, Path]]:
     finally:
         run.close()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def launch(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], output: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a process in a folder, with a log of its own there (``log-*``), which lacks what goes to ``output``."""
+    with (folder / f"log-{time.monotonic_ns()}").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log if output is None else output,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+        )
 
 
 def fill(server: S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:

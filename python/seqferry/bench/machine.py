@@ -25,7 +25,7 @@ def machine() -> dict[str, Any]:
 
 
 def conditions(load_before: float, load_after: float) -> dict[str, Any]:
-    """When and on what something was measured, as each report holds it."""
+    """Time, version, machine and load of a measurement, as each report holds them."""
     return {
         "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
         "seqferry": installed_version(),

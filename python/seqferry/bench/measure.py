@@ -46,7 +46,7 @@ class Cost:
 
     @property
     def failure(self) -> str | None:
-        """Why the run failed, in one line; None when it succeeded."""
+        """Reason of a failed run, in one line; None when it succeeded."""
         if self.status == 0:
             return None
         if self.timed_out:

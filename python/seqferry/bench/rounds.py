@@ -1,4 +1,4 @@
-"""What every comparison does: runs in rounds, a work folder, and an outcome that notes why it ended."""
+"""Rounds of runs, the work folder and the outcome of a comparison, alike for all that are compared."""
 
 from __future__ import annotations
 
