@@ -31,9 +31,10 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
-from copy_methods import base_environment, tool  # noqa: E402
 from figures import Figure, Result  # noqa: E402
+from harness import tool  # noqa: E402
 from seqferry.bench.measure import usage  # noqa: E402
+from seqferry.bench.methods import base_environment  # noqa: E402
 from support import postgres  # noqa: E402
 from support.processes import RunningProcess  # noqa: E402
 from support.run import Run  # noqa: E402

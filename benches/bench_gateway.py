@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -33,13 +32,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import harness
 import share_client
-from copy_methods import base_environment, tool
-from figures import Figure, PreferredDirection, Result, spread
+from figures import Figure, PreferredDirection, Result
+from harness import tool
 from seqferry.bench import measure
+from seqferry.bench.methods import base_environment, version_of
+from seqferry.bench.rounds import rotated
 from support import servers
 from support.gateways import missing_libnfs, written_share
 from support.proxy import Proxy
-from support.run import MissingToolError, Run
+from support.run import MissingToolError
 from support.servers import S3Server
 from support.sim import Simulator
 
@@ -185,14 +186,9 @@ def _rclone(server: S3Server | Simulator, place: str, folder: Path, is_written: 
         yield Served(_url(port, "", "&auto-traverse-mounts=0"), process.pid, lambda: None)
 
 
-def _version(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=base_environment())
-    return (done.stdout + done.stderr).strip().splitlines()[0]
-
-
 PROGRAMS = (
-    Program("seqferry", lambda: _version(tool("seqferry"), "--version"), _seqferry),
-    Program("rclone", lambda: _version(tool("rclone"), "version"), _rclone),
+    Program("seqferry", lambda: version_of([tool("seqferry"), "--version"]), _seqferry),
+    Program("rclone", lambda: version_of([tool("rclone"), "version"]), _rclone),
 )
 
 
@@ -333,26 +329,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (missing := missing_libnfs()) is not None:
         raise MissingToolError(missing)
     programs = [program for program in PROGRAMS if not options.only or program.name in options.only]
-    run = Run.create()
     # On a disk: a share that is written refuses a cache in memory.
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-gateway-", dir=options.dir))
-    try:
+    with harness.workspace(options.dir) as (run, scratch):
         server = servers.start(run, "versitygw")
         bench = Bench(QUICK if options.quick else FULL, server, server.create_bucket(), scratch)
         _fill(bench)
         for number in range(options.rounds):
-            for program in programs if (number + options.turn) % 2 == 0 else reversed(programs):
+            for program in rotated(programs, number + options.turn):
                 try:
                     _measure(bench, program, number)
                 except RuntimeError as why:
                     bench.errors.append(f"{program.name}: {why}")
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
     figures = list(bench.figures.values())
-    for figure in figures:
-        for series, values in figure.series.items():
-            print(f"{figure.group}: {figure.name}, {series}: {spread(values)} {figure.unit}".rstrip())
+    harness.print_table(figures)
     result = Result("gateway", figures, errors=bench.errors)
     result.versions = {program.name: program.version() for program in programs}
     return harness.finish(options, result)

@@ -33,9 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
-from copy_methods import base_environment, tool  # noqa: E402
 from figures import Figure, PreferredDirection, Result  # noqa: E402
+from harness import tool  # noqa: E402
 from seqferry.bench.measure import Usage, threads_cpu_s, usage  # noqa: E402
+from seqferry.bench.methods import base_environment  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import Run  # noqa: E402
 from support.sim import Simulator  # noqa: E402
@@ -115,15 +116,7 @@ class Stage:
     books: Books | None
 
     def launch(self, *command: str, output: int | None = None) -> subprocess.Popen[bytes]:
-        with (self.folder / f"log-{time.monotonic_ns()}").open("wb") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log if output is None else output,
-                stderr=log,
-                env=self.environment,
-                cwd=self.folder,
-            )
+        return harness.launch(command, self.folder, self.environment, output)
 
     def said(self) -> str:
         return "\n".join(log.read_text(errors="replace")[-500:] for log in sorted(self.folder.glob("log-*")))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import harness
 import mount_work
-from figures import Figure, PreferredDirection, Result, spread
+from figures import Figure, PreferredDirection, Result
 from mount_programs import PROGRAMS, Program, ServedFolder, available, mounted
 from mount_work import MountTask, Sizes
 from seqferry.bench import measure
+from seqferry.bench.rounds import rotated
 from support import servers
 from support.proxy import Proxy, delay
-from support.run import Run
 
 MIB = 1 << 20
 FULL = Sizes(big=1 << 30, reads=1_880_000, regions=50, random=500, small=400, folders=200, members=2000, chosen=400)
@@ -94,9 +93,7 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     programs, left_out = available(options.only)
-    run = Run.create()
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-mounts-"))
-    try:
+    with harness.workspace() as (run, scratch):
         server = servers.start(run, "versitygw")
         data = mount_work.make(scratch / "data", QUICK if options.quick else FULL, 1 + options.turn)
         bench = Bench(options, server.create_bucket(), scratch, left_out=left_out)
@@ -107,33 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             work for work in mount_work.works(data) if not options.work or any(w in work.name for w in options.work)
         ]
         for turn in range(options.rounds):
-            _round(bench, server, works, _turned(list(programs), turn + options.turn))
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+            _round(bench, server, works, rotated(list(programs), turn + options.turn))
     figures = list(bench.figures.values())
-    _print_table(figures)
+    harness.print_table(figures)
     for line in bench.left_out:
         print(f"left out: {line}", file=sys.stderr)
     result = Result("mount", figures, left_out=list(dict.fromkeys(bench.left_out)), errors=bench.errors)
     result.versions = {program.name: version for program, version in programs.items()}
     return harness.finish(options, result)
-
-
-def _print_table(figures: Sequence[Figure]) -> None:
-    """A block for each piece of work; a line for each series, with the median and the range of each figure."""
-    blocks: dict[str, list[Figure]] = {}
-    for figure in figures:
-        blocks.setdefault(figure.group, []).append(figure)
-    for group, found in blocks.items():
-        names = [f"{figure.name}{f', {figure.unit}' if figure.unit else ''}" for figure in found]
-        rows = [[series, *(spread(one.series.get(series, [0])) for one in found)] for series in found[0].series]
-        lines = [["", *names], *rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(found) + 1)]
-        print(f"\n{group}")
-        for first, *values in lines:
-            cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
-            print("  ".join([f"{first:{widths[0]}}", *cells]))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -149,11 +127,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.delay = options.delay or [0, 20]
     return options
-
-
-def _turned(programs: list[Program], turn: int) -> list[Program]:
-    at = turn % len(programs)
-    return programs[at:] + programs[:at]
 
 
 def _round(bench: Bench, server: servers.S3Server, works: list[MountTask], programs: list[Program]) -> None:

@@ -28,9 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
-from copy_methods import base_environment, tool  # noqa: E402
 from figures import Figure, PreferredDirection, Result  # noqa: E402
+from harness import tool  # noqa: E402
 from seqferry.bench.measure import Watch  # noqa: E402
+from seqferry.bench.methods import base_environment  # noqa: E402
+from seqferry.bench.rounds import rotated  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import SCRIPTS, MissingToolError, Run  # noqa: E402
 from support.sim import Simulator  # noqa: E402
@@ -122,16 +124,8 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict)
 
     def launch(self, *command: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / f"log-{time.monotonic_ns()}").open("wb")
-        with log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**base_environment(), **self.simulator.environment(), **self.environment},
-                cwd=self.folder,
-            )
+        environment = {**base_environment(), **self.simulator.environment(), **self.environment}
+        return harness.launch(command, self.folder, environment)
 
 
 def _seqferry(stage: Stage) -> list[subprocess.Popen[bytes]]:
@@ -151,14 +145,13 @@ def _seqferry_workers(stage: Stage) -> list[subprocess.Popen[bytes]]:
 
 def _boto3(files: int, processes: int) -> Callable[[Stage], list[subprocess.Popen[bytes]]]:
     def start(stage: Stage) -> list[subprocess.Popen[bytes]]:
-        script = str(Path(__file__).with_name("boto3_copy.py"))
-        return [
-            stage.launch(
-                str(SCRIPTS / "python"), script, stage.simulator.endpoint_url, "vendor", "ours",
-                "--files", str(files), "--share", f"{number}/{processes}",
-            )
-            for number in range(processes)
-        ]  # fmt: skip
+        words = (
+            *("-m", "seqferry.bench.client", "--method", "mirror", "--direction", "copy", "--folder", os.curdir),
+            *("--endpoint-url", stage.simulator.endpoint_url, "--region", "us-east-1", "--source-bucket", "vendor"),
+            *("--source-prefix", "", "--bucket", "ours", "--prefix", "", "--files", str(files)),
+        )
+        shares = (f"{number}/{processes}" for number in range(processes))
+        return [stage.launch(str(SCRIPTS / "python"), *words, "--share", share) for share in shares]
 
     return start
 
@@ -193,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
             rows: list[dict[str, Any]] = []
-            for method in _in_turn(_methods(options.workers), options.turn):
+            for method in rotated(_methods(options.workers), options.turn):
                 wanted = method.name in options.only if options.only else options.all or not (number and method.sampled)
                 if not wanted:
                     continue
@@ -225,11 +218,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             details=[{"data": asdict(data), "rows": rows} for data, rows in found],
         ),
     )
-
-
-def _in_turn(methods: list[Method], turn: int) -> list[Method]:
-    turn %= len(methods)
-    return [*methods[turn:], *methods[:turn]]
 
 
 def _figures(data: DataSet, rows: list[dict[str, Any]], workers: int) -> list[Figure]:

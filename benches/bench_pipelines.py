@@ -28,12 +28,12 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e" / "nextflow")]
 from nextflow_process import VERSIONS, Nextflow  # noqa: E402
 
 import harness  # noqa: E402
-from figures import Figure, Result, spread  # noqa: E402
+from figures import Figure, Result  # noqa: E402
 from support import servers  # noqa: E402
 from support.mounts import missing_fuse  # noqa: E402
 from support.processes import seqferry  # noqa: E402
 from support.proxy import Proxy, delay  # noqa: E402
-from support.run import MissingToolError, Run, find_tool  # noqa: E402
+from support.run import MissingToolError, Run  # noqa: E402
 
 FOLDER = "plugin, folder"
 GLOB = "plugin, glob"
@@ -60,8 +60,6 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
     server = servers.start(run, "versitygw")
     bucket = server.create_bucket()
     content = _fill(server, bucket, options)
-    series: dict[str, list[float]] = {}
-    requests: dict[str, list[float]] = {}
     left_out: list[str] = []
     errors: list[str] = []
     with Proxy(server) as proxy:
@@ -70,18 +68,7 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
         methods = _methods(run, scratch, bucket, environment, content, left_out)
         if options.ours:
             methods = {name: method for name, method in methods.items() if name not in PEERS}
-        for turn in range(options.rounds):
-            names = list(methods)
-            at = (turn + options.turn) % len(names)
-            for name in names[at:] + names[:at]:
-                proxy.clear_log()
-                try:
-                    series.setdefault(name, []).append(methods[name]())
-                    requests.setdefault(name, []).append(len(proxy.log()))
-                except (RuntimeError, subprocess.SubprocessError) as why:
-                    errors.append(f"{name}: {why}")
-    for name, values in series.items():
-        print(f"{name:24} {spread(values)} s, {spread(requests[name])} requests")
+        series, requests = harness.time_methods(methods, proxy, options, errors)
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
     group = f"versitygw, {options.count} files of {options.size} bytes, {options.delay} ms"
@@ -89,6 +76,7 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
         Figure(group, "staging time", "s", "lower", series, baseline="s5cmd"),
         Figure(group, "requests", "", "lower", requests, baseline="s5cmd"),
     ]
+    harness.print_table(figures)
     return Result("pipelines", figures, left_out=left_out, errors=errors)
 
 
@@ -156,10 +144,8 @@ def _methods(
     else:
         methods[MOUNT] = mounted
     try:
-        aws = find_tool("aws", variable="SEQFERRY_AWS", hint="run `make build`")
-        methods["AWS CLI"] = command(aws, *quiet)
-        s5cmd = find_tool("s5cmd", variable="SEQFERRY_S5CMD", hint="run `make tools`")
-        methods["s5cmd"] = command(s5cmd, "--log", "error", "cp", f"{uri}/*")
+        methods["AWS CLI"] = command(harness.tool("aws"), *quiet)
+        methods["s5cmd"] = command(harness.tool("s5cmd"), "--log", "error", "cp", f"{uri}/*")
         plugins = _plugins(scratch)
         nextflow = Nextflow.find(VERSIONS[-1], run)
     except MissingToolError as missing:

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
-from figures import Figure, Result, spread  # noqa: E402
+from figures import Figure, Result  # noqa: E402
 from support import servers  # noqa: E402
 from support.processes import seqferry  # noqa: E402
 from support.proxy import Proxy, delay  # noqa: E402
-from support.run import Run, find_tool  # noqa: E402
+from support.run import Run  # noqa: E402
 
 PACK = "seqferry pack"
 UNPACK = "seqferry unpack, index"
@@ -75,7 +75,7 @@ class _Bench:
         if script is None:
             took = self.timed([seqferry(), "pack", source, target, "--quiet"])
         else:
-            took = self.timed(_bash(script), TOOL=_found(tool), IN=source, OUT=target, DIR=str(folder))
+            took = self.timed(_bash(script), TOOL=harness.tool(tool), IN=source, OUT=target, DIR=str(folder))
         shutil.rmtree(folder)
         archive = self.server.client().get_object(Bucket=self.bucket, Key=key)["Body"].read()
         self.compare(_members(archive))
@@ -86,7 +86,7 @@ class _Bench:
         if script is None:
             took = self.timed([seqferry(), "unpack", source, folder, "--quiet", *options])
         else:
-            took = self.timed(_bash(script), TOOL=_found(tool), IN=source, DIR=str(folder))
+            took = self.timed(_bash(script), TOOL=harness.tool(tool), IN=source, DIR=str(folder))
         self.compare({path.name: path.read_bytes() for path in folder.iterdir()})
         shutil.rmtree(folder)
         return took
@@ -120,23 +120,12 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
         # What is unpacked: an archive with its index.
         bench.timed([seqferry(), "pack", f"s3://{bench.bucket}/in/", f"s3://{bench.bucket}/{_ARCHIVE}", "--quiet"])
         for what, methods in bench.methods().items():
-            names = [name for name in methods if name.startswith("seqferry") or not options.ours]
-            series: dict[str, list[float]] = {}
-            requests: dict[str, list[float]] = {}
-            for turn in range(options.rounds):
-                at = (turn + options.turn) % len(names)
-                for name in names[at:] + names[:at]:
-                    proxy.clear_log()
-                    try:
-                        series.setdefault(name, []).append(methods[name]())
-                        requests.setdefault(name, []).append(len(proxy.log()))
-                    except (RuntimeError, subprocess.SubprocessError) as why:
-                        errors.append(f"{name}: {why}")
-            for name, values in series.items():
-                print(f"{name:26} {spread(values)} s, {spread(requests[name])} requests")
+            wanted = {name: methods[name] for name in methods if name.startswith("seqferry") or not options.ours}
+            series, requests = harness.time_methods(wanted, proxy, options, errors)
             baseline = next(name for name in methods if name.startswith("AWS"))
             figures.append(Figure(group, what, "s", "lower", series, baseline=baseline))
             figures.append(Figure(group, f"requests: {what}", "", "lower", requests, baseline=baseline))
+    harness.print_table(figures)
     return Result("tar", figures, left_out=[], errors=errors)
 
 
@@ -146,10 +135,6 @@ def _bash(script: str) -> list[str]:
 
 def _tool(name: str) -> str:
     return "aws" if name.startswith("AWS") else "s5cmd"
-
-
-def _found(tool: str) -> str:
-    return str(find_tool(tool, variable=f"SEQFERRY_{tool.upper()}", hint="run `make tools`"))
 
 
 def _members(archive: bytes) -> dict[str, bytes]:

@@ -14,12 +14,11 @@ stream of its own making, which it recognises: what comes back is compared byte 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
-from copy_methods import tool  # noqa: E402
-from figures import Figure, Result  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
 from seqferry.bench.methods import InstalledMethod, Job, Method, available  # noqa: E402
-from seqferry.bench.storage import Storage, connect  # noqa: E402
-from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, fresh_id, make_plan, run  # noqa: E402
+from seqferry.bench.transfer import ComparisonParameters, Outcome, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
-from seqferry.model.formatting import rate  # noqa: E402
 from support import servers  # noqa: E402
-from support.run import MissingToolError, Run, find_tool  # noqa: E402
+from support.run import Run, find_tool  # noqa: E402
 from support.sim import Simulator  # noqa: E402
+from transfers import BASELINE, Comparison, PrintedProgress, connect_to  # noqa: E402
 
-BASELINE = "seqferry"
 CRT = "crt"
 METHODS = (BASELINE, "s5cmd", "rclone", CRT, "aws")
 LIKE_US = "crt-crc64nvme"
@@ -66,56 +61,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first_round=options.turn,
         seed=options.seed + options.turn,
     )
-    installed, left_out = available(parameters.methods, accelerated=False, tools=_tools())
+    installed, left_out = available(parameters.methods, accelerated=False, tools=harness.tools())
     found = [each for each in installed if each.method.name in wanted]
     if FLOOR in wanted:
         found.append(_floor())
     if LIKE_US in wanted:
         found += [_like_us(each) for each in installed if each.method.name == CRT]
-    for line in left_out:
-        print(line)
     plan = make_plan(parameters, found)
-    outcomes: dict[str, Outcome] = {}
+    comparison = Comparison(found, left_out)
     model: dict[str, Any] | None = None
-    bench = Run.create()
-    try:
-        for kind in options.server:
-            try:
-                if kind == SIMULATOR:
-                    outcomes[kind], model = _on_the_simulator(plan, options)
-                else:
-                    server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
-                    storage = _connect(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
-                    print(f"\n{kind}", flush=True)
-                    piece = workload.random_pieces(parameters.seed)
-                    outcomes[kind] = run(
-                        plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece
-                    )
-            except MissingToolError as error:
-                left_out = [*left_out, f"{kind} is left out: {error}"]
-                print(left_out[-1])
-    finally:
-        bench.close()
-    if any(outcome.interrupted for outcome in outcomes.values()):
-        raise KeyboardInterrupt
-    simulated = set(outcomes) == {SIMULATOR}
-    return harness.finish(
-        options,
-        Result(
-            "transfer-simulated" if simulated else "transfer",
-            [figure for kind, outcome in outcomes.items() for figure in _figures(kind, outcome.runs)],
-            simulated=simulated,
-            model=model,
-            versions={each.method.name: each.version for each in found},
-            left_out=left_out,
-            errors=[line for kind, outcome in outcomes.items() for line in _errors(kind, outcome)],
-            details={
-                "settings": {each.method.name: each.method.what for each in found},
-                "runs": [
-                    {"server": kind, **asdict(each)} for kind, outcome in outcomes.items() for each in outcome.runs
-                ],
-            },
-        ),
+
+    def compare(bench: Run, kind: str) -> Outcome:
+        nonlocal model
+        if kind == SIMULATOR:
+            outcome, model = _on_the_simulator(plan, options)
+            return outcome
+        server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
+        storage = connect_to(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
+        piece = workload.random_pieces(parameters.seed)
+        return run(plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece)
+
+    comparison.run(options.server, compare)
+    simulated = set(comparison.outcomes) == {SIMULATOR}
+    return comparison.finish(
+        options, "transfer-simulated" if simulated else "transfer", model=model, simulated=simulated
     )
 
 
@@ -169,32 +138,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _tools() -> Mapping[str, str]:
-    """Tools of this checkout, or that the environment names; others are looked for on the path."""
-    found: dict[str, str] = {}
-    for name in ("seqferry", "s5cmd", "rclone", "aws"):
-        try:
-            found[name] = tool(name)
-        except MissingToolError:
-            continue
-    return found
-
-
-def _connect(environment: Mapping[str, str], bucket: str, *, prepared_at: str | None = None) -> Storage:
-    """Connects without the developer's own settings, here and in the processes that are started.
-
-    ``prepared_at``: an endpoint of the same bucket for preparations, which are not measured. Over TLS boto3 sends
-    checksums as trailers, and versitygw refuses its parts.
-    """
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(environment, AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull)
-    storage = connect(bucket, f"seqferry-bench-{fresh_id()}/", endpoint_url=prepared_at, profile=None, region=None)
-    if prepared_at is not None:
-        storage.place = replace(storage.place, endpoint_url=environment["AWS_ENDPOINT_URL"])
-    return storage
-
-
 def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, dict[str, Any]]:
     find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
     scale, seed = options.time_scale, plan.parameters.seed
@@ -202,8 +145,8 @@ def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, 
     for number, each in enumerate(plan.parameters.workloads):
         words += ["--bucket", f"source-{number}=keys=file_{{i:07}};count={each.files};size={each.size}B"]
     with Simulator(*words) as simulator:
-        print(f"\n{SIMULATOR}, a model of S3: {scale:g} of its seconds pass in one", flush=True)
-        storage = _connect(simulator.environment(), "ours")
+        print(f"  a model of S3: {scale:g} of its seconds pass in one", flush=True)
+        storage = connect_to(simulator.environment(), "ours")
         piece = _streams(simulator, plan.parameters.workloads)
         model = simulator.model()  # read now: after an interruption the simulator may be gone
         return run(plan, storage, work_folder=None, keep=False, tell=PrintedProgress(), piece=piece), model
@@ -228,7 +171,9 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
         """All pieces in order. Replies take as long as S3's would, so pieces are requested before they are needed."""
         under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
         with ThreadPoolExecutor(PIECES_IN_FLIGHT) as threads:
-            for piece in ((file, start, length) for file in range(each.files) for start, length in each.pieces()):
+            for piece in (
+                (file, start, length) for file in range(each.files) for start, length in workload.pieces(each.size)
+            ):
                 under_way.append((piece, threads.submit(read, each, *piece)))
                 if len(under_way) == PIECES_IN_FLIGHT:
                     first, content = under_way.popleft()
@@ -243,54 +188,6 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
 
     made = {each: ahead(each) for each in workloads}
     return take
-
-
-class PrintedProgress:
-    def say(self, line: str) -> None:
-        print(f"  {line}", flush=True)
-
-    def ran(self, run: MeasuredRun) -> None:
-        result = run.error
-        if result is None and run.cost is not None and run.speed is not None:
-            peak = (run.cost.peak_bytes or 0) / 2**20
-            on_disk = "" if run.on_disk_s is None else f" ({run.on_disk_s:.2f} s until on the disk)"
-            used = f"{run.cost.cpu_s:.2f} s CPU, {peak:.0f} MiB, verified"
-            result = f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall{on_disk}, {used}"
-        print(
-            f"  round {run.round + 1}  {run.direction:<8} {run.workload.name:<14} {run.variant.label:<9} {result}",
-            flush=True,
-        )
-
-
-def _figures(kind: str, runs: Sequence[MeasuredRun]) -> list[Figure]:
-    good = [each for each in runs if each.error is None and each.cost is not None]
-    groups = dict.fromkeys((each.direction, each.workload) for each in good)
-    found: list[Figure] = []
-    for direction, work in groups:
-        own: dict[str, list[MeasuredRun]] = {}
-        for each in good:
-            if (each.direction, each.workload) == (direction, work):
-                own.setdefault(each.variant.label, []).append(each)
-        group = f"{kind}, {direction} {work.name}: {work}"
-        for name, unit, value in (
-            ("wall time", "s", lambda run: run.cost.wall_s),
-            ("time until on the disk", "s", lambda run: run.on_disk_s),
-            ("client CPU time", "s", lambda run: run.cost.cpu_s),
-            ("peak memory", "MiB", lambda run: (run.cost.peak_bytes or 0) / 2**20),
-        ):
-            series = {label: [value(run) for run in runs] for label, runs in own.items()}
-            if all(None not in values for values in series.values()):
-                found.append(Figure(group, name, unit, "lower", series, baseline=BASELINE))
-    return found
-
-
-def _errors(kind: str, outcome: Outcome) -> list[str]:
-    lines = [f"{each.direction} {each.workload.name}, {each.variant.label}: {each.error}" for each in outcome.failed]
-    if outcome.error is not None:
-        lines.append(outcome.error.message)
-    if outcome.left is not None:
-        lines.append(outcome.left)
-    return [f"{kind}: {line}" for line in lines]
 
 
 if __name__ == "__main__":

@@ -46,6 +46,15 @@ class BuiltTarget:
     """Variables by which the benches find the build's programs."""
 
 
+def commit(root: Path) -> str:
+    """The commit that is checked out, with ``, changed`` when files differ from it; ``unknown`` outside of git."""
+    revision = _git(root, "rev-parse", "--short=12", "HEAD")
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no").stdout
+    if revision.returncode:
+        return "unknown"
+    return revision.stdout.strip() + (", changed" if changed else "")
+
+
 def find(root: Path, ref: str) -> Target:
     """Looks at a ref without building it.
 

@@ -38,14 +38,14 @@ class Mark:
 
 
 def strip(figures: Any, rows: Sequence[Strip], unit: str) -> str:
-    """Each value a dot, the median a bar. From zero, but logarithmic where the values span much."""
+    """Each value a dot, the median a bar. With zero, but logarithmic where the values span much."""
     figure, panel = _panel(figures, [row.label for row in rows])
     for place, row in enumerate(rows):
         # Beside one another in height, so that equal values stay two dots.
         spread = 0.2 if len(row.values) > 1 else 0
         heights = [place + (turn % 3 - 1) * spread for turn in range(len(row.values))]
-        size = 22 if len(row.values) <= 30 else 7
-        panel.scatter(row.values, heights, s=size, color=_colour(row.colour), alpha=0.6, gid="values")
+        size = 5 if len(row.values) <= 30 else 2.5
+        panel.plot(row.values, heights, "o", markersize=size, color=_colour(row.colour), alpha=0.6, gid="values")
         if row.values:
             panel.vlines(statistics.median(row.values), place - 0.38, place + 0.38, color="#222222", gid="median")
     panel.secondary_yaxis("right").set_yticks(range(len(rows)), [row.note for row in rows])
@@ -54,7 +54,9 @@ def strip(figures: Any, rows: Sequence[Strip], unit: str) -> str:
         _logarithmic(panel, min(values) / 1.15, max(values) * 1.15)
         unit += ", logarithmic scale"
     else:
-        panel.set_xlim(0, max(values, default=0) * 1.05 or 1)
+        low, high = min([0, *values]), max([0, *values])
+        room = (high - low or 1) / 20
+        panel.set_xlim(low and low - room, high + room)
     panel.set_xlabel(unit)
     return plots.svg_of(figure)
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from copy_methods import base_environment, tool
+from harness import tool
 from seqferry.bench import measure
+from seqferry.bench.methods import base_environment, version_of
 from support.mounts import missing_fuse
 from support.run import MissingToolError, find_tool
 from support.servers import S3Server
@@ -54,11 +55,6 @@ class Program:
 def _installed(name: str) -> str:
     hint = f"it is no part of this checkout: put {name} on the path"
     return str(find_tool(name, variable=f"SEQFERRY_{name.upper().replace('-', '_')}", hint=hint))
-
-
-def _version(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=base_environment())
-    return (done.stdout + done.stderr).strip().splitlines()[0]
 
 
 def _seqferry(place: MountSetup) -> list[str]:
@@ -105,14 +101,14 @@ PROGRAMS = (
     Program(
         "seqferry",
         _seqferry,
-        lambda: _version(tool("seqferry"), "--version"),
+        lambda: version_of([tool("seqferry"), "--version"]),
         lambda place: {"SEQFERRY_STATE_DIR": str(place.scratch / "state")},
         archives=True,
     ),
-    Program("mount-s3", _mount_s3, lambda: _version(_installed("mount-s3"), "--version")),
-    Program("rclone", _rclone, lambda: _version(tool("rclone"), "version"), _rclone_remote),
-    Program("s3fs", _s3fs, lambda: _version(_installed("s3fs"), "--version")),
-    Program("geesefs", _geesefs, lambda: _version(_installed("geesefs"), "--version")),
+    Program("mount-s3", _mount_s3, lambda: version_of([_installed("mount-s3"), "--version"])),
+    Program("rclone", _rclone, lambda: version_of([tool("rclone"), "version"]), _rclone_remote),
+    Program("s3fs", _s3fs, lambda: version_of([_installed("s3fs"), "--version"])),
+    Program("geesefs", _geesefs, lambda: version_of([_installed("geesefs"), "--version"])),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from charts import Mark, Strip, ratio_chart, strip
 from figures import Figure, Result, number, ratios, spread
 from report import BASE, THIS, ComparedFigure, Report, Section
+from seqferry.bench.machine import condition_rows
 from seqferry.bench.plots import make_plots
 from seqferry.templates import environment
 
@@ -48,15 +49,12 @@ def page(report: Report) -> str:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    machine, load = report.machine, report.load
     peers = [_version(name, version) for name, version in report.versions.items() if name != "seqferry"]
-    yield "when", report.at
-    yield "machine", f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, {machine['system']}"
-    yield "load", f"{load['before']} before, {load['after']} after: processes that wanted a core, ours included"
+    yield from condition_rows(report.as_json())
     for build in report.builds:
         name = f"{_BUILD_NAMES[build.name]} build" if len(report.builds) > 1 else "build"
         yield name, f"{build.version}, commit {build.commit}"
-    yield "peers", ", ".join([*peers, f"Python {machine['python']}"])
+    yield "peers", ", ".join([*peers, f"Python {report.machine['python']}"])
     yield "command", report.command
 
 

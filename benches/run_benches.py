@@ -23,14 +23,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import builds
-from copy_methods import base_environment, tool
 from figures import Result, merged
-from harness import LEFT_OUT, RESULTS
-from machine import ROOT, commit, load, machine
+from harness import LEFT_OUT, RESULTS, tool
 from page import page
 from registry import BENCHES, Bench
 from report import BASE, THIS, Attempt, Build, Report, Section
-from support.run import MissingToolError
+from seqferry.bench.machine import load, machine
+from seqferry.bench.methods import version_of
+from support.run import ROOT, MissingToolError
 from verdict import FEWEST_ROUNDS, RULE
 
 QUICK_ROUNDS = 2
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with ExitStack() as stack:
             environments: dict[str, Mapping[str, str]] = {THIS: {}}
-            shown = [Build(THIS, commit(), _version({}))]
+            shown = [Build(THIS, builds.commit(ROOT), _version({}))]
             if options.base:
                 # Refused before anything is built or measured.
                 target = builds.find(ROOT, options.base)
@@ -193,9 +193,7 @@ def _attempt(
 
 
 def _version(environment: Mapping[str, str]) -> str:
-    command = environment.get("SEQFERRY_COMMAND") or tool("seqferry")
-    ended = subprocess.run([command, "--version"], capture_output=True, text=True, check=False, env=base_environment())
-    return ended.stdout.strip() or "unknown version"
+    return version_of([environment.get("SEQFERRY_COMMAND") or tool("seqferry"), "--version"])
 
 
 def _command(options: argparse.Namespace) -> str:

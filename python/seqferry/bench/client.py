@@ -37,11 +37,13 @@ def main() -> None:
     parser.add_argument("--part-size", type=int)
     parser.add_argument("--accelerate", action="store_true")
     parser.add_argument("--checksum", help="algorithm of what is sent by the CRT; default: its own choice")
+    parser.add_argument("--files", type=int, default=MIRROR_FILES, help="copied at a time")
+    parser.add_argument("--share", default="0/1", metavar="K/N", help="copy every N-th object, from the K-th on")
     given = parser.parse_args()
     if given.part_size is None:
         given.part_size = MIRROR_PART if given.method == "mirror" else 8 * MIB
     if given.method == "mirror":
-        given.threads = MIRROR_FILES * MIRROR_REQUESTS
+        given.threads = given.files * MIRROR_REQUESTS
     _METHODS[given.method](given)
 
 
@@ -100,21 +102,22 @@ def _tuned(given: argparse.Namespace) -> None:
 
 
 def _mirror(given: argparse.Namespace) -> None:
-    """Copies from prefix to prefix: 15 files at a time, 100 requests each."""
+    """Copies from prefix to prefix: ``--files`` at a time, 100 requests each."""
     client = _client(given)
     transfer: Any = importlib.import_module("boto3.s3.transfer")
     config = transfer.TransferConfig(
         preferred_transfer_client="classic", max_concurrency=MIRROR_REQUESTS, multipart_chunksize=given.part_size
     )
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=given.source_bucket, Prefix=given.source_prefix)
-    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+    share, of = map(int, given.share.split("/"))
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())][share::of]
 
     def copy(key: str) -> None:
         source = {"Bucket": given.source_bucket, "Key": key}
         target = given.prefix + key.removeprefix(given.source_prefix)
         client.copy(source, given.bucket, target, Config=config)
 
-    with ThreadPoolExecutor(MIRROR_FILES) as pool:
+    with ThreadPoolExecutor(given.files) as pool:
         for _ in pool.map(copy, keys):
             pass
 

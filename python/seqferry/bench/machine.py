@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import time
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,26 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def conditions(load_before: float, load_after: float) -> dict[str, Any]:
+    """Time, version, machine and load of a measurement, as each report holds them."""
+    return {
+        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "seqferry": installed_version(),
+        "machine": machine(),
+        "load": {"before": load_before, "after": load_after},
+    }
+
+
+def condition_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Those of a report as a page shows them, with their names."""
+    machine, load = result["machine"], result["load"]
+    return [
+        ("when", result["at"]),
+        ("machine", f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, {machine['system']}"),
+        ("load", f"{load['before']} before, {load['after']} after: processes that wanted a core"),
+    ]
 
 
 def installed_version() -> str:

@@ -23,6 +23,9 @@ from seqferry.model.frozen import frozen
 _GET_FLAGS: Final = 0x80086601
 _SET_FLAGS: Final = 0x40086602
 _TOP_OF_FOLDERS: Final = 0x20000  # as `chattr +T`
+RUN_WITHIN: Final = 3600.0
+"""Seconds. A run that takes longer is ended, and has failed."""
+_SHOWN_LINES: Final = 3
 _OUTPUT_KEPT: Final = 4000
 """Bytes of the end of what a command printed: enough to say why it failed."""
 
@@ -41,8 +44,19 @@ class Cost:
     output: str
     """The end of what it printed."""
 
+    @property
+    def failure(self) -> str | None:
+        """Reason of a failed run, in one line; None when it succeeded."""
+        if self.status == 0:
+            return None
+        if self.timed_out:
+            return f"it ran for more than {self.wall_s:.0f} s and was ended"
+        # Further in stand names of objects, or the way to where something was raised.
+        lines = [line.strip() for line in self.output.splitlines() if line.strip() and not line.startswith("    ")]
+        return f"it ended with status {self.status}: {' | '.join(lines[-_SHOWN_LINES:]) or 'it said nothing'}"
 
-def run(command: Sequence[str], *, environment: Mapping[str, str], folder: Path, timeout: float) -> Cost:
+
+def run(command: Sequence[str], *, environment: Mapping[str, str], folder: Path, timeout: float = RUN_WITHIN) -> Cost:
     """Runs a command once, in a session of its own, and waits for its end.
 
     However this ends, the command has ended: after ``timeout`` seconds, and when the wait is interrupted, it is killed

@@ -440,13 +440,15 @@ def base_environment() -> dict[str, str]:
 
 def environment(found: InstalledMethod, job: Job, credentials: Mapping[str, str]) -> dict[str, str]:
     """All that one run of a method gets to know: the same for all, then its own."""
-    home = str(job.home)
+    return {**environment_with_home(job.home), **credentials, **found.method.environment(job)}
+
+
+def environment_with_home(home: Path) -> dict[str, str]:
+    """Environment of all methods, with a folder for their settings and records."""
     return {
         **base_environment(),
-        "HOME": home,
+        "HOME": str(home),
         "XDG_STATE_HOME": f"{home}/state",
         "XDG_CONFIG_HOME": f"{home}/config",
         "XDG_CACHE_HOME": f"{home}/cache",
-        **credentials,
-        **found.method.environment(job),
     }

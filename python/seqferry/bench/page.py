@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from seqferry.bench import table
+from seqferry.bench.machine import condition_rows
 from seqferry.bench.plots import Plot
 from seqferry.templates import environment
 
@@ -38,11 +39,9 @@ def page(result: dict[str, Any], plots: Sequence[Plot]) -> str:
 
 
 def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    place, machine, load = result["place"], result["machine"], result["load"]
+    place = result["place"]
     return [
-        ("when", result["at"]),
+        *condition_rows(result),
         ("where", f"s3://{place['bucket']}, {place['endpoint_url'] or 'AWS'}, {place['region']}"),
-        ("machine", f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, {machine['system']}"),
-        ("load", f"{load['before']} before, {load['after']} after: processes that wanted a core"),
         ("data", f"random, from seed {result['seed']}"),
     ]

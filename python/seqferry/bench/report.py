@@ -6,14 +6,12 @@ methods only.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from seqferry.bench import baselines, datasync, recommend, uses
-from seqferry.bench.machine import installed_version, machine
+from seqferry.bench.machine import conditions
 from seqferry.bench.recommend import Series
 from seqferry.bench.spread import Spread
 from seqferry.bench.storage import Acceleration, BenchPrefix
@@ -38,16 +36,13 @@ def document(
     baselines.compare(results, baseline)
     return {
         "schema": SCHEMA,
-        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
-        "seqferry": installed_version(),
+        **conditions(outcome.load_before, outcome.load_after),
         "place": {
             "bucket": place.bucket,
             "prefix": place.prefix,
             "endpoint_url": place.endpoint_url,
             "region": place.region,
         },
-        "machine": machine(),
-        "load": {"before": outcome.load_before, "after": outcome.load_after},
         "seed": parameters.seed,
         "asked": {
             "workloads": [
@@ -70,7 +65,7 @@ def document(
         "interrupted": outcome.interrupted,
         "stopped_by": outcome.error.message if outcome.error else None,
         "left": outcome.left,
-        "runs": [_run(run) for run in outcome.runs],
+        "runs": [run_facts(run) for run in outcome.runs],
         "results": results,
         "standard": baselines.STANDARDS,
         "streams": baselines.streams(results),
@@ -116,10 +111,6 @@ def make_series(plan: Plan, runs: Sequence[MeasuredRun]) -> list[Series]:
 
 def run_facts(run: MeasuredRun) -> dict[str, Any]:
     """One run, as the document and the event ``run`` tell it."""
-    return _run(run)
-
-
-def _run(run: MeasuredRun) -> dict[str, Any]:
     cost = run.cost
     return {
         "workload": run.workload.name,
@@ -145,7 +136,7 @@ def _run(run: MeasuredRun) -> dict[str, Any]:
 
 def _series(each: Series) -> dict[str, Any]:
     def figures_of(spread: Spread | None) -> dict[str, float] | None:
-        return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
+        return None if spread is None else spread.facts
 
     return {
         "workload": each.workload.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -73,11 +73,6 @@ class Storage:
         if frozen.token:
             found["AWS_SESSION_TOKEN"] = str(frozen.token)
         return found
-
-    def secrets(self) -> list[str]:
-        """Secret key and session token, which must not appear in any text."""
-        found = self.environment()
-        return [found[name] for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if name in found]
 
     def acceleration(self) -> Acceleration:
         """Asks the bucket whether Transfer Acceleration is on; sends no request where it cannot be."""
@@ -289,6 +284,14 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
     if on_aws and place.region != client.meta.region_name:
         client = session.client("s3", region_name=place.region, config=settings)
     return Storage(place, client, credentials)
+
+
+def redact(text: str | None, credentials: Mapping[str, str]) -> str | None:
+    """The text without secret key and session token. A tool should not print them, but its text goes into a report."""
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        if text is not None and credentials.get(name):
+            text = text.replace(credentials[name], "[redacted]")
+    return text
 
 
 def is_aws(endpoint_url: str) -> bool:

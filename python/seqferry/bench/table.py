@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from seqferry.bench.baselines import STANDARDS, Case, by_case
+from seqferry.bench.spread import text_of
 from seqferry.model.formatting import size
 
 _MIB: Final = 2**20
@@ -97,10 +98,10 @@ def _row(each: dict[str, Any], of: int, *, with_earlier: bool) -> tuple[str, ...
     runs = f"{each['runs']}" + (f", {each['failed']} failed" if each["failed"] else "")
     return (
         each["label"],
-        _spread(each["bytes_per_second"], _MIB, 1 if (each["bytes_per_second"] or {"low": 0})["low"] >= _MIB else 3),
-        _spread(each["wall_s"], 1, 2),
-        _spread(each["on_disk_s"], 1, 2),
-        _spread(each["cpu_s"], 1, 2),
+        text_of(each["bytes_per_second"], _MIB, 1 if (each["bytes_per_second"] or {"low": 0})["low"] >= _MIB else 3),
+        text_of(each["wall_s"], 1, 2),
+        text_of(each["on_disk_s"], 1, 2),
+        text_of(each["cpu_s"], 1, 2),
         _middle(each["cpu_s_per_gib"], 1, 2),
         _middle(each["peak_bytes"], _MIB, 0),
         runs,
@@ -108,13 +109,6 @@ def _row(each: dict[str, Any], of: int, *, with_earlier: bool) -> tuple[str, ...
         *((_percent(each["against_baseline_percent"]),) if with_earlier else ()),
         _ahead(each, of),
     )
-
-
-def _spread(found: dict[str, float] | None, unit: float, digits: int) -> str:
-    if found is None:
-        return "-"
-    middle, low, high = (f"{found[name] / unit:,.{digits}f}" for name in ("median", "low", "high"))
-    return middle if low == high else f"{middle} [{low}..{high}]"
 
 
 def _middle(found: dict[str, float] | None, unit: float, digits: int) -> str:

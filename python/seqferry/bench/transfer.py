@@ -12,15 +12,14 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from seqferry.bench import measure, prices, verify
+from seqferry.bench import measure, prices, rounds, verify
 from seqferry.bench.machine import load
 from seqferry.bench.methods import METHODS, MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
 from seqferry.bench.stopping import exit_as_interrupted
-from seqferry.bench.storage import Storage
+from seqferry.bench.storage import Storage, redact
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.formatting import size
@@ -29,15 +28,9 @@ from seqferry.model.frozen import frozen
 DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
 """Those of files, which are measured by default."""
 ALL_DIRECTIONS: Final[tuple[Direction, ...]] = (*DIRECTIONS, "copy")
-MOST_REPETITIONS: Final = 100
 MOST_THREADS: Final = 1024
 MIN_PART_SIZE: Final = 5 * MIB
 """S3's limit."""
-_RUN_WITHIN: Final = 3600.0
-"""Seconds. A run that takes longer is ended, and has failed."""
-_ROOM: Final = 64 * MIB
-"""Disk space for records and settings of the methods."""
-_SAID_LINES: Final = 3
 
 
 @frozen
@@ -72,10 +65,7 @@ class ComparisonParameters:
             raise UsageError(f"--direction {', '.join(wrong)}: choose upload, download, both, copy or all.")
         if not (self.workloads and self.directions and self.methods):
             raise UsageError("Nothing to compare: give at least one workload, one direction and one method.")
-        if not 1 <= self.repetitions <= MOST_REPETITIONS:
-            raise UsageError(f"--repetitions {self.repetitions}: choose 1 to {MOST_REPETITIONS}.")
-        if not 0 <= self.warm_up <= MOST_REPETITIONS:
-            raise UsageError(f"--warm-up {self.warm_up}: choose 0 to {MOST_REPETITIONS}.")
+        rounds.check_repetitions(self.repetitions, self.warm_up)
         for option, numbers in (
             ("--threads", self.threads),
             ("--threads-up", self.threads_up),
@@ -151,7 +141,7 @@ class Plan:
     def disk_bytes(self) -> int:
         """Room that is needed in the work folder: the files, what one download makes of them, and some."""
         biggest = max(workload.total for workload in self.parameters.workloads)
-        return biggest * (2 if "download" in self.parameters.directions else 1) + _ROOM
+        return biggest * (2 if "download" in self.parameters.directions else 1) + rounds.ROOM
 
 
 def make_plan(parameters: ComparisonParameters, methods: Sequence[InstalledMethod]) -> Plan:
@@ -235,22 +225,7 @@ class ProgressListener(Protocol):
     def ran(self, run: MeasuredRun) -> None: ...
 
 
-@dataclass
-class Outcome:
-    """Result of a comparison, also of one that was stopped half-way."""
-
-    runs: list[MeasuredRun] = field(default_factory=list[MeasuredRun])
-    interrupted: bool = False
-    error: SeqferryError | None = None
-    """Error that stopped the comparison."""
-    left: str | None = None
-    """Places that could not be removed, with advice; None when no removal failed."""
-    load_before: float = 0.0
-    load_after: float = 0.0
-
-    @property
-    def failed(self) -> list[MeasuredRun]:
-        return [run for run in self.runs if run.error is not None]
+Outcome = rounds.Outcome[MeasuredRun]
 
 
 def fresh_id() -> str:
@@ -277,40 +252,16 @@ def run(
     Raises:
         UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
     """
-    outcome = Outcome(load_before=load())
+    outcome = Outcome()
     storages = [storage] if origin is None else [storage, origin]
-    folder = _make_folder(work_folder, plan.disk_bytes)
+    folder = rounds.make_work_folder(work_folder, plan.disk_bytes, "a smaller --workload")
     with exit_as_interrupted():
         try:
-            _Runner(plan, storages, folder, tell, piece, outcome.runs, keep=keep).all()
-        except KeyboardInterrupt:
-            outcome.interrupted = True
-        except SeqferryError as error:
-            outcome.error = error
-        except BrokenPipeError:
-            # The reader has gone.
-            outcome.interrupted = True
-        except OSError as error:
-            outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
+            with outcome.noted(folder):
+                _Runner(plan, storages, folder, tell, piece, outcome.runs, keep=keep).all()
         finally:
-            outcome.load_after = load()
             outcome.left = _tidy(storages, folder, tell, stopped=outcome, keep=keep)
     return outcome
-
-
-def _make_folder(work_folder: Path | None, needed: int) -> Path:
-    above = Path(tempfile.gettempdir()) if work_folder is None else work_folder
-    try:
-        above.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(above).free
-        if free < needed:
-            raise ConfigError(
-                f"{above} has {size(free)} free and the bench needs {size(needed)} there. Give another folder with "
-                "--work-folder, or a smaller --workload."
-            )
-        return Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above))
-    except OSError as error:
-        raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
 
 
 def _tidy(
@@ -371,10 +322,10 @@ class _Runner:
                 below = f"{self._storage.place.prefix}{number}-{direction}/"
                 if direction == "download":
                     self._tell.say(f"{workload.name}: writing the objects that are to be downloaded")
-                    self._storage.put(source, workload.file_names(), below)
+                    self._storage.put(source, workload.sizes(), below)
                 if direction == "copy":
                     self._tell.say(f"{workload.name}: writing the objects that are to be copied")
-                    self._origin.put(source, workload.file_names(), self._origin_prefix(below))
+                    self._origin.put(source, workload.sizes(), self._origin_prefix(below))
                 self._rounds(workload, direction, below, source, made)
                 self._remove(below)
                 if direction == "copy" and not self._keep:
@@ -385,18 +336,17 @@ class _Runner:
         return f"{self._origin.place.prefix}{below.removeprefix(self._storage.place.prefix)}source/"
 
     def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
-        variants = list(self._plan.variants_of(direction))
-        for _ in range(self._parameters.warm_up):
-            for place, (found, variant) in enumerate(list(variants)):
-                run = self._once(found, variant, workload, direction, -1, place, below, source, made)
-                if run.error is not None:
-                    # It would fail in every round; once is enough to say so.
-                    self._record(run)
-                    variants.remove((found, variant))
-        for round_ in range(self._parameters.first_round, self._parameters.first_round + self._parameters.repetitions):
-            turn = round_ % len(variants) if variants else 0
-            for place, (found, variant) in enumerate([*variants[turn:], *variants[:turn]]):
-                self._record(self._once(found, variant, workload, direction, round_, place, below, source, made))
+        def once(variant: tuple[InstalledMethod, Variant], round_: int, place: int) -> MeasuredRun:
+            return self._once(*variant, workload, direction, round_, place, below, source, made)
+
+        first = self._parameters.first_round
+        rounds.run_in_rounds(
+            self._plan.variants_of(direction),
+            once,
+            self._record,
+            warm_up=self._parameters.warm_up,
+            rounds=range(first, first + self._parameters.repetitions),
+        )
 
     def _record(self, run: MeasuredRun) -> None:
         self._runs.append(run)
@@ -435,14 +385,14 @@ class _Runner:
             if not upload:
                 measure.sync(folder)  # what others have left to be written is not this run's
             cost = self._measure(found, job, credentials)
-            error = self._redact(_failure(cost), credentials)
+            error = redact(cost.failure, credentials)
             if error is None and not upload:
                 sync_s = measure.sync(folder)
             if error is None and round_ >= 0:
                 error = (
-                    verify.objects(self._storage, into, workload, made)
+                    verify.objects(self._storage, into, workload.sizes(), made)
                     if upload
-                    else verify.files(folder, workload, made)
+                    else verify.files(folder, workload.sizes(), made)
                 )
                 mismatch = error is not None
         except OSError as failed:
@@ -462,12 +412,7 @@ class _Runner:
     def _measure(self, found: InstalledMethod, job: Job, credentials: Mapping[str, str]) -> measure.Cost:
         scratch = self._new_folder("scratch")
         try:
-            return measure.run(
-                found.call(job),
-                environment=environment(found, job, credentials),
-                folder=scratch,
-                timeout=_RUN_WITHIN,
-            )
+            return measure.run(found.call(job), environment=environment(found, job, credentials), folder=scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -483,21 +428,3 @@ class _Runner:
 
     def _new_folder(self, name: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folder))
-
-    def _redact(self, text: str | None, credentials: Mapping[str, str]) -> str | None:
-        """A tool should not print them, but this goes into a report."""
-        for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            if text is not None and credentials.get(name):
-                text = text.replace(credentials[name], "[redacted]")
-        return text
-
-
-def _failure(cost: measure.Cost) -> str | None:
-    if cost.status == 0:
-        return None
-    if cost.timed_out:
-        return f"it ran for more than {_RUN_WITHIN:.0f} s and was ended"
-    # Further in stand names of objects, or the way to where something was raised.
-    lines = [line.strip() for line in cost.output.splitlines() if line.strip() and not line.startswith("    ")]
-    said = " | ".join(lines[-_SAID_LINES:])
-    return f"it ended with status {cost.status}: {said or 'it said nothing'}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,9 @@ _UNITS: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 PieceMaker = Callable[["Workload", int, int, int], bytes]
 """The bytes of one piece: of which workload and file, from which offset, how many."""
+
+Sizes = Mapping[str, int]
+"""Bytes of each file, by its name."""
 
 Digests = dict[str, tuple[bytes, ...]]
 """SHA-256 of the pieces of each file, by its name."""
@@ -55,12 +58,14 @@ class Workload:
             return f"1 file of {size(self.size)}"
         return f"{count(self.files, 'file')} of {size(self.size)}, {size(self.total)}"
 
-    def file_names(self) -> Iterator[str]:
-        return (_name(number) for number in range(self.files))
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by its name."""
+        return {_name(number): self.size for number in range(self.files)}
 
-    def pieces(self) -> Iterator[tuple[int, int]]:
-        """Offset and length of each piece of a file."""
-        return ((start, min(PIECE, self.size - start)) for start in range(0, self.size, PIECE))
+
+def pieces(size: int) -> Iterator[tuple[int, int]]:
+    """Offset and length of each piece of a file of ``size`` bytes."""
+    return ((start, min(PIECE, size - start)) for start in range(0, size, PIECE))
 
 
 def parse(written: str) -> Workload:
@@ -95,14 +100,14 @@ def random_pieces(seed: int) -> PieceMaker:
 def write(folder: Path, workload: Workload, piece: PieceMaker) -> Digests:
     """Writes all files of a workload into an empty folder; returns what they hold."""
     found: Digests = {}
-    for number in range(workload.files):
+    for number, (name, whole) in enumerate(workload.sizes().items()):
         digests: list[bytes] = []
-        with (folder / _name(number)).open("wb") as file:
-            for start, length in workload.pieces():
+        with (folder / name).open("wb") as file:
+            for start, length in pieces(whole):
                 content = piece(workload, number, start, length)
                 digests.append(hashlib.sha256(content).digest())
                 file.write(content)
-        found[_name(number)] = tuple(digests)
+        found[name] = tuple(digests)
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.bench import measure, plots, verify
-from seqferry.bench.workload import PIECE, Digests, Workload, random_pieces, write
+from seqferry.bench.workload import PIECE, Digests, Workload, pieces, random_pieces, write
 
 WORK = Workload(3, 1000)
 
@@ -32,11 +32,11 @@ def test_the_same_seed_makes_the_same_files_and_no_two_are_alike(tmp_path: Path,
 
 
 def test_a_big_file_is_known_by_pieces() -> None:
-    assert list(Workload(1, PIECE + 1).pieces()) == [(0, PIECE), (PIECE, 1)]
+    assert list(pieces(PIECE + 1)) == [(0, PIECE), (PIECE, 1)]
 
 
 def test_what_was_made_is_right(tmp_path: Path, made: Digests) -> None:
-    assert verify.files(tmp_path, WORK, made) is None
+    assert verify.files(tmp_path, WORK.sizes(), made) is None
 
 
 def _spoil(path: Path) -> None:
@@ -57,7 +57,7 @@ def _spoil(path: Path) -> None:
 def test_what_is_wrong_is_told(harm: object, told: str, tmp_path: Path, made: Digests) -> None:
     harm(tmp_path)  # type: ignore[operator]
 
-    assert told in str(verify.files(tmp_path, WORK, made))
+    assert told in str(verify.files(tmp_path, WORK.sizes(), made))
 
 
 def _run(tmp_path: Path, code: str, timeout: float = 60) -> measure.Cost:

@@ -15,6 +15,7 @@ from seqferry.bench.gateway.disks import Folder
 from seqferry.bench.gateway.experiments import Experiment, GatewayParameters, experiments, job_bytes
 from seqferry.bench.gateway.tools import Figures, Programs
 from seqferry.bench.machine import load
+from seqferry.bench.rounds import rotated
 from seqferry.bench.stopping import exit_as_interrupted
 from seqferry.model.errors import UsageError
 from seqferry.model.frozen import frozen
@@ -152,8 +153,7 @@ class _Runner:
 
     def _turn(self, experiment: Experiment, round_: int) -> None:
         """Each folder once; the first one is another in each round."""
-        first = round_ % len(self._wanted.folders)
-        for place, folder in enumerate([*self._wanted.folders[first:], *self._wanted.folders[:first]]):
+        for place, folder in enumerate(rotated(self._wanted.folders, round_)):
             ran = self._once(experiment, folder, round_, place)
             self._runs.append(ran)
             self._tell.ran(ran)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqferry.bench.gateway import report
+from seqferry.bench.machine import condition_rows
 from seqferry.bench.plots import Plot
 from seqferry.templates import environment
 
@@ -33,12 +34,10 @@ def page(result: dict[str, Any], plots: Sequence[Plot]) -> str:
 
 
 def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    machine, load, fio = result["machine"], result["load"], result["fio"]
+    fio = result["fio"]
     how = "past the page cache (O_DIRECT)" if fio["direct"] else "through the page cache: not all take O_DIRECT"
     return [
-        ("when", result["at"]),
-        ("machine", f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, {machine['system']}"),
-        ("load", f"{load['before']} before, {load['after']} after: processes that wanted a core"),
+        *condition_rows(result),
         ("programs", ", ".join(result["programs"].values())),
         ("fio", f"4 KiB, depth {fio['depth']}, {fio['jobs']} jobs, {fio['files']} files each, {how}"),
     ]

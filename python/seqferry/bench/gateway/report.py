@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from seqferry.bench.gateway import advice, tools
 from seqferry.bench.gateway.comparison import GatewayOutcome, GatewayPlan, GatewayRun
 from seqferry.bench.gateway.experiments import FILES, JOBS, Experiment
-from seqferry.bench.machine import installed_version, machine
-from seqferry.bench.spread import Spread
+from seqferry.bench.machine import conditions
+from seqferry.bench.spread import facts_of, text_of
 
 KIND: Final = "gateway"
 SCHEMA: Final = 1
@@ -36,10 +34,7 @@ def document(plan: GatewayPlan, outcome: GatewayOutcome) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": KIND,
-        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
-        "seqferry": installed_version(),
-        "machine": machine(),
-        "load": {"before": outcome.load_before, "after": outcome.load_after},
+        **conditions(outcome.load_before, outcome.load_after),
         "asked": asdict(plan.parameters),
         "programs": plan.programs.versions,
         "folders": [
@@ -99,8 +94,8 @@ def _result(experiment: Experiment, folder: str, runs: Sequence[GatewayRun]) -> 
         "runs": len(speeds),
         "failed": sum(run.error is not None and not run.unsupported for run in own),
         "unsupported": next((run.error for run in own if run.unsupported), None),
-        "bytes_per_second": _values_of(Spread.of(speeds)),
-        "operations_per_second": _values_of(Spread.of(operations)),
+        "bytes_per_second": facts_of(speeds),
+        "operations_per_second": facts_of(operations),
         "each": speeds,
         "outliers": outliers(speeds),
     }
@@ -113,10 +108,6 @@ def outliers(values: Sequence[float]) -> list[float]:
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     reach = _FENCE * (high - low)
     return [value for value in values if not low - reach <= value <= high + reach]
-
-
-def _values_of(spread: Spread | None) -> dict[str, float] | None:
-    return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
 
 
 HEAD: Final = ("folder", "MiB/s", "operations/s", "against the first", "runs", "outliers")
@@ -138,16 +129,9 @@ def _row(each: dict[str, Any], first: dict[str, float] | None) -> tuple[str, ...
     failed = f", {each['failed']} failed" if each["failed"] else ""
     return (
         each["folder"],
-        each["unsupported"] or _spread(speed, _MIB, 1),
-        _spread(operations, 1, 0),
+        each["unsupported"] or text_of(speed, _MIB, 1),
+        text_of(operations, 1, 0),
         against,
         f"{each['runs']}{failed}",
         ", ".join(f"{value / _MIB:,.1f}" for value in each["outliers"]) or "-",
     )
-
-
-def _spread(found: dict[str, float] | None, unit: float, digits: int) -> str:
-    if found is None:
-        return "-"
-    middle, low, high = (f"{found[name] / unit:,.{digits}f}" for name in ("median", "low", "high"))
-    return middle if low == high else f"{middle} [{low}..{high}]"

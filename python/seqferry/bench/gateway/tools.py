@@ -149,11 +149,8 @@ def run(
     timeout = _AT_LEAST + seconds + experiment.bytes / _SLOWEST
     try:
         cost = measure.run(line, environment=_ENVIRONMENT, folder=scratch, timeout=timeout)
-        if cost.timed_out:
-            raise RunError(f"it took more than {timeout:.0f} s and was ended")
-        if cost.status != 0:
-            said = [each.strip() for each in cost.output.splitlines() if each.strip()]
-            raise RunError(f"it ended with status {cost.status}: {said[-1] if said else 'it said nothing'}")
+        if cost.failure is not None:
+            raise RunError(cost.failure)
         return _of_dd(cost.output) if experiment.pattern is None else of_fio(report)
     except OSError as why:
         raise RunError(f"it cannot be run: {why.strerror or why}") from None

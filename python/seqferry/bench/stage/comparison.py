@@ -14,29 +14,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from seqferry.bench import measure
-from seqferry.bench.machine import load
-from seqferry.bench.methods import base_environment
+from seqferry.bench import measure, rounds, verify
+from seqferry.bench.methods import base_environment, environment_with_home
+from seqferry.bench.rounds import Outcome
 from seqferry.bench.stage import data as dataset
-from seqferry.bench.stage.data import Dataset, Digests
+from seqferry.bench.stage.data import Dataset
 from seqferry.bench.stage.staging import ARCHIVE, Staging, StagingMethod
 from seqferry.bench.stage.staging_methods import NAMES, InstalledStagingMethods, available, unmount
 from seqferry.bench.stopping import exit_as_interrupted
-from seqferry.bench.storage import Storage, connect
-from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
+from seqferry.bench.storage import Storage, connect, redact
+from seqferry.bench.transfer import fresh_id
+from seqferry.bench.workload import Digests, pieces
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
-from seqferry.model.formatting import size
 from seqferry.model.frozen import frozen
 from seqferry.spec.addresses import parse_uri
 
 MOST_TASKS: Final = 10**9
 _WILDCARDS: Final = frozenset("*?[]{}")
-_RUN_WITHIN: Final = 3600.0
-"""Seconds. A run that takes longer is ended, and has failed."""
-_ROOM: Final = 64 * 2**20
-_PIECE: Final = 8 * 2**20
 _TAR_BLOCK: Final = 512
-_SAID_LINES: Final = 3
 
 
 @frozen
@@ -60,10 +55,7 @@ class StageParameters:
             raise UsageError(f"--read {self.read:g}: choose more than 0 and at most 100 percent.")
         if not 1 <= self.tasks <= MOST_TASKS:
             raise UsageError(f"--tasks {self.tasks}: choose 1 to {MOST_TASKS:,}.")
-        if not 1 <= self.repetitions <= MOST_REPETITIONS:
-            raise UsageError(f"--repetitions {self.repetitions}: choose 1 to {MOST_REPETITIONS}.")
-        if not 0 <= self.warm_up <= MOST_REPETITIONS:
-            raise UsageError(f"--warm-up {self.warm_up}: choose 0 to {MOST_REPETITIONS}.")
+        rounds.check_repetitions(self.repetitions, self.warm_up)
 
 
 @dataclass(frozen=True)
@@ -94,7 +86,7 @@ class StagePlan:
     @property
     def disk_bytes(self) -> int:
         """Room that is needed in the work folder: the data twice, or once beside the archive."""
-        return self.data.total + max(self.data.total, self.archive_bytes) + _ROOM
+        return self.data.total + max(self.data.total, self.archive_bytes) + rounds.ROOM
 
 
 @frozen
@@ -117,17 +109,11 @@ class StageListener(Protocol):
 
 
 @dataclass
-class StageOutcome:
+class StageOutcome(Outcome[StageRun]):
     """Result of a comparison, also of one that was stopped half-way."""
 
-    runs: list[StageRun] = field(default_factory=list[StageRun])
     left_out: list[str] = field(default_factory=list[str])
     archive_bytes: int = 0
-    interrupted: bool = False
-    error: SeqferryError | None = None
-    left: str | None = None
-    load_before: float = 0.0
-    load_after: float = 0.0
 
 
 def prepare(
@@ -172,36 +158,15 @@ def run(plan: StagePlan, *, work_folder: Path | None, tell: StageListener) -> St
     Raises:
         UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
     """
-    outcome = StageOutcome(load_before=load(), left_out=list(plan.installed.left_out))
-    folder = _make_folder(work_folder, plan.disk_bytes)
+    outcome = StageOutcome(left_out=list(plan.installed.left_out))
+    folder = rounds.make_work_folder(work_folder, plan.disk_bytes, "a smaller prefix")
     with exit_as_interrupted():
         try:
-            _Runner(plan, folder, tell, outcome).all()
-        except (KeyboardInterrupt, BrokenPipeError):
-            outcome.interrupted = True
-        except SeqferryError as error:
-            outcome.error = error
-        except OSError as error:
-            outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
+            with outcome.noted(folder):
+                _Runner(plan, folder, tell, outcome).all()
         finally:
-            outcome.load_after = load()
             outcome.left = _tidy(plan.storage, folder)
     return outcome
-
-
-def _make_folder(work_folder: Path | None, needed: int) -> Path:
-    above = Path(tempfile.gettempdir()) if work_folder is None else work_folder
-    try:
-        above.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(above).free
-        if free < needed:
-            raise ConfigError(
-                f"{above} has {size(free)} free and the bench needs {size(needed)} there. Give another folder with "
-                "--work-folder, or a smaller prefix."
-            )
-        return Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above)).resolve()
-    except OSError as error:
-        raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
 
 
 def _tidy(storage: Storage, folder: Path) -> str | None:
@@ -251,17 +216,10 @@ class _Runner:
         ways = [way for way in plan.installed.ways if not way.with_archive or way in ways]
         if any(way.with_plugin for way in ways):
             ways = self._with_plugin(ways)
-        for _ in range(plan.parameters.warm_up):
-            for way in list(ways):
-                run = self._once(way, -1)
-                if run.error is not None:
-                    # It would fail in every round; once is enough to say so.
-                    self._record(run)
-                    ways.remove(way)
-        for round_ in range(plan.parameters.repetitions):
-            turn = round_ % len(ways) if ways else 0
-            for way in [*ways[turn:], *ways[:turn]]:
-                self._record(self._once(way, round_))
+        parameters = plan.parameters
+        rounds.run_in_rounds(
+            ways, self._once, self._record, warm_up=parameters.warm_up, rounds=range(parameters.repetitions)
+        )
 
     def _with_archive(self, reference: Path) -> list[StagingMethod]:
         """Puts one tar of the data into the bucket; the ways that need one, none where it cannot be written."""
@@ -289,9 +247,8 @@ class _Runner:
             ["sh", "-c", f'{command} "$0"', str(self._plugins)],
             environment=self._environment(),
             folder=self._folder,
-            timeout=_RUN_WITHIN,
         )
-        why = _failure(made)
+        why = made.failure
         if why is None:
             return ways
         wanted = ", ".join(way.name for way in ways if way.with_plugin)
@@ -303,7 +260,7 @@ class _Runner:
         self._outcome.runs.append(run)
         self._tell.ran(run)
 
-    def _once(self, way: StagingMethod, round_: int) -> StageRun:
+    def _once(self, way: StagingMethod, round_: int, _place: int) -> StageRun:
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         arrived, mount, scratch = folder / "arrived", folder / "mount", folder / "scratch"
         for each in (arrived, mount, scratch):
@@ -324,10 +281,8 @@ class _Runner:
         try:
             _write(way.files(staging), scratch)
             measure.sync(folder)  # what others have left to be written is not this run's
-            cost = measure.run(
-                ["sh", "-c", way.script(staging)], environment=environment, folder=scratch, timeout=_RUN_WITHIN
-            )
-            error = self._redact(_failure(cost))
+            cost = measure.run(["sh", "-c", way.script(staging)], environment=environment, folder=scratch)
+            error = redact(cost.failure, environment)
             if error is None:
                 error = self._differs(way, arrived)
                 mismatch = error is not None
@@ -340,7 +295,7 @@ class _Runner:
 
     def _differs(self, way: StagingMethod, arrived: Path) -> str | None:
         if way.delivers in ("files", "task"):
-            return dataset.compare(arrived, self._plan.data, self._digests)
+            return verify.files(arrived, self._plan.data.files, self._digests)
         if way.delivers == "archive":
             return None if dataset.digest_of(arrived / ARCHIVE) == self._archive else "the archive differs"
         said = (arrived / "sum").read_text().split()
@@ -351,27 +306,13 @@ class _Runner:
         if self._read_sum is None:
             digest = hashlib.sha256()
             for name in self._plan.read:
-                for start in range(0, self._plan.data.files[name], _PIECE):
-                    length = min(_PIECE, self._plan.data.files[name] - start)
+                for start, length in pieces(self._plan.data.files[name]):
                     digest.update(self._plan.source.read(self._plan.key + name, start, length))
             self._read_sum = digest.hexdigest()
         return self._read_sum
 
     def _environment(self) -> dict[str, str]:
-        home = self._folder / "home"
-        return {
-            **base_environment(),
-            "HOME": str(home),
-            "XDG_STATE_HOME": f"{home}/state",
-            "XDG_CONFIG_HOME": f"{home}/config",
-            "XDG_CACHE_HOME": f"{home}/cache",
-            **self._plan.source.environment(),
-        }
-
-    def _redact(self, text: str | None) -> str | None:
-        for secret in self._plan.source.secrets():
-            text = text and text.replace(secret, "[redacted]")
-        return text
+        return {**environment_with_home(self._folder / "home"), **self._plan.source.environment()}
 
 
 def _write(files: dict[str, str], folder: Path) -> None:
@@ -379,12 +320,3 @@ def _write(files: dict[str, str], folder: Path) -> None:
         path = folder / name
         path.write_text(content)
         path.chmod(0o755 if content.startswith("#!") else 0o644)
-
-
-def _failure(cost: measure.Cost) -> str | None:
-    if cost.status == 0:
-        return None
-    if cost.timed_out:
-        return f"it ran for more than {_RUN_WITHIN:.0f} s and was ended"
-    lines = [line.strip() for line in cost.output.splitlines() if line.strip() and not line.startswith("    ")]
-    return f"it ended with status {cost.status}: {' | '.join(lines[-_SAID_LINES:]) or 'it said nothing'}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from seqferry.bench.storage import CONNECTIONS, Storage
+from seqferry.bench.workload import Digests, pieces
 from seqferry.cost import requests
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.formatting import count, printable, size
@@ -19,12 +20,8 @@ MOST_OBJECTS: Final = 100_000
 """Each way creates so many files in each of its runs."""
 _MOST_NAME: Final = 255
 """Bytes of a name in a folder: the limit of Linux file systems."""
-_PIECE: Final = 8 * 2**20
 _MOUNT_READ: Final = 8 * 2**20
 """Bytes of a request of a mount that reads on, about (``seqferry.cost.stage``)."""
-
-Digests = dict[str, bytes]
-"""SHA-256 of each file, by its name below the prefix."""
 
 
 @frozen
@@ -106,18 +103,17 @@ def fetch(storage: Storage, key: str, data: Dataset, folder: Path) -> Digests:
         StorageError: an object cannot be read, or has changed its size.
     """
 
-    def one(name: str) -> tuple[str, bytes]:
-        path, digest, length = folder / name, hashlib.sha256(), data.files[name]
+    def one(name: str) -> tuple[str, tuple[bytes, ...]]:
+        path, digests = folder / name, list[bytes]()
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            for start in range(0, length, _PIECE):
-                wanted = min(_PIECE, length - start)
+            for start, wanted in pieces(data.files[name]):
                 content = storage.read(key + name, start, wanted)
                 if len(content) != wanted:
                     raise StorageError(f"GetObject {data.uri}{printable(name)}: it changes while the bench reads it.")
-                digest.update(content)
+                digests.append(hashlib.sha256(content).digest())
                 file.write(content)
-        return name, digest.digest()
+        return name, tuple(digests)
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         return dict(pool.map(one, data.files))
@@ -137,18 +133,3 @@ def pack(data: Dataset, folder: Path, archive: Path) -> bytes:
 def digest_of(path: Path) -> bytes:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
-
-
-def compare(folder: Path, data: Dataset, made: Digests) -> str | None:
-    """Differences between the files of a folder and the data, in one line; None when there are none."""
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    for names, what in (
-        (sorted(data.files.keys() - found.keys()), "missing"),
-        (sorted(found.keys() - data.files.keys()), "that the prefix has not"),
-    ):
-        if names:
-            return f"not what is stored: {len(names)} {what}, first {printable(names[0])}"
-    with ThreadPoolExecutor() as pool:
-        digests = pool.map(digest_of, (found[name] for name in made))
-        differing = next((name for name, digest in zip(made, digests, strict=True) if digest != made[name]), None)
-    return None if differing is None else f"not what is stored: {printable(differing)} differs"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from seqferry.bench import plots
+from seqferry.bench.machine import condition_rows
 from seqferry.bench.plots import Plot
 from seqferry.bench.stage import report
 from seqferry.templates import environment
@@ -37,13 +38,11 @@ def _is_peer(way: str) -> bool:
 
 
 def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    place, machine, load, data = result["place"], result["machine"], result["load"], result["data"]
+    place, data = result["place"], result["data"]
     return [
-        ("when", result["at"]),
+        *condition_rows(result),
         ("what", f"{place['uri']}: {data['files']:,} files, {data['bytes']:,} bytes"),
         ("where", f"{place['endpoint_url'] or 'AWS'}, {place['region']}"),
-        ("machine", f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB"),
-        ("load", f"{load['before']} before, {load['after']} after: processes that wanted a core"),
         *result["versions"].items(),
     ]
 

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from seqferry.bench.machine import installed_version, machine
+from seqferry.bench.machine import conditions
 from seqferry.bench.recommend import few_runs
-from seqferry.bench.spread import FEWEST, Spread
+from seqferry.bench.spread import FEWEST, facts_of, text_of
 from seqferry.bench.stage import pipelines
 from seqferry.bench.stage.comparison import StageOutcome, StagePlan, StageRun
 from seqferry.bench.stage.staging import StagingMethod
@@ -35,8 +33,7 @@ def document(plan: StagePlan, outcome: StageOutcome) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": "stage",
-        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
-        "seqferry": installed_version(),
+        **conditions(outcome.load_before, outcome.load_after),
         "place": {"uri": plan.data.uri, "endpoint_url": place.endpoint_url, "region": place.region},
         "data": {
             "files": len(plan.data.files),
@@ -44,8 +41,6 @@ def document(plan: StagePlan, outcome: StageOutcome) -> dict[str, Any]:
             "archive_bytes": archive_bytes,
             "files_read": len(plan.read),
         },
-        "machine": machine(),
-        "load": {"before": outcome.load_before, "after": outcome.load_after},
         "asked": {
             "ways": list(parameters.ways),
             "read_percent": parameters.read,
@@ -87,16 +82,12 @@ def _result(plan: StagePlan, way: StagingMethod, runs: Sequence[StageRun], archi
         "delivers": way.delivers,
         "runs": len(costs),
         "failed": sum(run.error is not None for run in own),
-        "wall_s": _values_of(Spread.of([cost.wall_s for cost in costs])),
-        "cpu_s": _values_of(Spread.of([cost.cpu_s for cost in costs])),
-        "peak_bytes": _values_of(Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None])),
+        "wall_s": facts_of([cost.wall_s for cost in costs]),
+        "cpu_s": facts_of([cost.cpu_s for cost in costs]),
+        "peak_bytes": facts_of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None]),
         "requests": way.requests(plan.data, archive_bytes, plan.read),
         "local_bytes": way.local_bytes(plan.data, archive_bytes),
     }
-
-
-def _values_of(spread: Spread | None) -> dict[str, float] | None:
-    return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
 
 
 def verdict(plan: StagePlan, results: Sequence[Row]) -> list[str]:
@@ -202,18 +193,11 @@ def tables(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], list[tu
 def _cells(each: Row) -> tuple[str, ...]:
     return (
         each["way"],
-        _spread(each["wall_s"], 1, 2),
-        _spread(each["cpu_s"], 1, 2),
+        text_of(each["wall_s"], 1, 2),
+        text_of(each["cpu_s"], 1, 2),
         "-" if each["peak_bytes"] is None else f"{each['peak_bytes']['median'] / _MIB:,.0f}",
         f"{each['requests']:,}",
         size(each["local_bytes"]),
         f"{each['runs']}" + (f", {each['failed']} failed" if each["failed"] else ""),
         each["what"],
     )
-
-
-def _spread(found: dict[str, float] | None, unit: float, digits: int) -> str:
-    if found is None:
-        return "-"
-    middle, low, high = (f"{found[name] / unit:,.{digits}f}" for name in ("median", "low", "high"))
-    return middle if low == high else f"{middle} [{low}..{high}]"
