@@ -6,8 +6,11 @@ one small file, which shows what each method costs before it copies anything. Ea
 empty prefix, in rounds whose order rotates; a copy of one byte goes first. After each run, outside of the measured
 time, all that arrived is compared byte for byte with the source.
 
-The servers move the bytes on the same cores as the clients. Wall time is therefore mostly the server's; what compares
-clients is the CPU time and the memory that they need for the same copies.
+``--server s3sim`` copies in the simulator, which answers as its model of S3 says (``docs/develop/simulator.md``): wall
+time there shows what a client makes of S3's latency.
+
+The other servers move the bytes on the same cores as the clients. Wall time is therefore mostly the server's; what
+compares clients is the CPU time and the memory that they need for the same copies.
 
 Prints a table with ratios to Seqferry and writes all measurements to ``benches/results/`` as JSON.
 """
@@ -20,6 +23,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -33,7 +37,14 @@ from seqferry.model.frozen import frozen  # noqa: E402
 from seqferry.settings.sizes import parse_size  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import Run  # noqa: E402
-from transfers import BASELINE, Comparison, PrintedProgress, connect_to  # noqa: E402
+from transfers import (  # noqa: E402
+    BASELINE,
+    SIMULATOR,
+    Comparison,
+    PrintedProgress,
+    connect_to,
+    run_on_the_simulator,
+)
 
 MIB = 1024 * 1024
 METHODS = ("seqferry", "aws", "s5cmd", "rclone", "boto3-copy")
@@ -84,24 +95,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = make_plan(parameters, found)
     comparison = Comparison(found, left_out)
 
+    model: dict[str, Any] | None = None
+
     def compare(bench: Run, kind: str) -> Outcome:
+        nonlocal model
+        if kind == SIMULATOR:
+            outcome, model = run_on_the_simulator(plan, options.time_scale)
+            outcome.runs = _counted(outcome.runs)
+            return outcome
         server = servers.start(bench, kind)
         storage, origin = (connect_to(server.environment(), server.create_bucket()) for _ in range(2))
         piece = random_pieces(parameters.seed)
         outcome = run(
             plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece, origin=origin
         )
-        outcome.runs = [each for each in outcome.runs if each.workload != WARM_UP or each.error is not None]
+        outcome.runs = _counted(outcome.runs)
         return outcome
 
     comparison.run(options.server, compare)
     more = [figure for kind, outcome in comparison.outcomes.items() for figure in _net(kind, outcome.runs)]
-    status = comparison.finish(options, "copy", more=more)
+    simulated = set(comparison.outcomes) == {SIMULATOR}
+    name = "copy-simulated" if simulated else "copy"
+    status = comparison.finish(options, name, more=more, model=model, simulated=simulated)
     print(
         "\nThe servers run on the same cores and really copy the bytes: wall time is mostly theirs. Client CPU and\n"
         "memory are what compares clients here; against AWS they bound how far one machine reaches."
     )
     return status
+
+
+def _counted(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
+    """All runs but the first copies of each method."""
+    return [each for each in runs if each.workload != WARM_UP or each.error is not None]
 
 
 def _as_mirrors_call_it(found: InstalledMethod) -> InstalledMethod:
@@ -124,7 +149,10 @@ def _as_mirrors_call_it(found: InstalledMethod) -> InstalledMethod:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Copy bucket to bucket by several clients, side by side.")
-    parser.add_argument("--server", choices=servers.KINDS, action="append", help="default: both")
+    parser.add_argument(
+        "--server", choices=(*servers.KINDS, SIMULATOR), action="append", help="default: versitygw and SeaweedFS"
+    )
+    parser.add_argument("--time-scale", type=float, default=1, help="of the simulator's seconds pass in one")
     parser.add_argument("--only", action="append", metavar="METHOD", help="run this method only (may be repeated)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--big", type=int, default=3, metavar="N", help="big files in the delivery")

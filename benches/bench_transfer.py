@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,16 @@ import harness  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
 from seqferry.bench.methods import InstalledMethod, Job, Method, available  # noqa: E402
 from seqferry.bench.transfer import ComparisonParameters, Outcome, make_plan, run  # noqa: E402
-from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import Run, find_tool  # noqa: E402
-from support.sim import Simulator  # noqa: E402
-from transfers import BASELINE, Comparison, PrintedProgress, connect_to  # noqa: E402
+from transfers import (  # noqa: E402
+    BASELINE,
+    SIMULATOR,
+    Comparison,
+    PrintedProgress,
+    connect_to,
+    run_on_the_simulator,
+)
 
 CRT = "crt"
 METHODS = (BASELINE, "s5cmd", "rclone", CRT, "aws")
@@ -42,12 +45,10 @@ LIKE_US = "crt-crc64nvme"
 FLOOR = "floor"
 """The least that a client can do with whole files, run only when named, and without TLS. Its time is the server's and
 the system's, so a tool near it is bounded by them."""
-SIMULATOR = "s3sim"
 SECURE = "versitygw-tls"
 SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
 WORKLOADS = ("1x2GiB", "20x256MiB", "10000x100KiB")
 QUICK = ("1x24MiB", "60x100KiB")
-PIECES_IN_FLIGHT = 16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def compare(bench: Run, kind: str) -> Outcome:
         nonlocal model
         if kind == SIMULATOR:
-            outcome, model = _on_the_simulator(plan, options)
+            outcome, model = run_on_the_simulator(plan, options.time_scale)
             return outcome
         server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
         storage = connect_to(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
@@ -136,58 +137,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if FLOOR in (options.only or ()) and SECURE in options.server:
         parser.error(f"{FLOOR} speaks no TLS: run it with another server than {SECURE}")
     return options
-
-
-def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, dict[str, Any]]:
-    find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
-    scale, seed = options.time_scale, plan.parameters.seed
-    words = ["--bucket", "ours", "--set", f"time_scale={scale}", "--set", f"seed={seed}"]
-    for number, each in enumerate(plan.parameters.workloads):
-        words += ["--bucket", f"source-{number}=keys=file_{{i:07}};count={each.files};size={each.size}B"]
-    with Simulator(*words) as simulator:
-        print(f"  a model of S3: {scale:g} of its seconds pass in one", flush=True)
-        storage = connect_to(simulator.environment(), "ours")
-        piece = _streams(simulator, plan.parameters.workloads)
-        model = simulator.model()  # read now: after an interruption the simulator may be gone
-        return run(plan, storage, work_folder=None, keep=False, tell=PrintedProgress(), piece=piece), model
-
-
-def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
-    """Bytes of the simulator's own objects."""
-    client = simulator.client(retries={"mode": "standard", "max_attempts": 5})
-    buckets = {each: f"source-{number}" for number, each in enumerate(workloads)}
-    keys: dict[Workload, list[str]] = {}
-    for each, bucket in buckets.items():
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        keys[each] = [entry["Key"] for page in pages for entry in page["Contents"]]
-
-    def read(each: Workload, file: int, start: int, length: int) -> bytes:
-        answer = client.get_object(
-            Bucket=buckets[each], Key=keys[each][file], Range=f"bytes={start}-{start + length - 1}"
-        )
-        return answer["Body"].read()
-
-    def ahead(each: Workload) -> Iterator[tuple[tuple[int, int, int], bytes]]:
-        """All pieces in order. Replies take as long as S3's would, so pieces are requested before they are needed."""
-        under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
-        with ThreadPoolExecutor(PIECES_IN_FLIGHT) as threads:
-            for piece in (
-                (file, start, length) for file in range(each.files) for start, length in workload.pieces(each.size)
-            ):
-                under_way.append((piece, threads.submit(read, each, *piece)))
-                if len(under_way) == PIECES_IN_FLIGHT:
-                    first, content = under_way.popleft()
-                    yield first, content.result()
-            for piece, content in under_way:
-                yield piece, content.result()
-
-    def take(each: Workload, file: int, start: int, length: int) -> bytes:
-        piece, content = next(made[each])
-        assert piece == (file, start, length), "a workload is made once, from its first piece to its last"
-        return content
-
-    made = {each: ahead(each) for each in workloads}
-    return take
 
 
 if __name__ == "__main__":

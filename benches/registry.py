@@ -55,6 +55,22 @@ BENCHES: Final = (
         ours=("--only", "seqferry"),
     ),
     Bench(
+        "copy-simulated",
+        "Copying bucket to bucket, with S3's latency",
+        "bench_copy.py",
+        proves="What each client makes of the times that the model of S3 takes for a request: how many follow one "
+        "another, how many are under way, and what that costs. Every copy is verified after the measured time.",
+        cannot="It is arithmetic, not AWS: latency and rates follow from the parameters printed here. Client and "
+        "simulator share the cores, and there is no network between them.",
+        rounds=3,
+        full=("--server", "s3sim", "--rounds", "1"),
+        quick=(
+            *("--server", "s3sim", "--rounds", "1", "--big", "1", "--big-size", "24MiB", "--medium", "4"),
+            *("--medium-size", "1MiB", "--small", "40"),
+        ),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
         "transfer",
         "Files up to S3 and down again, side by side",
         "bench_transfer.py",

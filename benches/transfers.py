@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 import harness
 from figures import Figure, Result
+from seqferry.bench import workload
 from seqferry.bench.methods import InstalledMethod
 from seqferry.bench.storage import Storage, connect
-from seqferry.bench.transfer import MeasuredRun, Outcome, fresh_id
+from seqferry.bench.transfer import MeasuredRun, Outcome, Plan, fresh_id, run
+from seqferry.bench.workload import PieceMaker, Workload
 from seqferry.model.formatting import rate
-from support.run import MissingToolError, Run
+from support.run import MissingToolError, Run, find_tool
+from support.sim import Simulator
 
 BASELINE: Final = "seqferry"
+SIMULATOR: Final = "s3sim"
 _MIB: Final = 2**20
+_PIECES_IN_FLIGHT: Final = 16
 
 
 class Comparison:
@@ -97,6 +105,64 @@ def connect_to(environment: Mapping[str, str], bucket: str, *, prepared_at: str 
     if prepared_at is not None:
         storage.place = replace(storage.place, endpoint_url=environment["AWS_ENDPOINT_URL"])
     return storage
+
+
+def run_on_the_simulator(plan: Plan, scale: float) -> tuple[Outcome, dict[str, Any]]:
+    """Compares on the simulator, ``scale`` of whose seconds pass in one; returns its model as well."""
+    find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
+    words = ["--bucket", "ours", "--bucket", "theirs", "--set", f"time_scale={scale}"]
+    words += ["--set", f"seed={plan.parameters.seed}"]
+    for number, each in enumerate(plan.parameters.workloads):
+        sizes = [f"{size} B" for size in each.sizes().values()]
+        objects = {"keys": "file_{i:07}", "count": len(sizes), "size": {"list": sizes}}
+        words += ["--bucket", f"source-{number}={json.dumps({'objects': [objects]})}"]
+    with Simulator(*words) as simulator:
+        print(f"  a model of S3: {scale:g} of its seconds pass in one", flush=True)
+        storage, origin = (connect_to(simulator.environment(), bucket) for bucket in ("ours", "theirs"))
+        piece = _streams(simulator, plan.parameters.workloads)
+        model = simulator.model()  # read now: after an interruption the simulator may be gone
+        tell = PrintedProgress()
+        return run(plan, storage, work_folder=None, keep=False, tell=tell, piece=piece, origin=origin), model
+
+
+def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
+    """Bytes of the simulator's own objects."""
+    client = simulator.client(retries={"mode": "standard", "max_attempts": 5})
+    buckets = {each: f"source-{number}" for number, each in enumerate(workloads)}
+    keys: dict[Workload, list[str]] = {}
+    for each, bucket in buckets.items():
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        keys[each] = [entry["Key"] for page in pages for entry in page["Contents"]]
+
+    def read(each: Workload, file: int, start: int, length: int) -> bytes:
+        answer = client.get_object(
+            Bucket=buckets[each], Key=keys[each][file], Range=f"bytes={start}-{start + length - 1}"
+        )
+        return answer["Body"].read()
+
+    def ahead(each: Workload) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+        """All pieces in order. Replies take as long as S3's would, so pieces are requested before they are needed."""
+        under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
+        with ThreadPoolExecutor(_PIECES_IN_FLIGHT) as threads:
+            for piece in (
+                (file, start, length)
+                for file, size in enumerate(each.sizes().values())
+                for start, length in workload.pieces(size)
+            ):
+                under_way.append((piece, threads.submit(read, each, *piece)))
+                if len(under_way) == _PIECES_IN_FLIGHT:
+                    first, content = under_way.popleft()
+                    yield first, content.result()
+            for piece, content in under_way:
+                yield piece, content.result()
+
+    def take(each: Workload, file: int, start: int, length: int) -> bytes:
+        piece, content = next(made[each])
+        assert piece == (file, start, length), "a workload is made once, from its first piece to its last"
+        return content
+
+    made = {each: ahead(each) for each in workloads}
+    return take
 
 
 class PrintedProgress:
