@@ -40,15 +40,15 @@ def test_a_trace_names_transfer_object_and_part_of_each_request_and_holds_no_sec
 
     assert ran.code == 0, ran.err
     lines, transfer = _lines(trace), _id(ran)
-    assert {line["transfer"] for line in lines if line.get("span") != "request"} == {transfer}
+    # The first listing is requested with the checks, before the transfer has an id.
+    assert {line["transfer"] for line in lines if line.get("span") not in ("request", "listing")} == {transfer}
     objects = {line["key"]: line["state"] for line in lines if line.get("span") == "object"}
     assert objects == dict.fromkeys(["run42/a", "run42/b", "run42/00"], "done")
     parts = [line for line in lines if line.get("operation") == "UploadPartCopy"]
     assert {(line["transfer"], line["key"], line["part"]) for line in parts} == {
         (transfer, "run42/00", number) for number in (1, 2, 3)
     }
-    listed = [line for line in lines if line.get("operation") == "ListObjectsV2" and line["outcome"] == "ok"]
-    assert {line.get("transfer") for line in listed} >= {transfer}
+    assert any(line.get("operation") == "ListObjectsV2" and line["outcome"] == "ok" for line in lines)
     text, user = trace.read_text(), places.server.user
     assert not any(secret in text for secret in (user.secret_key, "X-Amz-", "Signature", "Credential"))
     assert stat.S_IMODE(trace.stat().st_mode) == 0o600

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import time
 
+from seqferry.model.frozen import frozen
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.settings.sizes import Bandwidth
@@ -12,7 +13,7 @@ from seqferry.workflows.worker import Worker
 from support.waiting import eventually
 
 
-@dataclass(frozen=True)
+@frozen
 class _Day(Bandwidth):
     """A timetable on a day whose clock the test sets."""
 

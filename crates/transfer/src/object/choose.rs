@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
+use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{AttemptError, CopyResult, Object};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
@@ -42,12 +42,13 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// True when the `ETag` of an object of many parts verifies its copy in one request.
+    /// True when nothing but its `ETag` verifies the copy of an object of many parts, and does so in one request.
     fn keeps_etag(&self, source: &ObjectMeta) -> bool {
         let PartOptions { part_size, copy_threshold } = self.policy.part_options;
         source.copies_keep_etag
             && !self.target.quirks().changes_copied_etags()
             && etag_parts(&source.etag).is_some()
+            && source.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite)
             && source.size <= self.policy.limits.maximum_copy
             && part_size.is_none()
             && copy_threshold.is_none()
