@@ -20,6 +20,7 @@ from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import MAX_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
 from seqferry.places import paths, processes
+from seqferry.service import lazy
 from seqferry.service.queries import Queries
 from seqferry.settings.config import Settings
 from seqferry.spec import hosts, identity, stored
@@ -185,9 +186,7 @@ class Transfers(Queries):
         """
         found = worker_reports.find_reporting_workers(connection, self.database, transfer_id)
         if self.database.is_sqlite:
-            from seqferry.db import worker_lock
-
-            return found[0] if found and worker_lock.is_held(self.settings.state_dir) else None
+            return found[0] if found and lazy.worker_lock.is_held(self.settings.state_dir) else None
         return next((one for one in found if not processes.has_ended(one.executor_id)), None)
 
     def active_worker(self, transfer_id: str) -> ReportingWorker | None:
