@@ -10,14 +10,19 @@ __all__ = ["preflight_report", "proof_report"]  # of those that have another nam
 
 if TYPE_CHECKING:
     from seqferry.db import autoscale as autoscale
+    from seqferry.db import batches as batches
+    from seqferry.db import blocking as blocking
     from seqferry.db import changes as changes
     from seqferry.db import charts as charts
+    from seqferry.db import failed_objects as failed_objects
     from seqferry.db import feed as feed
     from seqferry.db import file_rows as file_rows
     from seqferry.db import gauges as gauges
     from seqferry.db import notice_rows as notice_rows
     from seqferry.db import object_pages as object_pages
+    from seqferry.db import retry_chains as retry_chains
     from seqferry.db import samples as samples
+    from seqferry.db import submissions as submissions
     from seqferry.db import transfer_pages as transfer_pages
     from seqferry.db import verifications as verifications
     from seqferry.db import worker_lock as worker_lock
@@ -43,14 +48,19 @@ else:
     __getattr__ = lazy_modules(
         __name__,
         autoscale="seqferry.db.autoscale",
+        batches="seqferry.db.batches",
+        blocking="seqferry.db.blocking",
         changes="seqferry.db.changes",
         charts="seqferry.db.charts",
+        failed_objects="seqferry.db.failed_objects",
         feed="seqferry.db.feed",
         file_rows="seqferry.db.file_rows",
         gauges="seqferry.db.gauges",
         notice_rows="seqferry.db.notice_rows",
         object_pages="seqferry.db.object_pages",
+        retry_chains="seqferry.db.retry_chains",
         samples="seqferry.db.samples",
+        submissions="seqferry.db.submissions",
         transfer_pages="seqferry.db.transfer_pages",
         verifications="seqferry.db.verifications",
         worker_lock="seqferry.db.worker_lock",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, failed_objects, retry_chains, transfer_status, transfers
+from seqferry.db import transfer_status, transfers
 from seqferry.db.paging import ALL_TRANSFERS, AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
@@ -99,8 +99,8 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
         """
         with self.database.read() as connection:
-            ids = retry_chains.read_chain(
-                connection, retry_chains.find_root(connection, self._resolve(connection, transfer_id))
+            ids = lazy.retry_chains.read_chain(
+                connection, lazy.retry_chains.find_root(connection, self._resolve(connection, transfer_id))
             )
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
@@ -108,7 +108,7 @@ class Queries(Base):
     def find_first_actor(self, transfer_id: str) -> str:
         """The actor that first requested a transfer: of a retry, that of the retried transfer."""
         with self.database.read() as connection:
-            return retry_chains.find_first_actor(connection, transfer_id)
+            return lazy.retry_chains.find_first_actor(connection, transfer_id)
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""
@@ -183,7 +183,7 @@ class Queries(Base):
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
-            return failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
+            return lazy.failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
 
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
@@ -216,7 +216,7 @@ class Queries(Base):
     def requests(self, transfer_id: str) -> int:
         """Requests that the batches of a transfer have made, without listings and without killed processes."""
         with self.database.read() as connection:
-            return batches.requests(connection, self._resolve(connection, transfer_id))
+            return lazy.batches.requests(connection, self._resolve(connection, transfer_id))
 
     def receipt_digest(self, transfer_id: str) -> str | None:
         """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""
