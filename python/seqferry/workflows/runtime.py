@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -118,8 +118,11 @@ class Runtime:
             confined = row is not None and actors.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
-    def check_allowed(self, transfer_id: str) -> bool:
+    def check_allowed(self, transfer_id: str, row: sa.Row[Any] | None = None) -> bool:
         """Check a transfer of an HTTP client against the current policy; stop it if it is not allowed any more.
+
+        Args:
+            row: of the transfer, where the caller has just read it.
 
         Returns:
             False when it is stopped.
@@ -130,14 +133,14 @@ class Runtime:
         with self._changed:
             if self.service is None or transfer_id in self._allowed:
                 return True
-        with self.database.read() as connection:
-            row = transfers.row_of(connection, transfer_id)
-            creator = retry_chains.find_first_actor(connection, transfer_id)
+        if row is None:
+            with self.database.read() as connection:
+                row = transfers.row_of(connection, transfer_id)
         if row is not None and not self.database.is_sqlite:
             self._require_folders(transfer_id, stored.read(row.spec))
         if row is not None and actors.is_http(row.created_by):
             try:
-                is_whole = self.service.serves and actors.is_http(creator)
+                is_whole = self.service.serves and actors.is_http(self._find_creator(row))
                 authority.check_policy(self.service.settings, stored.read(row.spec), places_only=not is_whole)
             except PolicyError as why:
                 with self.database.write() as connection:
@@ -148,6 +151,12 @@ class Runtime:
                 self._allowed.pop()
             self._allowed.add(transfer_id)
         return True
+
+    def _find_creator(self, row: sa.Row[Any]) -> str:
+        if not retry_chains.follows_another(row):
+            return row.created_by
+        with self.database.read() as connection:
+            return retry_chains.find_first_actor(connection, row.id)
 
     def _require_folders(self, transfer_id: str, spec: ResolvedSpec) -> None:
         assert self.service is not None
