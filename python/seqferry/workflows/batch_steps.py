@@ -69,6 +69,7 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
         if begun is not None:
             with runtime.supervising(transfer_id):
                 _run(runtime, begun)
+    runtime.announce_queued()
     runtime.batch_waits.wake(transfer_id)
 
 
@@ -205,7 +206,8 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
         if why.job_wide:
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
-    with runtime.running_batch(run, job, epoch=epoch) as running:
+    with runtime.running_batch(run, job, epoch=epoch, sizes=[one.size for one in items]) as running:
+        runtime.announce_queued()  # there may be room for another batch, now and at the end of this one
         execute(job, _until_next_write, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:
