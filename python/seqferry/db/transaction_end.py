@@ -33,5 +33,5 @@ class TransactionEnd:
 
 
 def of(connection: sa.Connection) -> TransactionEnd | None:
-    """Where work of this transaction is left; None where it is to be done immediately."""
+    """The end of this transaction, to which work can be left; None where it is to be done immediately."""
     return connection.get_execution_options().get(OPTION)
