@@ -23,7 +23,7 @@ from seqferry.places import paths, processes
 from seqferry.service import lazy
 from seqferry.service.queries import Queries
 from seqferry.settings.config import Settings
-from seqferry.spec import hosts, identity, stored
+from seqferry.spec import hosts, identity, keyspace, stored
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -73,13 +73,15 @@ class Transfers(Queries):
         unserved = self.find_unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
+        place, prefix = keyspace.target_store(spec), keyspace.target_prefix(spec)
         with self.database.write() as connection:
-            lazy.submissions.lock_submissions(connection)
+            lazy.submissions.lock(connection, place, prefix, idempotency_key)
             if idempotency_key is not None:
                 earlier = lazy.submissions.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
-            if not new and (unfinished := lazy.submissions.find_same(connection, spec, actor)) is not None:
+            near = lazy.blocking.find_near(connection, spec)
+            if not new and (unfinished := lazy.submissions.find_same(near, spec, actor)) is not None:
                 lazy.submissions.record_join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
@@ -99,6 +101,7 @@ class Transfers(Queries):
                 idempotency_key=idempotency_key,
                 adjustment=Adjustment(priority=priority, tpslimit=spec.speed.tpslimit),
                 description=description,
+                near=near,
             )
             if unserved is not None:
                 lanes.record_skipped(connection, [transfer_id], f"a worker with {unserved}")
@@ -155,7 +158,7 @@ class Transfers(Queries):
             if self._is_attended(connection, row.id):
                 return False
         with self.database.write() as connection:
-            lazy.submissions.lock_submissions(connection)
+            lazy.submissions.lock(connection, keyspace.target_store(spec), keyspace.target_prefix(spec))
             row = transfers.row_of(connection, transfer_id, lock=True)
             return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
 
@@ -198,18 +201,18 @@ class Transfers(Queries):
         """Start transfers that waited for others which have ended."""
         with self.database.read() as connection:
             ready = lazy.blocking.find_ready(connection)
-        for transfer_id in ready:
+        for transfer_id, place, prefix in ready:
             try:
-                self._release(transfer_id)
+                self._release(transfer_id, place, prefix)
             except UnsupportedError as why:
                 # All others go on.
                 if transfer_id not in self._unreadable:
                     self._unreadable.add(transfer_id)
                     log.warning("transfer %s stays where it is: %s", transfer_id, why)
 
-    def _release(self, transfer_id: str) -> None:
+    def _release(self, transfer_id: str, place: str, prefix: str) -> None:
         with self.database.write() as connection:
-            lazy.submissions.lock_submissions(connection)
+            lazy.submissions.lock(connection, place, prefix)
             row = lazy.blocking.unblock(connection, transfer_id)
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)

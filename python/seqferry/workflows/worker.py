@@ -154,6 +154,7 @@ class Worker:
             self.executor_id,
             _register_workflows,
             batches=inline.MAX_RUNNING_BATCHES,
+            wants_batch=self._runtime.wants_batch,
             schedules=not own_work,
             queued=queued,
         )
