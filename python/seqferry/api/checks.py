@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -11,6 +12,7 @@ from seqferry.model.errors import OverloadError, StorageTimeoutError
 from seqferry.model.locations import LocalFolder, Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
+from seqferry.preflight import start
 from seqferry.service.service import Service
 from seqferry.settings import policy
 
@@ -19,6 +21,10 @@ Found = TypeVar("Found")
 MAX_CHECKS: Final = 8
 SECONDS: Final = 10.0
 """Time limit for both buckets to answer, and for a check to begin while others wait for their storage."""
+
+USABLE_SECONDS: Final = 5.0
+"""Time for which a bucket counts as usable after a check: a client that submits many transfers waits for few checks.
+A transfer finds out itself what has changed since."""
 
 
 class StorageChecks:
@@ -31,6 +37,7 @@ class StorageChecks:
         self._service = service
         self._seconds = seconds
         self._free = asyncio.Semaphore(MAX_CHECKS)
+        self._usable: dict[tuple[Location, bool], float] = {}
         self._under_way = 0
 
     @property
@@ -38,7 +45,7 @@ class StorageChecks:
         return self._under_way
 
     async def check(self, spec: TransferSpec) -> None:
-        """Check that a transfer can start.
+        """Check that a transfer can start. A bucket that could be used some seconds ago is not requested again.
 
         Raises:
             PolicyError: an endpoint leads to an address that is never contacted.
@@ -46,7 +53,15 @@ class StorageChecks:
             StorageTimeoutError: the storage has not answered in time.
             OverloadError: too many checks wait for their storage.
         """
+        buckets = start.named_buckets(spec)
+        since = time.monotonic() - USABLE_SECONDS
+        if buckets is not None and all(self._usable.get(bucket, since) > since for bucket in buckets):
+            return
+        began = time.monotonic()
         await self.run(spec, lambda: self._service.check(spec))
+        if buckets is not None:
+            self._usable = {bucket: at for bucket, at in self._usable.items() if at > since}
+            self._usable |= dict.fromkeys(buckets, began)
 
     async def run(self, spec: TransferSpec, work: Callable[[], Found], *, operation: str = "HeadBucket") -> Found:
         """Return the result of ``work``, which reads source and target; the error of a timeout names ``operation``.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, computed_field
 
-from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
+from seqferry.api.fields import WHOLE, create_body_model
 from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
@@ -65,8 +65,6 @@ class ListedKey(BaseModel):
 class SourcesBody(BaseModel):
     """A body whose sources may be names of prefixes (``recursive``)."""
 
-    model_config = DOCUMENTED
-
     _takes_folders: bool = PrivateAttr(default=False)
 
     @abstractmethod
@@ -77,12 +75,22 @@ class SourcesBody(BaseModel):
 class DescribedBody(BaseModel):
     """A body of a submission with the name and the labels of its transfer."""
 
-    model_config = DOCUMENTED
-
-    name: Annotated[str | None, Field(max_length=MAX_NAME_LENGTH, examples=["Run 42"])] = None
-    """A name for lists and notices. Submissions that differ in it alone are the same."""
-    labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS, examples=[{"project": "X"}])] = {}
-    """Labels for lists and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash."""
+    name: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_NAME_LENGTH,
+            examples=["Run 42"],
+            description="A name for lists and notices. Submissions that differ in it alone are the same.",
+        ),
+    ] = None
+    labels: Annotated[
+        dict[str, str],
+        Field(
+            max_length=MAX_LABELS,
+            examples=[{"project": "X"}],
+            description="Labels for lists and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash.",
+        ),
+    ] = {}
 
     def description(self) -> Description:
         """Name and labels; a service checks them."""
@@ -93,34 +101,51 @@ class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
     source: Annotated[
-        str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)], Field(examples=["s3://vendor/run42/"])
+        str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)],
+        Field(examples=["s3://vendor/run42/"], description="Several sources, all in one bucket, go below one target."),
     ]
-    """Several sources, all in one bucket, go below one target."""
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
-    operation: Literal["transfer", "pack", "unpack"] = "transfer"
-    """``pack``: all below the source becomes one tar, whose key is the target.
-
-    ``unpack``: the source is an archive, whose members are unpacked below the target.
-    """
-    options: dict[str, Any] = Field(default={})
-    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"links": "skip"}``.
-
-    For ``pack``: ``split`` (bytes of a shard) and ``no_index``.
-    """
-    keys: list[str] | None = None
-    """Only these objects, named below the source; for ``unpack`` members or folders of the archive."""
-    objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_LISTED)] = None
-    """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
-    inventory: str | None = Field(
-        default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
+    operation: Annotated[
+        Literal["transfer", "pack", "unpack"],
+        Field(
+            description="``pack``: all below the source becomes one tar, whose key is the target.\n\n"
+            "``unpack``: the source is an archive, whose members are unpacked below the target."
+        ),
+    ] = "transfer"
+    options: dict[str, Any] = Field(
+        default={},
+        description='Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"links": "skip"}``.\n\n'
+        "For ``pack``: ``split`` (bytes of a shard) and ``no_index``.",
     )
-    """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
-    preflight: bool = True
-    """Check the first objects before the first one is copied."""
-    new: Annotated[bool, Field(title=label("new"))] = False
-    """Start another transfer although the same one is unfinished; it waits until that one has ended."""
-    priority: Priority = 0
-    """Transfers of a higher priority are served first."""
+    keys: Annotated[
+        list[str] | None,
+        Field(
+            description="Only these objects, named below the source; for ``unpack`` members or folders of the archive."
+        ),
+    ] = None
+    objects: Annotated[
+        list[ListedKey] | None,
+        Field(
+            max_length=MAX_LISTED,
+            description="The same with versions and names at the target, as the rows of a CSV list; "
+            "in place of ``keys``.",
+        ),
+    ] = None
+    inventory: str | None = Field(
+        default=None,
+        examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"],
+        description="The manifest of an S3 Inventory (CSV or Parquet) that lists the source.",
+    )
+    preflight: Annotated[bool, Field(description="Check the first objects before the first one is copied.")] = True
+    new: Annotated[
+        bool,
+        Field(
+            title=label("new"),
+            description="Start another transfer although the same one is unfinished; "
+            "it waits until that one has ended.",
+        ),
+    ] = False
+    priority: Annotated[Priority, Field(description="Transfers of a higher priority are served first.")] = 0
 
     def take_folders(self, policy: Policy) -> None:
         """Accept a folder of the server as source or target, where the policy has any for clients.

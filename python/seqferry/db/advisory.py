@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from enum import IntEnum, unique
 
 import sqlalchemy as sa
@@ -13,7 +15,6 @@ class AdvisoryLock(IntEnum):
 
     MIGRATION = 7700
     REAPING = 7701
-    SUBMISSION = 7702
     LEDGER = 7703
     SCHEDULES = 7704
     THINNING = 7705
@@ -28,6 +29,19 @@ def acquire(connection: sa.Connection, lock: AdvisoryLock) -> None:
     """Wait for a lock and hold it until the transaction ends."""
     if connection.dialect.name != "sqlite":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(int(lock))))
+
+
+def acquire_named(connection: sa.Connection, exclusive: Iterable[str], shared: Iterable[str] = ()) -> None:
+    """Wait for the locks of these names, in an order that all keep, and hold them until the transaction ends."""
+    if connection.dialect.name != "sqlite":
+        kinds = dict.fromkeys(map(_number, shared), "_shared") | dict.fromkeys(map(_number, exclusive), "")
+        calls = ", ".join(f"pg_advisory_xact_lock{kinds[number]}({number})" for number in sorted(kinds))
+        connection.exec_driver_sql(f"select {calls}")
+
+
+def _number(name: str) -> int:
+    """The number of a name among 2^64: locks that share one would only wait for each other."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
 
 
 def try_acquire(connection: sa.Connection, lock: AdvisoryLock) -> bool:

@@ -54,9 +54,15 @@ class ObjectOutcome:
 
 
 def begin_batch(
-    connection: sa.Connection, transfer_id: str, number: int, at: float, *, in_transfer: bool = False
+    connection: sa.Connection,
+    transfer_id: str,
+    number: int,
+    at: float,
+    *,
+    in_transfer: bool = False,
+    of: sa.Row[Any] | None = None,
 ) -> BatchRun | None:
-    """Begin a run of the batch; None if the batch has ended."""
+    """Begin a run of the batch; None if the batch has ended. ``of`` is the row of the transfer, if it is known."""
     taken = connection.execute(
         batch.update()
         .where(batch.c.transfer_id == transfer_id, batch.c.number == number, batch.c.state != "ended")
@@ -70,7 +76,8 @@ def begin_batch(
     ).one_or_none()
     if taken is None:
         return None
-    of = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
+    if of is None:
+        of = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
     return BatchRun(
         transfer_id=transfer_id,
         number=number,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from seqferry.db import transaction_end
 from seqferry.model.errors import SeqferryError
 
 if TYPE_CHECKING:
@@ -47,8 +48,17 @@ class ChangeWatcher(Protocol):
 
 def notify(connection: sa.Connection) -> None:
     """Wake waiting threads when the transaction commits. SQLite needs no notification: its file shows changes."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(_NOTIFY)
+    if connection.dialect.name == "sqlite":
+        return
+    if (end := transaction_end.of(connection)) is None:
+        send(connection)
+    else:
+        end.notifies = True
+
+
+def send(connection: sa.Connection) -> None:
+    """Send the notification of a transaction, which PostgreSQL passes on at its commit."""
+    connection.execute(_NOTIFY)
 
 
 _NOTIFY: Final = sa.text(f"select pg_notify('{CHANNEL}', '')")

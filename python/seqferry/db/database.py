@@ -17,8 +17,10 @@ from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
+from seqferry.db import changes, transaction_end
 from seqferry.db.read_only import connect as connect_read_only
-from seqferry.db.record import signing
+from seqferry.db.record import ledger, signing
+from seqferry.db.transaction_end import TransactionEnd
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.shortages import can_open_files, open_files_error
 from seqferry.settings.audit_key import KeyRing
@@ -163,11 +165,16 @@ class Database:
         # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s before each attempt. Threads of this
         # process wait for each other here instead.
         with self._write_lock, self._translate_errors(), self.engine.connect() as connection:
-            connection = connection.execution_options(**{_NOT_SYNCED: not durable})
+            end = TransactionEnd()
+            connection = connection.execution_options(**{_NOT_SYNCED: not durable, transaction_end.OPTION: end})
             with connection.begin():
                 if connection.info.get(_POOLED, False):
                     connection.exec_driver_sql(_IN_TRANSACTION)
                 yield connection
+                if end.notifies:
+                    changes.send(connection)
+                if end.entries:
+                    ledger.write(connection, end.entries)
 
     def now(self, connection: sa.Connection) -> float:
         """The time by the one clock that all workers share."""

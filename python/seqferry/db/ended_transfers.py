@@ -18,6 +18,7 @@ from seqferry.db.tallies import add_to_tallies
 from seqferry.model.frozen import frozen
 from seqferry.model.labels import Description
 from seqferry.model.models import ResolvedSpec
+from seqferry.spec import keyspace
 
 _BATCH: Final = 1000
 
@@ -65,7 +66,7 @@ def insert(
     """
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql("set local synchronous_commit to on")
-    submissions.lock_submissions(connection)
+    submissions.lock(connection, keyspace.target_store(spec), keyspace.target_prefix(spec))
     if transfers.row_of(connection, transfer_id) is not None:
         return False
     began, ended = min(one.started_at for one in objects), max(one.ended_at for one in objects)
@@ -77,7 +78,6 @@ def insert(
         actor=actor,
         idempotency_key=None,
         description=description,
-        is_ended=True,
     )
     of_transfer = transfer.update().where(transfer.c.id == transfer_id)
     connection.execute(of_transfer.values(state="planning", started_at=began))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -26,6 +26,11 @@ def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
             break
         found, wanted = row.created_by, row.retry_of or _find_verified(row.spec)
     return found
+
+
+def follows_another(row: sa.Row[Any]) -> bool:
+    """True when the transfer of this row retries or verifies another one."""
+    return bool(row.retry_of or _find_verified(row.spec))
 
 
 def find_root(connection: sa.Connection, transfer_id: str) -> str:

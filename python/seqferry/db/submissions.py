@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db.actors import client_of, is_http
-from seqferry.db.advisory import AdvisoryLock, acquire
+from seqferry.db.advisory import acquire_named
 from seqferry.db.blocking import blocker_of
-from seqferry.db.record import events, sealed_row
-from seqferry.db.tables import event, submission_key, tally, transfer
+from seqferry.db.record import events, receipts, sealed_row
+from seqferry.db.tables import TURNS, event, submission_key, tally, transfer
 from seqferry.db.transfers import UNFINISHED, is_stopping
 from seqferry.model import labels
 from seqferry.model.labels import Description
@@ -22,9 +23,22 @@ from seqferry.spec import identity, keyspace, stored
 _UNADJUSTED: Final = Adjustment()
 
 
-def lock_submissions(connection: sa.Connection) -> None:
-    """Lock submissions by other processes until the transaction ends, so that its queries stay valid."""
-    acquire(connection, AdvisoryLock.SUBMISSION)
+def lock(connection: sa.Connection, place: str, prefix: str, idempotency_key: str | None = None) -> None:
+    """Exclude submissions that may write to the same keys, or have the same key, until the transaction ends.
+
+    Those into folders beside each other do not wait: the lock of the folder is exclusive, those above are shared.
+
+    Args:
+        place: as ``keyspace.target_store``; ``prefix`` as ``keyspace.target_prefix``.
+    """
+    folders = [at + 1 for at, character in enumerate(prefix) if character == "/"][:_LOCKED_FOLDERS]
+    *above, own = (f"submission to {place}/{prefix[:end]}" for end in (0, *folders))
+    names = [own] if idempotency_key is None else [own, f"submission with {idempotency_key}"]
+    acquire_named(connection, names, above)
+
+
+_LOCKED_FOLDERS: Final = 8
+"""Depth of the folders that have locks of their own; deeper ones share that of the last."""
 
 
 def insert(
@@ -37,19 +51,18 @@ def insert(
     idempotency_key: str | None,
     adjustment: Adjustment = _UNADJUSTED,
     description: Description = labels.NOTHING,
-    is_ended: bool = False,
+    near: Iterable[sa.Row[Any]] = (),
 ) -> str | None:
-    """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
+    """Add a transfer, after those that are unfinished. The caller holds the lock of its keys.
 
     Args:
-        is_ended: all of it has been done already: it waits for no other.
+        near: unfinished transfers (``blocking.find_near``). It waits for the first that writes to the same keys.
 
     Returns:
         The unfinished transfer that it waits for, since both write to the same keys.
     """
     text, needs = stored.write(spec), identity.needs(spec)
-    turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(UNFINISHED)).scalar() or 0) + 1
-    blocked_by = None if is_ended else blocker_of(connection, spec, turn)
+    blocked_by = blocker_of(spec, near)
     values = {
         "id": transfer_id,
         "state": "queued",
@@ -59,7 +72,7 @@ def insert(
         "idempotency_key": None if idempotency_key is None else _key_of(actor, idempotency_key),
         "needs": needs,
         "lane": identity.lane(needs),
-        "turn": turn,
+        "turn": _LAST_TURN + 1 if connection.dialect.name == "sqlite" else TURNS.next_value(),
         "blocked_by": blocked_by,
         "submission": identity.submission_digest(spec),
         "target_place": keyspace.target_store(spec),
@@ -71,16 +84,18 @@ def insert(
         "name": description.name,
         "labels": description.stored_labels(),
     }
-    connection.execute(transfer.insert().values(values))
-    connection.execute(tally.insert().values(transfer_id=transfer_id))
     sealed = {name: values[name] for name in sealed_row.COLUMNS}
     data: dict[str, Any] = {"spec": json.loads(text), sealed_row.SEALED: sealed}
     if blocked_by is not None:
         data["waits_for"] = blocked_by
     if description:
         data |= _data_of(description)
-    events.append(connection, transfer_id, at, "submitted", actor, data)
+    rows = [transfer.insert().values(values), tally.insert().values(transfer_id=transfer_id, **receipts.NO_TOTALS)]
+    events.append_first(connection, transfer_id, at, events.SUBMITTED, actor, data, rows)
     return blocked_by
+
+
+_LAST_TURN: Final = sa.func.coalesce(sa.select(sa.func.max(transfer.c.turn)).where(UNFINISHED).scalar_subquery(), 0)
 
 
 def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
@@ -96,18 +111,15 @@ def _data_of(description: Description) -> dict[str, Any]:
     return {"name": description.name, "labels": dict(description.labels)}
 
 
-def find_same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
-    """The latest unfinished transfer of the same submission that is not being stopped.
+def find_same(near: Sequence[sa.Row[Any]], spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
+    """The latest of these transfers that is of the same submission and is not being stopped.
 
     Over HTTP, only one that was submitted with the same token. One with other temporary credentials of the account
     counts only if it is the same actor's.
     """
-    rows = connection.execute(
-        sa.select(transfer)
-        .where(transfer.c.submission == identity.submission_digest(spec), UNFINISHED)
-        .order_by(transfer.c.turn.desc())
-    )
-    return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
+    submission = identity.submission_digest(spec)
+    same = (row for row in reversed(near) if row.submission == submission)
+    return next((row for row in same if not is_stopping(row) and _goes_on(row, spec, actor)), None)
 
 
 def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:

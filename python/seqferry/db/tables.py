@@ -26,6 +26,9 @@ schema_note: Final = sa.Table(
     sa.Column("comment", sa.Text, nullable=False),
 )
 
+TURNS: Final = sa.Sequence("transfer_turn", metadata=metadata)
+"""Values of ``transfer.turn`` on PostgreSQL. SQLite, which has one writer, counts on from the last one."""
+
 transfer: Final = sa.Table(
     "transfer",
     metadata,
@@ -540,6 +543,5 @@ def complete() -> sa.MetaData:
 _FAILED: Final = "ix_object_failed"
 _UNFINISHED: Final = {
     "ix_transfer_turn": ("turn",),
-    "ix_transfer_submission": ("submission",),
     "ix_transfer_target": ("target_place", "target_prefix"),
 }

@@ -40,8 +40,6 @@ UNFINISHED: Final = transfer.c.ended_at.is_(None)
 
 _TOTALS: Final = receipts.TOTALS
 
-_NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
-
 
 class NamedTransfer(NamedTuple):
     """A transfer that was found by its name."""
@@ -229,14 +227,21 @@ def find_stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 
 
 def begin_plan(
-    connection: sa.Connection, transfer_id: str, at: float, actor: str, worker_session: str
+    connection: sa.Connection,
+    transfer_id: str,
+    at: float,
+    actor: str,
+    worker_session: str,
+    locked: sa.Row[Any] | None = None,
 ) -> sa.Row[Any] | None:
     """Record that a worker begins to plan the transfer; returns its row, or None if nothing is left to plan.
+
+    ``locked`` is its row, where the caller has locked it.
 
     Raises:
         AccessError, UnsupportedError: this process lacks what the transfer needs; nothing was recorded.
     """
-    row = row_of(connection, transfer_id, lock=True)
+    row = locked or row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
     spec = stored.read(row.spec)
@@ -248,7 +253,8 @@ def begin_plan(
         .values(state="planning", started_at=row.started_at or at, attended_by=worker_session, waits_for=None)
     )
     if row.attended_by != worker_session:  # else it restarts by itself
-        events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
+        kind = "started" if row.attended_by is None else "resumed"
+        events.append(connection, transfer_id, at, kind, actor, is_ended=False)
     return row
 
 
@@ -258,23 +264,25 @@ def record_session(connection: sa.Connection, transfer_id: str, at: float, actor
     if row is None or row.state in ENDED_TRANSFER_STATES or row.attended_by == worker_session:
         return
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(attended_by=worker_session))
-    events.append(connection, transfer_id, at, "resumed", actor)
+    events.append(connection, transfer_id, at, "resumed", actor, is_ended=False)
 
 
 def set_target_absent(connection: sa.Connection, transfer_id: str, absent: bool) -> None:
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(target_absent=absent))
 
 
-def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """Record that all objects of the source are on record."""
-    row = row_of(connection, transfer_id, lock=True)
+def end_plan(
+    connection: sa.Connection, transfer_id: str, at: float, actor: str, locked: sa.Row[Any] | None = None
+) -> None:
+    """Record that all objects of the source are on record. ``locked`` is as for ``begin_plan``."""
+    row = locked or row_of(connection, transfer_id, lock=True)
     if row is None or row.planned_at is not None or row.state in ENDED_TRANSFER_STATES:
         return
     state = "running" if row.state == "planning" else row.state
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, planned_at=at))
     totals = connection.execute(sa.select(tally).where(tally.c.transfer_id == transfer_id)).one()
     data = {"objects": totals.objects, "bytes": totals.bytes}
-    events.append(connection, transfer_id, at, "planned", actor, data)
+    events.append(connection, transfer_id, at, "planned", actor, data, is_ended=False)
 
 
 def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
@@ -286,10 +294,14 @@ def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor
     unborn = row.state == "queued" or (is_paused(row) and row.started_at is None)
     values: dict[str, Any] = {"state": "cancelled", "ended_at": at} if unborn else {"state": "cancelling"}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
-    events.append(connection, transfer_id, at, "cancel_requested", actor)
+    events.append(connection, transfer_id, at, "cancel_requested", actor, is_ended=unborn)
     if unborn:
-        data = receipts.record_digest(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
-        events.append(connection, transfer_id, at, "cancelled", actor, _NOTHING | data)
+        nothing = receipts.NO_TOTALS
+        data = receipts.make_digest(connection, row, state="cancelled", totals=nothing, ended_at=at)
+        connection.execute(
+            transfer.update().where(transfer.c.id == transfer_id).values(receipt_digest=data["receipt_digest"])
+        )
+        events.append(connection, transfer_id, at, "cancelled", actor, nothing | data, is_ended=True)
 
 
 def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: str, code: str, message: str) -> None:
@@ -300,12 +312,17 @@ def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: 
     connection.execute(
         transfer.update().where(transfer.c.id == transfer_id).values(error_code=code, error_message=message)
     )
-    events.append(connection, transfer_id, at, "stopping", actor, {"code": code, "message": message})
+    events.append(connection, transfer_id, at, "stopping", actor, {"code": code, "message": message}, is_ended=False)
 
 
-def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """Set the final state of a transfer whose batches have ended; a second call does nothing."""
-    row = row_of(connection, transfer_id, lock=True)
+def finish(
+    connection: sa.Connection, transfer_id: str, at: float, actor: str, locked: sa.Row[Any] | None = None
+) -> None:
+    """Set the final state of a transfer whose batches have ended; a second call does nothing.
+
+    ``locked`` is as for ``begin_plan``.
+    """
+    row = locked or row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES:
         return
     totals = _settle(connection, transfer_id)
@@ -314,15 +331,14 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
         state = "cancelled"
     elif row.error_code is not None:
         state = "failed"
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
     _keep_chart(connection, transfer_id)
-    data: dict[str, Any] = totals | receipts.record_digest(
-        connection, transfer_id, state=state, totals=totals, ended_at=at
-    )
+    data: dict[str, Any] = totals | receipts.make_digest(connection, row, state=state, totals=totals, ended_at=at)
+    values = {"state": state, "ended_at": at, "receipt_digest": data["receipt_digest"]}
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
-    events.append(connection, transfer_id, at, state, actor, data)
+    events.append(connection, transfer_id, at, state, actor, data, is_ended=True)
     delivery_mail_rows.record_notices(connection, transfer_id, at)
 
 
@@ -340,9 +356,20 @@ def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
 
     They are there already, unless a worker of a version without tallies has run a batch.
     """
-    sums = (sa.func.coalesce(sa.func.sum(batch.c[name]), 0).label(name) for name in _TOTALS)
-    row = connection.execute(sa.select(*sums).where(batch.c.transfer_id == transfer_id)).one()
+    row = connection.execute(_SUMS, {"of": transfer_id}).one_or_none()
     # Postgres sums big integers as Decimal.
-    totals = {name: int(getattr(row, name)) for name in _TOTALS}
-    connection.execute(tally.update().where(tally.c.transfer_id == transfer_id).values(totals))
+    totals = receipts.NO_TOTALS if row is None else {name: int(getattr(row, name)) for name in _TOTALS}
+    if row is None or any(getattr(row, f"kept_{name}") != count for name, count in totals.items()):
+        connection.execute(tally.update().where(tally.c.transfer_id == transfer_id).values(totals))
     return totals
+
+
+_SUMS: Final = (
+    sa.select(
+        *(sa.func.sum(batch.c[name]).label(name) for name in _TOTALS),
+        *(tally.c[name].label(f"kept_{name}") for name in _TOTALS),
+    )
+    .join_from(batch, tally, tally.c.transfer_id == batch.c.transfer_id)
+    .where(batch.c.transfer_id == sa.bindparam("of"))
+    .group_by(tally.c.transfer_id)
+)

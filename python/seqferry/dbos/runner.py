@@ -7,6 +7,7 @@ One per process, as DBOS is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ class DbosRunner:
     Attributes:
         register_workflows: registers the workflows of this product with DBOS.
         batches: most batches that run at a time.
+        wants_batch: True when another one has use for the requests of this worker, given when the last was wanted.
         schedules: take the runs of schedules as well.
         queued: changes of the queues by this process, for which they are polled immediately.
     """
@@ -45,6 +47,7 @@ class DbosRunner:
     executor_id: str
     register_workflows: Callable[[], None]
     batches: int
+    wants_batch: Callable[[float], bool]
     schedules: bool
     queued: ChangeCount
     _held: ExitStack = field(default_factory=ExitStack, init=False)
@@ -91,6 +94,7 @@ class DbosRunner:
         DBOS.listen_queues(listened)
         DBOS.launch()
         set_waits(self._dbos, signal, self.queued, _POLL_SECONDS * _POLL_JITTER)
+        self._limit_batches(self._dbos)
         quieten_dbos()
         # The list of DBOS itself, which its queue thread reads each second.
         self._listened = self._dbos._listening_queues or []
@@ -121,6 +125,24 @@ class DbosRunner:
         if self._dbos is not None:
             self._dbos.destroy()
         self._held.close()
+
+    def _limit_batches(self, dbos: DBOS) -> None:
+        """Take one batch at a time, and none while this worker has no use for it: another may have."""
+        # Would be replaced by a limit of a queue that each process sets for itself.
+        running = dbos._active_workflows_set
+        count = running.count_for_queue
+        wanted_at: dict[str, float] = {}
+
+        def count_for_queue(queue_name: str) -> int:
+            found = count(queue_name)
+            if not names.is_queue_of(names.QUEUE_BATCHES, queue_name):
+                return found
+            if not self.wants_batch(wanted_at.get(queue_name, 0.0)):
+                return self.batches
+            wanted_at[queue_name] = time.monotonic()
+            return max(found, self.batches - 1)
+
+        running.count_for_queue = count_for_queue
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""

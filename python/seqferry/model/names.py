@@ -22,6 +22,11 @@ def queue_of(queue: str, lane: str | None) -> str:
     return queue if lane is None else f"{queue}.{lane}"
 
 
+def is_queue_of(queue: str, name: str) -> bool:
+    """True for the name of this queue in any lane."""
+    return name == queue or name.startswith(f"{queue}.")
+
+
 PAUSED_LANE: Final = "paused"
 """The lane of paused transfers, which no worker takes from."""
 

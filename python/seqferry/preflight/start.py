@@ -75,7 +75,16 @@ def _check_and_list(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
             return KnownObjects(pages=pages)
 
 
-def _is_of_one(spec: ResolvedSpec) -> bool:
+def named_buckets(spec: TransferSpec) -> frozenset[tuple[Location, bool]] | None:
+    """Buckets, each with whether it is to be listed, if ``check`` requests nothing else of the storage; else None."""
+    places = (spec.source, spec.target)
+    if _is_of_one(spec) or spec.inventory is not None or not all(isinstance(one, S3Location) for one in places):
+        return None
+    listed = (_lists_source(spec), spec.removal.delete)
+    return frozenset((replace(one, key=""), is_listed) for one, is_listed in zip(places, listed, strict=True))
+
+
+def _is_of_one(spec: TransferSpec) -> bool:
     """True when the source is one object."""
     return spec.single or spec.kind.unpacks
 
@@ -144,7 +153,7 @@ def _check_target(engine: Engine, spec: ResolvedSpec) -> None:
             _check_bucket(engine, spec.target, is_listed=spec.removal.delete)
 
 
-def _lists_source(spec: ResolvedSpec) -> bool:
+def _lists_source(spec: TransferSpec) -> bool:
     if spec.ranges:
         return any(not one.single for one in spec.ranges)
     return spec.keys is None and spec.inventory is None and not _is_of_one(spec)

@@ -12,6 +12,7 @@ from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model.errors import ConfigError, ConflictError, UsageError
 from seqferry.model.frozen import frozen
 from seqferry.model.models import Status
+from seqferry.service import lazy
 from seqferry.service.queries import Queries, check_count
 
 if TYPE_CHECKING:
@@ -75,9 +76,8 @@ class AuditTrail(Queries):
         Raises:
             UsageError: there are no prices of that region, or there is no such page.
         """
-        from seqferry.proof import report
 
-        return report.stream(self.database, transfer_id, form, findings, price, page)
+        return lazy.proof_report.stream(self.database, transfer_id, form, findings, price, page)
 
     def cost(self, status: Status, price: str | None = None) -> CountedCost | None:
         """The cost of the requests that were counted; None before the end, and where they have no price.
@@ -90,11 +90,10 @@ class AuditTrail(Queries):
         """
         if not status.ended:
             return None
-        from seqferry.proof import costs
 
         totals = status.totals
         with self.database.read() as connection:
-            return costs.transfer_cost(
+            return lazy.costs.transfer_cost(
                 connection,
                 status.id,
                 status.spec,
@@ -109,21 +108,20 @@ class AuditTrail(Queries):
         Raises:
             ConflictError: the transfer is not a verification.
         """
-        from seqferry.proof import target_verification
-        from seqferry.spec import verification
 
         if not status.spec.kind.verifies_record:
             raise ConflictError(f"Transfer {status.id} is not a verification, and has no result of one.")
-        counts = target_verification.read_counts(self.database, status.id, is_pruned=status.pruned_at is not None)
-        verified = str(status.spec.options[verification.VERIFIED_TRANSFER])
+        counts = lazy.target_verification.read_counts(self.database, status.id, is_pruned=status.pruned_at is not None)
+        verified = str(status.spec.options[lazy.verification.VERIFIED_TRANSFER])
         record = self.record_findings(verified) if status.ended else []
-        return VerificationResult(verified, target_verification.read_differences(self.database, status), counts, record)
+        return VerificationResult(
+            verified, lazy.target_verification.read_differences(self.database, status), counts, record
+        )
 
     def ledger_head(self) -> Head:
         """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
-        from seqferry.proof import auditing
 
-        return auditing.head(self.database)
+        return lazy.auditing.head(self.database)
 
     def audit(self, heads: Sequence[str] = (), *, transfer_id: str | None = None) -> Audit:
         """Compare the record with its hashes, with ``heads`` that a person has kept, and with stored anchors.
@@ -135,16 +133,15 @@ class AuditTrail(Queries):
             UsageError: a text is no head of a ledger.
             StorageError: the anchors cannot be read.
         """
-        from seqferry.proof import anchors, auditing
 
-        known = auditing.parse_heads(heads)
+        known = lazy.auditing.parse_heads(heads)
         outside = None
         if self.settings.audit_anchor is not None:
-            outside = anchors.read_anchors(self.database, self.engine, self.settings)
+            outside = lazy.anchors.read_anchors(self.database, self.engine, self.settings)
         of_anchors = [] if outside is None else outside.findings
         known += [] if outside is None else outside.known
-        counts = auditing.AuditCounts()
-        of_record = auditing.verify(self.database, counts, transfer_id=transfer_id, known=known)
+        counts = lazy.auditing.AuditCounts()
+        of_record = lazy.auditing.verify(self.database, counts, transfer_id=transfer_id, known=known)
         return Audit(chain(of_anchors, of_record), counts, len(known), outside)
 
     def anchor(self) -> WrittenAnchor | None:
@@ -154,22 +151,20 @@ class AuditTrail(Queries):
             UsageError: the configuration names no place.
             ConfigError: the anchor cannot be written.
         """
-        from seqferry.proof import anchors
 
         if self.settings.audit_anchor is None:
             raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
         try:
-            return anchors.write_anchor(self.database, self.engine, self.settings)
-        except anchors.AnchorWriteError as why:
+            return lazy.anchors.write_anchor(self.database, self.engine, self.settings)
+        except lazy.anchors.AnchorWriteError as why:
             raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
 
     def find_unanchored(self) -> PendingEntries | None:
         """Entries of the ledger that no anchor covers, for longer than a worker takes; None: there are none."""
         if self.settings.audit_anchor is None:
             return None
-        from seqferry.proof import anchors
 
-        return anchors.overdue_entries(self.database, self.settings)
+        return lazy.anchors.overdue_entries(self.database, self.settings)
 
     def prune(
         self,
@@ -187,13 +182,12 @@ class AuditTrail(Queries):
             ConflictError: there are more or fewer than ``expected``, and nothing was done; or, as they are read, the
                 rows of a batch are not those of its seal, and that transfer stays as it is.
         """
-        from seqferry.proof import pruning
 
         wanted.check_selection()
         now = time.time()
         ended_before = now - older_than
         if expected is not None:
-            check_count(pruning.count(self.database, ended_before=ended_before, wanted=wanted), expected)
-        return pruning.prune(
+            check_count(lazy.pruning.count(self.database, ended_before=ended_before, wanted=wanted), expected)
+        return lazy.pruning.prune(
             self.database, self.queue, ended_before=ended_before, now=now, actor=actor, wanted=wanted, dry_run=dry_run
         )

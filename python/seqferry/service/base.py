@@ -15,6 +15,7 @@ from seqferry.db.record import signing
 from seqferry.dbos.queue import Queue
 from seqferry.model.errors import NotFoundError
 from seqferry.model.labels import Description, compose
+from seqferry.service import lazy
 from seqferry.settings.config import Settings
 from seqferry.spec import stored
 
@@ -97,11 +98,9 @@ class Base:
 
     @property
     def engine(self) -> Engine:
-        from seqferry.engine.engine import Engine
-
         with self._engine_lock:
             if self._engine is None:
-                self._engine = Engine.of(self.settings)
+                self._engine = lazy.engine.Engine.of(self.settings)
             return self._engine
 
     def _resolve(self, connection: sa.Connection, text: str) -> str:

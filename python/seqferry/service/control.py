@@ -30,7 +30,7 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.model.option_groups import MAX_REQUEST_RATE, Removal
-from seqferry.service import authority
+from seqferry.service import authority, lazy
 from seqferry.service.queries import check_count
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS
@@ -203,7 +203,6 @@ def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
             f"Transfer {latest.id} cannot be retried: its objects were pruned and are in its receipt only. "
             "Run its cp or sync again."
         )
-    from seqferry.planning.removals import EXPECTED  # it brings the engine, which most acts need not wait for
 
     totals = latest.totals
     left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
@@ -211,7 +210,7 @@ def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
     if RETRY_CAUSE in spec.options:
         spec = replace(spec, options={name: one for name, one in spec.options.items() if name != RETRY_CAUSE})
     if latest.state not in DONE_STATES and (not latest.planned or left == 0):
-        if EXPECTED in spec.options:
+        if lazy.removals.EXPECTED in spec.options:
             raise ConflictError(
                 f"Transfer {latest.id} cannot be retried: it ended before all of its objects were on record, and what "
                 f"is left is not the number that was expected. Look again with --dry-run, and run {spec.kind.command} "

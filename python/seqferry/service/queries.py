@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, failed_objects, retry_chains, transfer_status, transfers
+from seqferry.db import transfer_status, transfers
 from seqferry.db.paging import ALL_TRANSFERS, AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
@@ -25,6 +25,7 @@ from seqferry.model.models import (
 )
 from seqferry.model.workers import WORKING_KINDS, ProcessStatus
 from seqferry.places import processes
+from seqferry.service import lazy
 from seqferry.spec import hosts, identity
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
         """
         with self.database.read() as connection:
-            ids = retry_chains.read_chain(
-                connection, retry_chains.find_root(connection, self._resolve(connection, transfer_id))
+            ids = lazy.retry_chains.read_chain(
+                connection, lazy.retry_chains.find_root(connection, self._resolve(connection, transfer_id))
             )
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
@@ -107,7 +108,7 @@ class Queries(Base):
     def find_first_actor(self, transfer_id: str) -> str:
         """The actor that first requested a transfer: of a retry, that of the retried transfer."""
         with self.database.read() as connection:
-            return retry_chains.find_first_actor(connection, transfer_id)
+            return lazy.retry_chains.find_first_actor(connection, transfer_id)
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""
@@ -123,11 +124,10 @@ class Queries(Base):
         self, wanted: TransferFilter = ALL_TRANSFERS, *, cursor: Cursor | None = None, limit: int = 50
     ) -> Page[Status]:
         """A page of transfers, newest first."""
-        from seqferry.db import transfer_pages
 
         wanted.check()
         with self.database.read() as connection:
-            return transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
+            return lazy.transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
 
     def object_page(
         self,
@@ -144,7 +144,6 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
             UsageError: the order or the offset would take too long for so many objects.
         """
-        from seqferry.db import object_pages
 
         wanted = wanted or ObjectFilter()
         if wanted.state is not None and wanted.state not in get_args(ObjectState):
@@ -152,7 +151,7 @@ class Queries(Base):
             raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.").about("state")
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-            return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit), order)
+            return lazy.object_pages.read(connection, full_id, wanted, cursor, _page_size(limit), order)
 
     def objects(
         self, transfer_id: str, *, state: str | None = None, after: int = 0, limit: int = 1000
@@ -171,32 +170,29 @@ class Queries(Base):
 
     def batches(self, transfer_id: str) -> list[file_rows.BatchState]:
         """The batches of a transfer, by its whole id."""
-        from seqferry.db import file_rows
 
         with self.database.read() as connection:
-            return file_rows.batches(connection, transfer_id)
+            return lazy.file_rows.batches(connection, transfer_id)
 
     def batch_files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
         """The objects of a batch, each as ``file_rows.FileRow``."""
-        from seqferry.db import file_rows
 
         with self.database.read() as connection:
-            return file_rows.files(connection, transfer_id, number)
+            return lazy.file_rows.files(connection, transfer_id, number)
 
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
-            return failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
+            return lazy.failed_objects.group_failures(connection, self._resolve(connection, transfer_id), keys)
 
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
     ) -> list[samples.Point[samples.Counts]]:
         """The course of a transfer in equal intervals, oldest first (``charts.read``)."""
-        from seqferry.db import charts
 
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-            return charts.read(connection, full_id, since=since, until=until, points=points)
+            return lazy.charts.read(connection, full_id, since=since, until=until, points=points)
 
     def engine_samples(
         self,
@@ -207,22 +203,20 @@ class Queries(Base):
         points: int = 300,
     ) -> list[samples.Point[samples.EngineCounts]]:
         """The course of the requests of one worker, or of all (None), in equal intervals (``samples.read_engine``)."""
-        from seqferry.db import samples
 
         with self.database.read() as connection:
-            return samples.read_engine(connection, executor_id, since=since, until=until, points=points)
+            return lazy.samples.read_engine(connection, executor_id, since=since, until=until, points=points)
 
     def verifications(self, transfer_id: str) -> list[Verification]:
         """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
-        from seqferry.db import verifications
 
         with self.database.read() as connection:
-            return verifications.read(connection, self._resolve(connection, transfer_id))
+            return lazy.verifications.read(connection, self._resolve(connection, transfer_id))
 
     def requests(self, transfer_id: str) -> int:
         """Requests that the batches of a transfer have made, without listings and without killed processes."""
         with self.database.read() as connection:
-            return batches.requests(connection, self._resolve(connection, transfer_id))
+            return lazy.batches.requests(connection, self._resolve(connection, transfer_id))
 
     def receipt_digest(self, transfer_id: str) -> str | None:
         """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""
@@ -236,10 +230,9 @@ class Queries(Base):
 
     def preflight(self, transfer_id: str) -> dict[str, Any] | None:
         """Findings of the look before its first object (``preflight.report.facts``); None when nothing is on record."""
-        from seqferry.preflight import report
 
         with self.database.read() as connection:
-            return events.last(connection, self._resolve(connection, transfer_id), report.PREFLIGHT)
+            return events.last(connection, self._resolve(connection, transfer_id), lazy.preflight_report.PREFLIGHT)
 
     def newest_events(self, transfer_ids: Iterable[str]) -> dict[str, int]:
         """The number of the newest event of each of these transfers (whole ids)."""
@@ -248,19 +241,17 @@ class Queries(Base):
 
     def feed_position(self) -> feed.Position:
         """The position behind all events of all transfers, now."""
-        from seqferry.db import feed
 
         with self.database.read() as connection:
-            return feed.newest_position(connection)
+            return lazy.feed.newest_position(connection)
 
     def feed_events(
         self, before: feed.Position, until: feed.Position, wanted: Collection[str] | None = None, limit: int = 200
     ) -> tuple[list[feed.FeedEvent], feed.Position]:
         """Events of all transfers from one position on, and the position reached: ``until`` when that is all."""
-        from seqferry.db import feed
 
         with self.database.read() as connection:
-            return feed.read_between(connection, before, until, wanted, limit)
+            return lazy.feed.read_between(connection, before, until, wanted, limit)
 
     def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
         """Statuses of the transfers with these whole ids; unknown ids are left out."""
@@ -269,17 +260,15 @@ class Queries(Base):
 
     def gauges(self) -> gauges.Gauges:
         """Amounts of work that waits and work that is done, for a monitoring system."""
-        from seqferry.db import gauges
 
         with self.database.read() as connection:
-            return gauges.read(connection, self.database)
+            return lazy.gauges.read(connection, self.database)
 
     def autoscale(self) -> Autoscale:
         """The number of workers that the open work needs, and the figures it is computed from."""
-        from seqferry.db import autoscale
 
         with self.database.read() as connection:
-            return autoscale.read(connection)
+            return lazy.autoscale.read(connection)
 
     def record_autoscale_limits(self) -> None:
         """Record the limits of an autoscaler that the settings of this process give. The last process to start wins."""
@@ -287,20 +276,20 @@ class Queries(Base):
         given = (settings.autoscale_min, settings.autoscale_max, settings.autoscale_drain_minutes)
         if given == (None, None, None):
             return
-        from seqferry.db import autoscale
 
-        limits = {name: float(value) for name, value in zip(autoscale.LIMITS, given, strict=True) if value is not None}
+        limits = {
+            name: float(value) for name, value in zip(lazy.autoscale.LIMITS, given, strict=True) if value is not None
+        }
         with self.database.write() as connection:
-            autoscale.set_limits(connection, limits)
+            lazy.autoscale.set_limits(connection, limits)
 
     def workers(self) -> list[ProcessStatus]:
         """Processes that do work, and those that were killed within the last week; those that are alive come first."""
-        from seqferry.db import worker_lock, worker_rows
 
         with self.database.read() as connection:
-            found = worker_rows.read(connection)
+            found = lazy.worker_rows.read(connection)
         # The lock of the one worker, and the machine of a process, show immediately what its silence shows later.
-        is_free = self.is_local and not worker_lock.is_held(self.settings.state_dir)
+        is_free = self.is_local and not lazy.worker_lock.is_held(self.settings.state_dir)
         found = [
             replace(one, alive=False)
             if (is_free and one.process.kind in WORKING_KINDS) or processes.has_ended(one.process.id)
@@ -329,7 +318,6 @@ class Queries(Base):
 
     def capable_workers(self, transfer_id: str, fleet: Iterable[ProcessStatus]) -> list[ProcessStatus]:
         """Workers of ``fleet`` that report the lane of this transfer."""
-        from seqferry.db import transfers
 
         with self.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
@@ -348,23 +336,20 @@ class Queries(Base):
 
     def watch_changes(self) -> changes.ChangeWatcher:
         """A watcher of changes to the record."""
-        from seqferry.db import changes
 
-        return changes.open_watcher(self.database)
+        return lazy.changes.open_watcher(self.database)
 
     def undelivered_notices(self, limit: int = 100) -> Sequence[sa.Row[Any]]:
         """Notices that were not delivered, or not yet, the newest first: rows of the table ``notice``."""
-        from seqferry.db import notice_rows
 
         with self.database.read() as connection:
-            return notice_rows.find_undelivered(connection, limit)
+            return lazy.notice_rows.find_undelivered(connection, limit)
 
     def notices(self, state: str | None = None, limit: int = 100) -> Sequence[sa.Row[Any]]:
         """Notices in a state, or all (None), the newest first: rows of the table ``notice``."""
-        from seqferry.db import notice_rows
 
         with self.database.read() as connection:
-            return notice_rows.newest(connection, state, limit)
+            return lazy.notice_rows.newest(connection, state, limit)
 
     def signed_head(self) -> Head | None:
         """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
@@ -375,9 +360,8 @@ class Queries(Base):
         """Changes to the record of a transfer since it was written: read before its receipt is relied on."""
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-        from seqferry.proof import auditing  # few commands need it
 
-        return auditing.verify_transfer(self.database, full_id)
+        return lazy.auditing.verify_transfer(self.database, full_id)
 
     def count_moved(self, transfer_id: str) -> int:
         """Number of objects that have arrived and were removed at the source, of a move."""

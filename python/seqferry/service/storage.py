@@ -9,6 +9,7 @@ from seqferry.db import objects
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import PlannedCopy, ResolvedSpec, TransferSpec
 from seqferry.places import paths
+from seqferry.service import lazy
 from seqferry.spec import identity
 
 if TYPE_CHECKING:
@@ -35,9 +36,8 @@ class Storage(Queries):
         Raises:
             StorageError: the bucket is not empty, or cannot be removed.
         """
-        from seqferry.engine import buckets
 
-        buckets.delete_bucket(self.engine, place)
+        lazy.buckets.delete_bucket(self.engine, place)
 
     def abort_uploads(self, place: Location) -> None:
         """Abort all open uploads whose key starts with the place's.
@@ -45,10 +45,9 @@ class Storage(Queries):
         Raises:
             StorageError: an upload could not be aborted.
         """
-        from seqferry.engine import buckets
 
-        found = buckets.list_uploads(self.engine, place)
-        for why in buckets.abort_uploads(self.engine, place, [(one.key, one.upload_id) for one in found]):
+        found = lazy.buckets.list_uploads(self.engine, place)
+        for why in lazy.buckets.abort_uploads(self.engine, place, [(one.key, one.upload_id) for one in found]):
             if why is not None:
                 raise why
 
@@ -59,9 +58,8 @@ class Storage(Queries):
             UsageError: the spec is not valid, or the object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
-        from seqferry.preflight import start
 
-        return start.check(self.engine, identity.resolve(spec))
+        return lazy.start.check(self.engine, identity.resolve(spec))
 
     def preview(
         self, spec: TransferSpec, findings: report.PreflightReport | None = None, *, for_client: bool = False
@@ -75,17 +73,14 @@ class Storage(Queries):
         Raises:
             UsageError, StorageError: as ``check``, when the first object is requested.
         """
-        from seqferry.preflight import dry_run
 
-        return dry_run.plan_copies(
+        return lazy.dry_run.plan_copies(
             self.engine, identity.resolve(spec), self._key_rules(for_client=for_client), findings
         )
 
     def _key_rules(self, *, for_client: bool = False) -> KeyRules:
-        from seqferry.planning.decision import KeyRules
-
         confined = for_client and self.settings.policy.confines_writes
-        return KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
+        return lazy.decision.KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
 
     def estimate(self, forecast: Forecast, price: str | None = None) -> Estimate:
         """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any.
@@ -100,9 +95,8 @@ class Storage(Queries):
 
     def nearest_keys(self, spec: ResolvedSpec) -> list[str]:
         """Keys of the source most similar to requested ones that do not exist."""
-        from seqferry.preflight import suggestions
 
-        return suggestions.nearest_keys(self.engine, spec)
+        return lazy.suggestions.nearest_keys(self.engine, spec)
 
     def inspect(self, spec: ResolvedSpec, *, at_most: int | None) -> report.PreflightReport:
         """Inspect objects of a transfer, up to ``at_most``, for what would make them fail; nothing is written.
@@ -110,42 +104,38 @@ class Storage(Queries):
         Raises:
             StorageError: the source cannot be listed.
         """
-        from seqferry.preflight import inspection
 
-        return inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
+        return lazy.inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
     def preview_target_removals(self, spec: ResolvedSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
         """Keys that ``sync --delete`` would remove at the target after all has arrived, or the reason why it would not.
 
         ``forecast`` has all objects of ``preview``. Memory is bounded.
         """
-        from seqferry.preflight import dry_run
 
         own = str(self.settings.state_dir)
-        return dry_run.plan_removals(self.engine, spec, own, objects=forecast.source_objects, failed=forecast.refused)
+        return lazy.dry_run.plan_removals(
+            self.engine, spec, own, objects=forecast.source_objects, failed=forecast.refused
+        )
 
     def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.StaleUpload]]:
         """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
-        from seqferry.planning import cleanup
-        from seqferry.preflight import start
 
         spec = identity.resolve(spec)
-        start.check_buckets(self.engine, spec)
+        lazy.start.check_buckets(self.engine, spec)
 
         def in_use(ids: Sequence[str]) -> set[str]:
             with self.database.read() as connection:
                 return objects.uploads_in_use(connection, ids)
 
-        return cleanup.check_count(cleanup.find_stale(self.engine, spec, in_use), spec)
+        return lazy.cleanup.check_count(lazy.cleanup.find_stale(self.engine, spec, in_use), spec)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
-        from seqferry.planning import removals
-        from seqferry.preflight import start
 
         spec = identity.resolve(spec)
-        start.check_buckets(self.engine, spec)
-        return removals.find_counted(self.engine, spec, [])
+        lazy.start.check_buckets(self.engine, spec)
+        return lazy.removals.find_counted(self.engine, spec, [])
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where that is unknown, as of S3."""
@@ -165,9 +155,8 @@ class Storage(Queries):
         Raises:
             StorageError: they cannot be listed.
         """
-        from seqferry.engine import buckets
 
-        return [name for name, _ in buckets.list_buckets(self.engine, account)]
+        return [name for name, _ in lazy.buckets.list_buckets(self.engine, account)]
 
     def list_objects(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, blocking, lanes, submissions, transfer_status, transfers, worker_reports
+from seqferry.db import batches, lanes, transfer_status, transfers, worker_reports
 from seqferry.db.worker_reports import ReportingWorker
 from seqferry.engine import crash_points
 from seqferry.model import labels, names, operations
@@ -20,9 +20,10 @@ from seqferry.model.labels import NOTHING, Description
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import MAX_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
 from seqferry.places import paths, processes
+from seqferry.service import lazy
 from seqferry.service.queries import Queries
 from seqferry.settings.config import Settings
-from seqferry.spec import hosts, identity, stored
+from seqferry.spec import hosts, identity, keyspace, stored
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -72,24 +73,26 @@ class Transfers(Queries):
         unserved = self.find_unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
+        place, prefix = keyspace.target_store(spec), keyspace.target_prefix(spec)
         with self.database.write() as connection:
-            submissions.lock_submissions(connection)
+            lazy.submissions.lock(connection, place, prefix, idempotency_key)
             if idempotency_key is not None:
-                earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
+                earlier = lazy.submissions.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
-            if not new and (unfinished := submissions.find_same(connection, spec, actor)) is not None:
-                submissions.record_join(connection, unfinished, time.time(), actor, idempotency_key)
+            near = lazy.blocking.find_near(connection, spec)
+            if not new and (unfinished := lazy.submissions.find_same(near, spec, actor)) is not None:
+                lazy.submissions.record_join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
                 described = description.merged_over(labels.read_stored(unfinished.name, unfinished.labels))
-                submissions.describe(connection, unfinished, described, time.time(), actor)
+                lazy.submissions.describe(connection, unfinished, described, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)
                 return joined
             transfer_id = str(uuid.uuid4())
-            blocked_by = submissions.insert(
+            blocked_by = lazy.submissions.insert(
                 connection,
                 spec,
                 transfer_id=transfer_id,
@@ -98,6 +101,7 @@ class Transfers(Queries):
                 idempotency_key=idempotency_key,
                 adjustment=Adjustment(priority=priority, tpslimit=spec.speed.tpslimit),
                 description=description,
+                near=near,
             )
             if unserved is not None:
                 lanes.record_skipped(connection, [transfer_id], f"a worker with {unserved}")
@@ -154,7 +158,7 @@ class Transfers(Queries):
             if self._is_attended(connection, row.id):
                 return False
         with self.database.write() as connection:
-            submissions.lock_submissions(connection)
+            lazy.submissions.lock(connection, keyspace.target_store(spec), keyspace.target_prefix(spec))
             row = transfers.row_of(connection, transfer_id, lock=True)
             return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
 
@@ -169,7 +173,7 @@ class Transfers(Queries):
             return True
         if self._is_attended(connection, row.id):
             return False
-        submissions.replace_key(connection, row.id, spec, time.time(), actor)
+        lazy.submissions.replace_key(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, identity.lane(needs))
         return True
 
@@ -185,9 +189,7 @@ class Transfers(Queries):
         """
         found = worker_reports.find_reporting_workers(connection, self.database, transfer_id)
         if self.database.is_sqlite:
-            from seqferry.db import worker_lock
-
-            return found[0] if found and worker_lock.is_held(self.settings.state_dir) else None
+            return found[0] if found and lazy.worker_lock.is_held(self.settings.state_dir) else None
         return next((one for one in found if not processes.has_ended(one.executor_id)), None)
 
     def active_worker(self, transfer_id: str) -> ReportingWorker | None:
@@ -198,20 +200,20 @@ class Transfers(Queries):
     def start_waiting(self) -> None:
         """Start transfers that waited for others which have ended."""
         with self.database.read() as connection:
-            ready = blocking.find_ready(connection)
-        for transfer_id in ready:
+            ready = lazy.blocking.find_ready(connection)
+        for transfer_id, place, prefix in ready:
             try:
-                self._release(transfer_id)
+                self._release(transfer_id, place, prefix)
             except UnsupportedError as why:
                 # All others go on.
                 if transfer_id not in self._unreadable:
                     self._unreadable.add(transfer_id)
                     log.warning("transfer %s stays where it is: %s", transfer_id, why)
 
-    def _release(self, transfer_id: str) -> None:
+    def _release(self, transfer_id: str, place: str, prefix: str) -> None:
         with self.database.write() as connection:
-            submissions.lock_submissions(connection)
-            row = blocking.unblock(connection, transfer_id)
+            lazy.submissions.lock(connection, place, prefix)
+            row = lazy.blocking.unblock(connection, transfer_id)
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
 
@@ -222,7 +224,7 @@ class Transfers(Queries):
             ConflictError: the key was used for another spec.
         """
         with self.database.read() as connection:
-            earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
+            earlier = lazy.submissions.by_idempotency_key(connection, idempotency_key, actor)
         if earlier is None:
             return None
         return _same_submission(*earlier, _add_hosts(identity.resolve_places(spec), self.settings))
@@ -230,7 +232,7 @@ class Transfers(Queries):
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
         with self.database.read() as connection:
-            earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
+            earlier = lazy.submissions.by_idempotency_key(connection, idempotency_key, actor)
         return None if earlier is None else stored.read(earlier[1])
 
     def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:

@@ -19,6 +19,9 @@ def prepare() -> None:
             given = [os.fsencode(word) for word in sys.orig_argv[1:]]
         os.execv(sys.executable, [os.fsencode(sys.executable), b"-X", b"utf8", *given])  # noqa: S606
 
+    # pydantic would read the entry points of every installed package for plugins, of which Seqferry uses none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
     # An empty variable counts as unset, as in the AWS CLI. The SDK does not always do this (an empty region for roles).
     for name in [name for name, value in os.environ.items() if not value and name.startswith("AWS_")]:
         del os.environ[name]

@@ -12,9 +12,10 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import field
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
 
 from seqferry.db import batches, objects, transfers
 from seqferry.db.batches import BatchRun, ObjectOutcome
@@ -49,37 +50,83 @@ _BARREN_RUNS: Final = 30
 workers and is given up. The number is high: a harmless batch on the same workers is cut off as often."""
 
 
-def run_once(runtime: Runtime, transfer_id: str, number: int, *, in_transfer: bool = False) -> None:
-    """One run, from taking the batch up to its end; ``in_transfer``: by the workflow of the transfer."""
+class BegunBatch(NamedTuple):
+    """A run that is on record, and what it has to do. ``epoch`` was read before it was found to be this worker's."""
+
+    run: BatchRun
+    spec: ResolvedSpec
+    items: list[OpenObject]
+    epoch: int | None
+
+
+def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
+    """One run, from taking the batch up to its end."""
     with runtime.exclusive_run(transfer_id, number):
-        _run(runtime, transfer_id, number, in_transfer=in_transfer)
+        runtime.check_allowed(transfer_id)
+        epoch = runtime.epoch
+        with runtime.database.write() as connection:
+            begun = begin(runtime, connection, transfer_id, number, epoch=epoch)
+        if begun is not None:
+            with runtime.supervising(transfer_id):
+                _run(runtime, begun)
+    runtime.announce_queued()
     runtime.batch_waits.wake(transfer_id)
 
 
-def _run(runtime: Runtime, transfer_id: str, number: int, *, in_transfer: bool) -> None:
-    epoch = runtime.epoch
-    runtime.check_allowed(transfer_id)
-    with runtime.database.write() as connection:
-        run = batches.begin_batch(connection, transfer_id, number, time.time(), in_transfer=in_transfer)
-        if run is None:
-            return
-        if run.paused:
-            raise TransferPause  # this was no run
-        spec = _readable(run)  # else this was no run
-        runtime.claim(connection, *workflow_ids_of(run))
-        items = objects.open_objects(connection, run)
+def run_own(runtime: Runtime, transfer_id: str, number: int, begun: BegunBatch | None) -> None:
+    """``run_once`` by the workflow of the transfer, which may have begun the run."""
+    with runtime.exclusive_run(transfer_id, number):
+        if begun is None:
+            epoch = runtime.epoch
+            with runtime.database.write() as connection:
+                begun = begin(runtime, connection, transfer_id, number, epoch=epoch, in_transfer=True)
+        if begun is not None:
+            _run(runtime, begun)
+
+
+def begin(
+    runtime: Runtime,
+    connection: sa.Connection,
+    transfer_id: str,
+    number: int,
+    *,
+    epoch: int | None,
+    in_transfer: bool = False,
+    of: sa.Row[Any] | None = None,
+) -> BegunBatch | None:
+    """Begin a run of a batch, in the caller's transaction; None if the batch has ended.
+
+    Args:
+        in_transfer: the workflow of the transfer runs it.
+        of: row of the transfer, where the caller has just read it.
+
+    Raises:
+        TransferPause, AccessError, UnsupportedError: this was no run.
+        StepSuspension: another worker has the workflow by now.
+    """
+    run = batches.begin_batch(connection, transfer_id, number, time.time(), in_transfer=in_transfer, of=of)
+    if run is None:
+        return None
+    if run.paused:
+        raise TransferPause
+    spec = _readable(run)
+    runtime.claim(connection, *workflow_ids_of(run))
+    return BegunBatch(run, spec, objects.open_objects(connection, run), epoch)
+
+
+def _run(runtime: Runtime, begun: BegunBatch) -> None:
+    run, spec, items, epoch = begun
     crash_points.reach("after-batch-begun")
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
-            runtime, transfer_id, number,
+            runtime, run.transfer_id, run.number,
             f"Its worker stopped {_BARREN_RUNS} times in a row before a byte was copied (out of memory?). "
             "See the log of the worker.",
         )  # fmt: skip
         return
     end = _CopyEnd()
     if items and not run.stopping:
-        with nullcontext() if in_transfer else runtime.supervising(transfer_id):
-            end = _copy(runtime, spec, run, items, epoch)
+        end = _copy(runtime, spec, run, items, epoch)
     _close(runtime, spec, run, end)
 
 
@@ -159,7 +206,8 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
         if why.job_wide:
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
-    with runtime.running_batch(run, job, epoch=epoch) as running:
+    with runtime.running_batch(run, job, epoch=epoch, sizes=[one.size for one in items]) as running:
+        runtime.announce_queued()  # there may be room for another batch, now and at the end of this one
         execute(job, _until_next_write, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:

@@ -26,7 +26,10 @@ def transfer(transfer_id: str) -> None:
     with runtime.supervising(transfer_id), runtime.requeue_when_paused(transfer_id, workflow_id, names.QUEUE_TRANSFERS):
         own_batch = _plan(runtime, transfer_id)
         if own_batch is not None:
-            _run_batch(runtime, transfer_id, own_batch, in_transfer=True)
+            runs = iter([own_batch.begun])  # a second attempt begins anew
+            number = own_batch.number
+            own = batch_steps.run_own
+            _run_batch(runtime, transfer_id, number, lambda: own(runtime, transfer_id, number, next(runs, None)))
         else:
             with runtime.waiting(transfer_id):
                 wait = transfer_steps.wait_for_batches
@@ -42,7 +45,7 @@ def batch(transfer_id: str, number: int) -> None:
     """
     runtime = current()
     with runtime.requeue_when_paused(transfer_id, names.batch_workflow_id(transfer_id, number), names.QUEUE_BATCHES):
-        _run_batch(runtime, transfer_id, number, in_transfer=False)
+        _run_batch(runtime, transfer_id, number, lambda: batch_steps.run_once(runtime, transfer_id, number))
 
 
 @DBOS.workflow(name=names.WORKFLOW_SCHEDULE, max_recovery_attempts=1000)
@@ -57,8 +60,8 @@ def run_due(due_at: float, context: Mapping[str, Any], run_id: str) -> None:
     runtime.retry_until_available(lambda: schedule_ticks.run_due(runtime, due_at, context, run_id))
 
 
-def _plan(runtime: Runtime, transfer_id: str) -> int | None:
-    """Plan the transfer, or record why that cannot be; returns the number of its own batch, if it has one."""
+def _plan(runtime: Runtime, transfer_id: str) -> transfer_steps.OwnBatch | None:
+    """Plan the transfer, or record why that cannot be; returns its own batch, if it has one."""
     try:
         return runtime.retry_until_available(lambda: transfer_steps.plan_with_retries(runtime, transfer_id))
     except Exception as why:  # any error: the transfer must come to an end
@@ -68,10 +71,10 @@ def _plan(runtime: Runtime, transfer_id: str) -> int | None:
     return None
 
 
-def _run_batch(runtime: Runtime, transfer_id: str, number: int, *, in_transfer: bool) -> None:
+def _run_batch(runtime: Runtime, transfer_id: str, number: int, run: Callable[[], None]) -> None:
     """Run a batch; its open objects fail when the batch as a whole cannot be run after some attempts."""
     try:
-        _repeat(runtime, lambda: batch_steps.run_once(runtime, transfer_id, number, in_transfer=in_transfer))
+        _repeat(runtime, run)
     except Exception as why:  # any error: the transfer must not wait without end
         log.exception("batch %s of transfer %s cannot run", number, transfer_id)
         cause = batch_steps.describe_cause(why)

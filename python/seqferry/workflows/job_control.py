@@ -66,6 +66,10 @@ class LimitUpdater:
         self._worker_id = worker_id
         self._own_work = own_work
         self._limiting = threading.Lock()
+        self._counting = threading.Lock()
+        self._requested = 0
+        self._covered = 0
+        """Of the requested updates, those of which the present limits take account."""
         self._wanted: dict[str, int] = {}
         self._shares: dict[str, int] = {}
         self._ask_at = 0.0
@@ -73,8 +77,15 @@ class LimitUpdater:
         self._endpoints: dict[str, Endpoints] = {}
 
     def update(self) -> None:
+        """Apply the limits of the transfers that work now. Calls that wait for another one share the next."""
+        with self._counting:
+            self._requested += 1
+            mine = self._requested
         with self._limiting:  # what was read last is set last
-            self._set()
+            if self._covered < mine:
+                covered = self._requested
+                self._set()
+                self._covered = covered
 
     def _set(self) -> None:
         database = self._runtime.database

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -18,11 +20,19 @@ _RATE_SECONDS: Final = 5.0
 
 _SLOWEST: Final = 5
 
+_BYTES_OF_REQUEST: Final = 128 * 1024**2
+"""Bytes that one request of a large object copies, for an estimate of the requests of a batch."""
+
+_SHORTEST_SECONDS: Final = 0.1
+"""Shortest time of which a rate is computed."""
+
 
 class RunningBatch:
     """A batch whose job runs in this process. Other threads control it."""
 
-    def __init__(self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool) -> None:
+    def __init__(
+        self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool, sizes: Iterable[int] = ()
+    ) -> None:
         self.run: Final = run
         self.job: Final = job
         self.cleaning: Final = cleaning
@@ -31,6 +41,8 @@ class RunningBatch:
         """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
         self.bytes_recorded = 0
         """Bytes of objects that the job has copied and that are recorded. Written by the job's own thread only."""
+        self._requests = sum(1 + size / _BYTES_OF_REQUEST for size in sizes)
+        self._began = time.monotonic()
         self._lock = threading.Lock()
         self._epoch = epoch
         self._aborted = False
@@ -48,6 +60,12 @@ class RunningBatch:
     def sum_unrecorded_bytes(self, progress: Progress) -> int:
         """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
         return max(progress.bytes_done - self.bytes_recorded, 0)
+
+    def estimate_requests(self, now: float) -> tuple[float, float]:
+        """About how many requests the job has left to make, and how many it has made each second."""
+        found = self.job.progress()
+        made = found.objects_done + found.objects_skipped + found.objects_failed + found.bytes_done / _BYTES_OF_REQUEST
+        return max(self._requests - made, 0.0), made / max(now - self._began, _SHORTEST_SECONDS)
 
     def raise_suspension(self) -> None:
         """Raise the exception with which a suspended batch leaves its step."""

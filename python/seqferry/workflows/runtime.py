@@ -9,10 +9,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -43,6 +43,14 @@ from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 _ALLOWED_KEPT: Final = 10_000
 """Transfers whose last check by the policy is remembered; others are checked again."""
+
+_ROUNDS_AHEAD: Final = 4
+_SECONDS_AHEAD: Final = 1.0
+"""Requests that the running batches have left when the next one begins: so many times those in flight, and those of so
+many seconds. A poll of the queue and the begin of a batch take half a second."""
+
+_LONGEST_SECONDS: Final = 2.0
+"""Time after which another batch begins in any case, up to the limit of the queue."""
 
 ATTEMPTS: Final = 4
 """Attempts of a step at a storage whose failure passes; a request of it has been repeated by the engine before."""
@@ -106,6 +114,7 @@ class Runtime:
         self._supervised: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
         self._exclusive_runs: set[tuple[str, int]] = set()
+        self._begun_at = 0.0
         self._preflights: dict[str, KnownObjects] = {}
         self._allowed = set[str]()
 
@@ -118,8 +127,11 @@ class Runtime:
             confined = row is not None and actors.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
-    def check_allowed(self, transfer_id: str) -> bool:
+    def check_allowed(self, transfer_id: str, row: sa.Row[Any] | None = None) -> bool:
         """Check a transfer of an HTTP client against the current policy; stop it if it is not allowed any more.
+
+        Args:
+            row: of the transfer, where the caller has just read it.
 
         Returns:
             False when it is stopped.
@@ -130,14 +142,14 @@ class Runtime:
         with self._changed:
             if self.service is None or transfer_id in self._allowed:
                 return True
-        with self.database.read() as connection:
-            row = transfers.row_of(connection, transfer_id)
-            creator = retry_chains.find_first_actor(connection, transfer_id)
+        if row is None:
+            with self.database.read() as connection:
+                row = transfers.row_of(connection, transfer_id)
         if row is not None and not self.database.is_sqlite:
             self._require_folders(transfer_id, stored.read(row.spec))
         if row is not None and actors.is_http(row.created_by):
             try:
-                is_whole = self.service.serves and actors.is_http(creator)
+                is_whole = self.service.serves and actors.is_http(self._find_creator(row))
                 authority.check_policy(self.service.settings, stored.read(row.spec), places_only=not is_whole)
             except PolicyError as why:
                 with self.database.write() as connection:
@@ -148,6 +160,12 @@ class Runtime:
                 self._allowed.pop()
             self._allowed.add(transfer_id)
         return True
+
+    def _find_creator(self, row: sa.Row[Any]) -> str:
+        if not retry_chains.follows_another(row):
+            return row.created_by
+        with self.database.read() as connection:
+            return retry_chains.find_first_actor(connection, row.id)
 
     def _require_folders(self, transfer_id: str, spec: ResolvedSpec) -> None:
         assert self.service is not None
@@ -351,14 +369,18 @@ class Runtime:
 
     @contextmanager
     def running_batch(
-        self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool = False
+        self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool = False, sizes: Iterable[int] = ()
     ) -> Generator[RunningBatch]:
-        """Register the job for control and for progress readings. On an exception it is suspended."""
-        running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
+        """Register the job for control and for progress readings. On an exception it is suspended.
+
+        ``sizes`` are those of the objects that it copies.
+        """
+        running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning, sizes=sizes)
         key = (run.transfer_id, run.number)
         with self._changed:
             self._meters.setdefault(run.transfer_id, TransferMeter())
             self._running[key] = running
+            self._begun_at = time.monotonic()
         try:
             # After it is listed, so that a stop in between is seen by one of both.
             if self._stopping.is_set():
@@ -373,6 +395,20 @@ class Runtime:
     def running(self) -> list[RunningBatch]:
         with self._changed:
             return list(self._running.values())
+
+    def wants_batch(self, wanted_at: float) -> bool:
+        """True when the running batches leave requests of this worker unused soon, so that another is to begin.
+
+        Also when none has begun for some time: the objects that are left may be slow, or their service not answer.
+
+        Args:
+            wanted_at: when the last one was wanted (``time.monotonic``), which may not have begun yet.
+        """
+        now = time.monotonic()
+        estimates = [running.estimate_requests(now) for running in self.running() if not running.cleaning]
+        left, rate = (sum(values) for values in zip(*estimates, strict=True)) if estimates else (0.0, 0.0)
+        ahead = max(_ROUNDS_AHEAD * self.engine.max_requests, _SECONDS_AHEAD * rate)
+        return left < ahead or now - max(self._begun_at, wanted_at) > _LONGEST_SECONDS
 
     def _retire(self, key: tuple[str, int], running: RunningBatch) -> None:
         progress = running.job.progress()

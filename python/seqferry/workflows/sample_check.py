@@ -73,10 +73,7 @@ def check_first_pages(
     Raises:
         StorageError: no object could arrive, as the event says; or the listing failed.
     """
-    with runtime.database.read() as connection:
-        again = events.last(connection, transfer_id, PREFLIGHT) is not None
-        again = again or batches.has_batches(connection, transfer_id)
-    if again:  # planned for a second time: an earlier planning has checked
+    if since is not None and _was_checked(runtime, transfer_id):
         yield from pages
         return
     # Listed keys are checked page by page, without a time limit.
@@ -99,6 +96,13 @@ def check_first_pages(
         _SampleCheck(runtime, transfer_id, spec, target_absent, since).run(first, whole=whole and count == len(first))
     yield from held
     yield from pages
+
+
+def _was_checked(runtime: Runtime, transfer_id: str) -> bool:
+    """True when an earlier planning, which was cut off, has checked."""
+    with runtime.database.read() as connection:
+        checked = events.last(connection, transfer_id, PREFLIGHT) is not None
+        return checked or batches.has_batches(connection, transfer_id)
 
 
 @frozen

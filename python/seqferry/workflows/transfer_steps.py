@@ -11,9 +11,9 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from seqferry.db import batches, planned_objects, transfers
+from seqferry.db import batches, objects, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import receipts
 from seqferry.dbos.queue import first_priority
@@ -25,7 +25,7 @@ from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import batching
 from seqferry.spec import stored
 from seqferry.workflows import restore, retries, sample_check
-from seqferry.workflows.batch_steps import abort_failed_uploads, end_failed
+from seqferry.workflows.batch_steps import BegunBatch, abort_failed_uploads, begin, end_failed
 from seqferry.workflows.operations import batch_limit, work_of
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import raise_if_paused
@@ -60,11 +60,18 @@ class ManyBatchesError(Exception):
     """A transfer has more batches than the caller wants to run."""
 
 
-def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> int | None:
+class OwnBatch(NamedTuple):
+    """The batch that the workflow of a transfer runs itself, which has not ended; ``begun`` if a run is on record."""
+
+    number: int
+    begun: BegunBatch | None = None
+
+
+def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> OwnBatch | None:
     """Add all objects of the source as batches, or record why that cannot be.
 
     Returns:
-        The number of the transfer's own batch, if it has one that has not ended (``Planner``).
+        The transfer's own batch, if it has one that has not ended (``Planner``).
 
     Raises:
         ManyBatchesError: the batches are more than ``inline`` allows.
@@ -109,32 +116,55 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         TransferPause: the transfer is paused.
         UnsupportedError: this version does not know its operation.
     """
+    if not _try_to_end(runtime, transfer_id, claimed=claimed, is_prepared=False):
+        _prepare_end(runtime, transfer_id, claimed=claimed)
+        _try_to_end(runtime, transfer_id, claimed=claimed, is_prepared=True)
+    crash_points.reach("after-transfer-ended")
+    runtime.announce_end()
+
+
+def _try_to_end(runtime: Runtime, transfer_id: str, *, claimed: bool, is_prepared: bool) -> bool:
+    """Give the transfer its final state; False where something is to be done before, unless ``is_prepared``."""
+    with runtime.database.write() as connection:
+        if claimed:
+            runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
+        row = transfers.row_of(connection, transfer_id, lock=True)
+        if row is None:
+            return True
+        if not is_prepared:
+            raise_if_paused(row)
+            spec = stored.read(row.spec)
+            if (
+                work_of(spec).has_end(spec)
+                or objects.find_open_uploads(connection, transfer_id, 1)
+                or len(receipts.find_unsealed(connection, transfer_id, 2)) > 1
+            ):
+                return False
+        now = time.time()
+        transfers.finish(connection, transfer_id, now, runtime.actor, row)
+        runtime.record_end(connection, transfer_id, now)
+        crash_points.reach("before-transfer-ended")
+    return True
+
+
+def _prepare_end(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    """Do what is left of the operation of a transfer, abort uploads of failed objects, and seal its batches."""
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     if row is None:
         return
-    raise_if_paused(row)
-    operation = work_of(stored.read(row.spec))
+    spec = stored.read(row.spec)
     with trace_as(transfer_id):
         try:
-            operation.finish(runtime, transfer_id, claimed=claimed)
+            work_of(spec).finish(runtime, transfer_id, spec, claimed=claimed)
         except UsageError as why:
             # As in planning: nothing is removed by a pattern that cannot be used.
             request_stop(runtime, transfer_id, why.code, why.message)
     abort_failed_uploads(runtime, transfer_id, claimed=claimed)
     receipts.seal_missing(runtime.database, transfer_id)
-    with runtime.database.write() as connection:
-        if claimed:
-            runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-        now = time.time()
-        transfers.finish(connection, transfer_id, now, runtime.actor)
-        runtime.record_end(connection, transfer_id, now)
-        crash_points.reach("before-transfer-ended")
-    crash_points.reach("after-transfer-ended")
-    runtime.announce_end()
 
 
-def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> int | None:
+def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> OwnBatch | None:
     """Plan from the start. Batches of an earlier planning stay, also if the order of the pages has changed.
 
     Returns:
@@ -145,18 +175,19 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
         ManyBatchesError: the transfer has more batches than ``inline`` allows.
     """
     with runtime.database.write() as connection:
-        raise_if_paused(transfers.row_of(connection, transfer_id, lock=True))
-        row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
+        locked = transfers.row_of(connection, transfer_id, lock=True)
+        raise_if_paused(locked)
+        row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session, locked)
     crash_points.reach("after-plan-begun")
     if row is None:
         return None if inline is not None else _find_own_batch(runtime, transfer_id)
-    if not runtime.check_allowed(transfer_id):
+    if not runtime.check_allowed(transfer_id, row):
         return None
     with trace_as(transfer_id):
         return _plan(runtime, transfer_id, row, inline)
 
 
-def _find_own_batch(runtime: Runtime, transfer_id: str) -> int | None:
+def _find_own_batch(runtime: Runtime, transfer_id: str) -> OwnBatch | None:
     """The open batch of a planned transfer that its own workflow runs; None without one."""
     with runtime.database.read() as connection:
         left = batches.open_batches(connection, transfer_id, limit=2)
@@ -165,10 +196,10 @@ def _find_own_batch(runtime: Runtime, transfer_id: str) -> int | None:
         if runtime.queue.contains(connection, names.batch_workflow_id(transfer_id, _OWN_BATCH)):
             return None
     _record_session(runtime, transfer_id)
-    return _OWN_BATCH
+    return OwnBatch(_OWN_BATCH)
 
 
-def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> int | None:
+def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> OwnBatch | None:
     spec = stored.read(row.spec)
     operation = work_of(spec)
     known = runtime.take_preflight(transfer_id)
@@ -216,7 +247,7 @@ class Planner:
         self._single_commit = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
-        self._own_batch: int | None = None
+        self._own_batch: OwnBatch | None = None
         self._is_announced = False
         self._checked_at = time.monotonic()
 
@@ -235,8 +266,8 @@ class Planner:
             return self._commit()
         return True
 
-    def close(self) -> int | None:
-        """Record the rest and the end of planning; returns the number of the transfer's own batch, if it has one."""
+    def close(self) -> OwnBatch | None:
+        """Record the rest and the end of planning; returns the transfer's own batch, if it has one."""
         for group in self._batcher.rest():
             self._keep(group)
         self._commit(last=True)
@@ -252,6 +283,7 @@ class Planner:
         self._checked_at = time.monotonic()
         groups, self._kept = self._kept, []
         is_whole = last and self._inline is None and self._made == len(groups) == 1 and batching.is_small(groups[0])
+        epoch = self._runtime.epoch
         with self._runtime.database.write(durable=last) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
@@ -265,7 +297,7 @@ class Planner:
 
             def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
                 if is_whole and number == _OWN_BATCH:  # else an earlier planning, which was cut off, has added others
-                    self._own_batch = number
+                    own_batches.append(number)
                     return
                 place = first_priority(row.priority) + batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
@@ -274,13 +306,19 @@ class Planner:
                 added.append((number, batching.biggest(group)))
 
             added: list[tuple[int, int]] = []
+            own_batches: list[int] = []
             each = enqueue if self._inline is None else keep
             planned_objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
             if groups:
                 crash_points.reach("before-batches-recorded")
             if last:
-                transfers.end_plan(connection, self._transfer_id, time.time(), self._runtime.actor)
+                transfers.end_plan(connection, self._transfer_id, time.time(), self._runtime.actor, row)
                 crash_points.reach("before-plan-ended")
+            for number in own_batches:
+                begun = begin(
+                    self._runtime, connection, self._transfer_id, number, epoch=epoch, in_transfer=True, of=row
+                )
+                self._own_batch = OwnBatch(number, begun)
         if groups:
             crash_points.reach("after-batches-recorded")
         if last:

@@ -44,7 +44,7 @@ from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows import inline, liveness, transfer_steps
+from seqferry.workflows import inline, lazy, liveness, transfer_steps
 from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
 from seqferry.workflows.heartbeat import Heartbeat, record_dead_workers
 from seqferry.workflows.idle_polling import WorkSignal
@@ -79,23 +79,21 @@ _SCHEDULE_SECONDS: Final = 1.0
 
 
 def _register_workflows() -> None:
-    from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
+    _ = lazy.durable  # its import registers them
 
 
 def _notifier_of(service: Service) -> Notifier | None:
     if not service.settings.notices.channels:
         return None
-    from seqferry.workflows.notifier import Notifier
 
-    return Notifier(service, service.settings.notices)
+    return lazy.notifier.Notifier(service, service.settings.notices)
 
 
 def _anchorer_of(service: Service) -> Anchorer | None:
     if service.settings.audit_anchor is None:
         return None
-    from seqferry.workflows.anchorer import Anchorer
 
-    return Anchorer(service)
+    return lazy.anchorer.Anchorer(service)
 
 
 class Worker:
@@ -156,6 +154,7 @@ class Worker:
             self.executor_id,
             _register_workflows,
             batches=inline.MAX_RUNNING_BATCHES,
+            wants_batch=self._runtime.wants_batch,
             schedules=not own_work,
             queued=queued,
         )
@@ -333,9 +332,7 @@ class Worker:
         if self._anchorer is not None:
             self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.write_due, rest=poll_seconds)
         if not self._own_work:
-            from seqferry.workflows.schedule_ticks import ScheduleReconciler
-
-            reconciler = ScheduleReconciler(self.service)
+            reconciler = lazy.schedule_ticks.ScheduleReconciler(self.service)
             self._thread("schedules", _SCHEDULE_SECONDS, reconciler.reconcile, rest=reconciler.rest_seconds)
 
     def _create_heartbeat(self, lease: Lease) -> Heartbeat:
@@ -436,9 +433,7 @@ class Worker:
 
     def _rebalance_queue(self) -> None:
         if self._dbos.is_launched:
-            from seqferry.dbos import fair_queue
-
-            fair_queue.check(self._database)
+            lazy.fair_queue.check(self._database)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that does not run here: submitted meanwhile, or left by a dead process."""

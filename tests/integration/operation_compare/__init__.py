@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import Engine
 from seqferry.engine.executor import Failure, Job, ObjectProgress, UploadRecord
-from seqferry.model.models import RESULT_COLUMNS, TransferSpec
+from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec, TransferSpec
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
@@ -121,7 +121,7 @@ class CompareOperation(OperationWork):
         items = [] if work.only_clean else work.items
         return Comparison(runtime.engine, spec, items, fails=not spec.options.get("lenient"))
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         self.finished.append(transfer_id)
 
 

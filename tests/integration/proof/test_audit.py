@@ -88,9 +88,9 @@ def _forge_transfer(connection: sa.Connection, of: str) -> None:
     connection.execute(seal.delete().where(seal.c.transfer_id == of))
     row = connection.execute(sa.select(transfer).where(transfer.c.id == of)).one()
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number)).all()
-    end = receipts.record_digest(
-        connection, of, state=row.state, totals=receipts.read_totals(connection, of), ended_at=row.ended_at
-    )
+    totals = receipts.read_totals(connection, of)
+    end = receipts.make_digest(connection, row, state=row.state, totals=totals, ended_at=row.ended_at)
+    connection.execute(transfer.update().where(transfer.c.id == of).values(receipt_digest=end["receipt_digest"]))
     previous = events.FIRST
     for one in rows:
         data = json.loads(one.data)

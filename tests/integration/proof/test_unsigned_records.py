@@ -56,7 +56,8 @@ def _unsign(connection: sa.Connection, of: str, *, back_to: float | None = None)
     row = connection.execute(sa.select(transfer).where(transfer.c.id == of)).one()
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number)).all()
     totals = receipts.read_totals(connection, of)
-    end = receipts.record_digest(connection, of, state=row.state, totals=totals, ended_at=row.ended_at)
+    end = receipts.make_digest(connection, row, state=row.state, totals=totals, ended_at=row.ended_at)
+    connection.execute(transfer.update().where(transfer.c.id == of).values(receipt_digest=end["receipt_digest"]))
     previous = events.FIRST
     for one in rows:
         data = json.loads(one.data)

@@ -7,15 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from control import counters_fit_rows, settings_for, until_ended
 from ferry import Ferry, FerryFactory
 from mirror import MULTIPART, SMALL, keys
 
+from seqferry.db.tables import batch
 from seqferry.model.errors import StorageError, UsageError, WorkerBusyError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.planning import batching
 from seqferry.service.service import Service
+from seqferry.workflows import runtime
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held, hold, internal_error
 from support.waiting import eventually
@@ -347,3 +350,25 @@ def test_a_big_source_is_planned_while_the_first_batches_run(proxied: Ferry, pro
     assert (status.state, status.totals.done) == ("done", len(names))
     counters_fit_rows(proxied.service, transfer_id)
     assert sorted(keys(proxied.server, proxied.target)) == names
+
+
+def test_a_worker_takes_another_batch_only_when_the_others_leave_requests_unused_or_take_long(
+    proxied: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=2, bytes=batching.SMALL.bytes))
+    monkeypatch.setattr(runtime, "_ROUNDS_AHEAD", 0)  # one batch has use for all requests
+    proxied.fill({f"run/{number}": SMALL for number in range(6)})
+    proxied.work()
+    active = sa.select(batch.c.started_at).where(batch.c.state == "active").order_by(batch.c.started_at)
+
+    def begun() -> list[float]:
+        with proxied.service.database.read() as connection:
+            return list(connection.execute(active).scalars())
+
+    with held(proxy, "CopyObject"):
+        transfer_id = proxied.submit()
+        eventually(lambda: len(begun()) == 3, what="all batches, since none of them moves on", deadline=60)
+        first, second, third = begun()
+
+    assert min(second - first, third - second) > 1.5
+    assert proxied.until_ended(transfer_id).totals.done == 6

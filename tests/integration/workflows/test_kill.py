@@ -190,18 +190,15 @@ def test_a_database_that_is_away_for_a_while_costs_no_object(
 ) -> None:
     source, target, spec = ready
     name = service.settings.database_url.rsplit("/", 1)[1]
-    with _worker(service.settings) as worker:
+    with _worker(service.settings) as worker, psycopg.connect(postgres.url(), autocommit=True) as admin:
         with held(proxy, "UploadPartCopy", part=3):
             transfer_id = service.submit(spec, actor="ada")
             proxy.wait_held(count=2)
-            with psycopg.connect(postgres.url(), autocommit=True) as admin:
-                admin.execute(f'alter database "{name}" allow_connections false'.encode())
-                admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
-                # Longer than three retries last.
-                eventually(
-                    lambda: worker.stderr.count("The next attempt is in") >= 4, what="four attempts", deadline=60.0
-                )
-                admin.execute(f'alter database "{name}" allow_connections true'.encode())
+            admin.execute(f'alter database "{name}" allow_connections false'.encode())
+            admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+        # What ends now cannot be recorded. Longer than three retries last.
+        eventually(lambda: worker.stderr.count("The next attempt is in") >= 4, what="four attempts", deadline=60.0)
+        admin.execute(f'alter database "{name}" allow_connections true'.encode())
         status = until_ended(service, transfer_id)
 
     assert (status.state, status.totals.done) == ("done", 32)

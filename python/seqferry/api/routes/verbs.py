@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, Context, ContextDep
-from seqferry.api.fields import DOCUMENTED, WHOLE, create_body_model
+from seqferry.api.fields import WHOLE, create_body_model
 from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import DESCRIPTION, DescribedBody, SourcesBody, Submitted, TransferRequest
 from seqferry.model import operations
@@ -48,19 +48,22 @@ class MoveRequest(TransferRequest):
 class RemovalRequest(DescribedBody, create_body_model(OneEndpoint, Filters)):
     """Objects to remove; as the options of ``seqferry rm``."""
 
-    model_config = DOCUMENTED
-
     sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
     recursive: bool = False
-    versions: bool = False
-    """Remove all versions and delete markers, permanently."""
+    versions: Annotated[bool, Field(description="Remove all versions and delete markers, permanently.")] = False
     version_id: str | None = None
     rules: list[str] | None = Field(default=None, max_length=1000)
     raw: bool = False
-    yes: bool = False
-    """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
-    expected: Expected = None
-    """The number of objects that the client has seen: where it is another by now, nothing is removed."""
+    yes: Annotated[
+        bool, Field(description="Remove more than 1,000 objects; otherwise nothing is removed where there are more.")
+    ] = False
+    expected: Annotated[
+        Expected,
+        Field(
+            description="The number of objects that the client has seen: "
+            "where it is another by now, nothing is removed."
+        ),
+    ] = None
 
 
 class CheckRequest(DescribedBody, SourcesBody, create_body_model(Endpoints, Filters)):
@@ -69,12 +72,12 @@ class CheckRequest(DescribedBody, SourcesBody, create_body_model(Endpoints, Filt
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
     verify: Verify = "checksum"
-    one_way: bool = False
-    """Objects that only the target has are no difference."""
+    one_way: Annotated[bool, Field(description="Objects that only the target has are no difference.")] = False
     rules: list[str] | None = Field(default=None, max_length=1000)
     raw: bool = False
-    recursive: bool = False
-    """A name in `source` that no object has is a prefix: all below it is compared."""
+    recursive: Annotated[
+        bool, Field(description="A name in `source` that no object has is a prefix: all below it is compared.")
+    ] = False
 
     def recursive_arguments(self) -> dict[str, Any] | None:
         return self.model_dump(exclude={"recursive", "one_way", *DESCRIPTION}) if self.recursive else None
@@ -83,14 +86,17 @@ class CheckRequest(DescribedBody, SourcesBody, create_body_model(Endpoints, Filt
 class CleanupRequest(DescribedBody, create_body_model(OneEndpoint)):
     """Open uploads to abort; as the options of ``seqferry cleanup``."""
 
-    model_config = DOCUMENTED
-
     place: Annotated[str, Field(examples=["s3://ours/"])]
     older_than: str = cleanup.OLDER_THAN
-    yes: bool = False
-    """Abort more than 1,000 uploads; otherwise none is aborted where there are more."""
-    expected: Expected = None
-    """The number of uploads that the client has seen: where it is another by now, none is aborted."""
+    yes: Annotated[
+        bool, Field(description="Abort more than 1,000 uploads; otherwise none is aborted where there are more.")
+    ] = False
+    expected: Annotated[
+        Expected,
+        Field(
+            description="The number of uploads that the client has seen: where it is another by now, none is aborted."
+        ),
+    ] = None
 
 
 @router.post("/moves", status_code=status.HTTP_202_ACCEPTED, summary="Move objects", responses=_GOES_ON)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 import sqlalchemy as sa
@@ -27,19 +28,58 @@ SUBMITTED: Final = "submitted"
 
 
 def append(
-    connection: sa.Connection, transfer_id: str, at: float, kind: str, actor: str, data: dict[str, Any] | None = None
+    connection: sa.Connection,
+    transfer_id: str,
+    at: float,
+    kind: str,
+    actor: str,
+    data: dict[str, Any] | None = None,
+    *,
+    is_ended: bool | None = None,
 ) -> None:
     """Add an event, in the caller's transaction. Takes the lock of the transfer's row, so that numbers do not clash.
+
+    Args:
+        is_ended: whether the transfer has ended, where the caller has the lock already.
 
     Raises:
         ConfigError: the record in this database is kept with an audit key that this process has not.
     """
-    of = connection.execute(
-        sa.select(transfer.c.ended_at).where(transfer.c.id == transfer_id).with_for_update()
-    ).one_or_none()
+    if is_ended is None:
+        of = connection.execute(_LOCKED, {"of": transfer_id}).one_or_none()
+        is_ended = of is not None and of.ended_at is not None
     added = append_to_chain(connection, event, event.c.transfer_id, transfer_id, at, kind, actor, data or {})
-    if kind == SUBMITTED or (of is not None and of.ended_at is not None):
+    if is_ended:
         ledger.append(connection, added.key, transfer_id, added.number, kind, added.hash, at)
+    changes.notify(connection)
+
+
+_LOCKED: Final = sa.select(transfer.c.ended_at).where(transfer.c.id == sa.bindparam("of")).with_for_update()
+
+
+def append_first(
+    connection: sa.Connection,
+    transfer_id: str,
+    at: float,
+    kind: str,
+    actor: str,
+    data: Mapping[str, Any],
+    rows: Iterable[sa.Insert],
+) -> None:
+    """Add a transfer by ``rows`` and its first event; on PostgreSQL in one statement.
+
+    Raises:
+        ConfigError: as ``append``.
+    """
+    added, values = _chained(connection, transfer_id, 1, FIRST, at, kind, actor, data)
+    insertion = event.insert().values(transfer_id=transfer_id, **values)
+    if connection.dialect.name == "sqlite":
+        for row in rows:
+            connection.execute(row)
+    else:
+        insertion = insertion.add_cte(*(row.cte(f"row_{number}") for number, row in enumerate(rows)))
+    connection.execute(insertion)
+    ledger.append(connection, added.key, transfer_id, added.number, kind, added.hash, at)
     changes.notify(connection)
 
 
@@ -71,29 +111,44 @@ def append_to_chain(
     Raises:
         ConfigError: the record in this database is kept with an audit key that this process has not.
     """
-    last = connection.execute(
-        sa.select(table.c.number, table.c.hash).where(owner == owner_id).order_by(table.c.number.desc()).limit(1)
-    ).one_or_none()
+    last = connection.execute(_query_last(table, owner), {"of": owner_id}).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
+    added, values = _chained(connection, owner_id, number, previous, at, kind, actor, data)
+    connection.execute(table.insert(), {owner.name: owner_id, **values, **columns})
+    return added
+
+
+@cache
+def _query_last(table: sa.Table, owner: sa.Column[str]) -> sa.Select[Any, Any]:
+    found = sa.select(table.c.number, table.c.hash).where(owner == sa.bindparam("of"))
+    return found.order_by(table.c.number.desc()).limit(1)
+
+
+def _chained(
+    connection: sa.Connection,
+    owner_id: str,
+    number: int,
+    previous: str,
+    at: float,
+    kind: str,
+    actor: str,
+    data: Mapping[str, Any],
+) -> tuple[AppendedEvent, dict[str, Any]]:
+    """An event behind the one with the hash ``previous``, and the values of its row."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True)
     key = signing.current_key(connection)
     found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
-    connection.execute(
-        table.insert(),
-        {
-            owner.name: owner_id,
-            "number": number,
-            "at": at,
-            "kind": kind,
-            "actor": actor,
-            "data": text,
-            "previous": previous,
-            "hash": found,
-            "key_id": None if key is None else key.id,
-            **columns,
-        },
-    )
-    return AppendedEvent(number, found, key)
+    values = {
+        "number": number,
+        "at": at,
+        "kind": kind,
+        "actor": actor,
+        "data": text,
+        "previous": previous,
+        "hash": found,
+        "key_id": None if key is None else key.id,
+    }
+    return AppendedEvent(number, found, key), values
 
 
 def event_hash(

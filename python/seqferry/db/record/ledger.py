@@ -3,19 +3,22 @@
 It shows a transfer that was removed whole, and an end that was cut off. It does not protect its own end: a
 head (``count-hash``) that is kept outside of the database shows that everything it covers is unchanged.
 
-**Lock order**: the ledger comes after the rows of transfers, at the end of a transaction.
+**Lock order**: the ledger comes after all rows, at the end of a transaction (``transaction_end``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.advisory import AdvisoryLock, acquire
+from seqferry.db import transaction_end
+from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.record import signing
 from seqferry.db.tables import ledger
+from seqferry.db.transaction_end import LedgerEntry
 from seqferry.model.frozen import frozen
 from seqferry.settings.audit_key import AuditKey
 
@@ -56,23 +59,54 @@ def append(
     event_hash: str,
     at: float,
 ) -> None:
-    """Add an entry for an event, in the transaction that adds the event."""
-    acquire(connection, AdvisoryLock.LEDGER)
-    last = head(connection)
-    entry = last.count + 1
-    connection.execute(
-        ledger.insert().values(
-            number=entry,
-            at=at,
-            transfer_id=transfer_id,
-            event_number=number,
-            kind=kind,
-            event_hash=event_hash,
-            key_id=None if key is None else key.id,
-            previous=last.hash,
-            hash=entry_hash(key, entry, at, transfer_id, number, kind, event_hash, last.hash),
+    """Add an entry for an event, at the end of the transaction that adds the event."""
+    entry = LedgerEntry(key, transfer_id, number, kind, event_hash, at)
+    if (end := transaction_end.of(connection)) is None:
+        write(connection, [entry])
+    else:
+        end.entries.append(entry)
+
+
+def write(connection: sa.Connection, entries: Sequence[LedgerEntry]) -> None:
+    """Write entries. No other transaction can until this one ends."""
+    last = _lock(connection)
+    rows: list[dict[str, Any]] = []
+    for key, transfer_id, event_number, kind, event_hash, at in entries:
+        number = last.count + 1
+        found = entry_hash(key, number, at, transfer_id, event_number, kind, event_hash, last.hash)
+        rows.append(
+            {
+                "number": number,
+                "at": at,
+                "transfer_id": transfer_id,
+                "event_number": event_number,
+                "kind": kind,
+                "event_hash": event_hash,
+                "key_id": None if key is None else key.id,
+                "previous": last.hash,
+                "hash": found,
+            }
         )
-    )
+        last = Head(number, found)
+    connection.execute(ledger.insert(), rows)
+
+
+def _lock(connection: sa.Connection) -> Head:
+    """Lock the ledger until the transaction ends; returns its head. In one round trip, since all others wait for it."""
+    if connection.dialect.name == "sqlite":
+        return head(connection)
+    # Statements without parameters are sent together, and each sees what was committed before it.
+    with closing(connection.exec_driver_sql(_LOCK_AND_HEAD)) as result:
+        assert result.cursor is not None
+        result.cursor.nextset()
+        row = result.cursor.fetchone()
+    return Head(0, FIRST) if row is None else Head(*row)
+
+
+_LOCK_AND_HEAD: Final = (
+    f"select pg_advisory_xact_lock({int(AdvisoryLock.LEDGER)});"  # noqa: S608 - a constant
+    "select number, hash from ledger order by number desc limit 1"
+)
 
 
 def entry_hash(
@@ -88,11 +122,12 @@ def entry_hash(
     return signing.sign(key, "ledger", entry, at, transfer_id, number, kind, event_hash, previous)
 
 
+_HEAD: Final = sa.select(ledger.c.number, ledger.c.hash).order_by(ledger.c.number.desc()).limit(1)
+
+
 def head(connection: sa.Connection) -> Head:
-    """The head now; of an empty ledger ``0-000...``."""
-    row = connection.execute(
-        sa.select(ledger.c.number, ledger.c.hash).order_by(ledger.c.number.desc()).limit(1)
-    ).one_or_none()
+    """The head now; of an empty ledger ``0-000...``. Entries of the present transaction are not in it."""
+    row = connection.execute(_HEAD).one_or_none()
     return Head(0, FIRST) if row is None else Head(row.number, row.hash)
 
 

@@ -58,6 +58,7 @@ COLUMNS: Final = (
 
 TIMES: Final = ("last_modified", "started_at", "ended_at")
 TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+NO_TOTALS: Final[dict[str, int]] = dict.fromkeys(TOTALS, 0)
 
 
 class ArchiveError(Exception):
@@ -126,32 +127,36 @@ def seal_missing(database: Database, transfer_id: str) -> None:
                 return
 
 
+def find_unsealed(connection: sa.Connection, transfer_id: str, limit: int = 1) -> list[int]:
+    """Numbers of batches of a transfer that have ended and have no seal."""
+    return list(connection.execute(_UNSEALED, {"of": transfer_id, "limit": limit}).scalars())
+
+
+_UNSEALED: Final = (
+    sa.select(batch.c.number)
+    .outerjoin(seal, sa.and_(seal.c.transfer_id == batch.c.transfer_id, seal.c.number == batch.c.number))
+    .where(batch.c.transfer_id == sa.bindparam("of"), batch.c.state == "ended", seal.c.number.is_(None))
+    .order_by(batch.c.number)
+    .limit(sa.bindparam("limit"))
+)
+
+
 def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
-    numbers = connection.execute(
-        sa.select(batch.c.number)
-        .outerjoin(seal, sa.and_(seal.c.transfer_id == batch.c.transfer_id, seal.c.number == batch.c.number))
-        .where(batch.c.transfer_id == transfer_id, batch.c.state == "ended", seal.c.number.is_(None))
-        .order_by(batch.c.number)
-        .limit(limit)
-    ).scalars()
-    found = list(numbers)
+    found = find_unsealed(connection, transfer_id, limit)
     for number in found:
         seal_batch(connection, transfer_id, number)
     return bool(found)
 
 
-def record_digest(
-    connection: sa.Connection, transfer_id: str, *, state: str, totals: dict[str, int], ended_at: float
+def make_digest(
+    connection: sa.Connection, row: sa.Row[Any], *, state: str, totals: dict[str, int], ended_at: float
 ) -> dict[str, Any]:
-    """Give a transfer that ends its digest; returns what the event of its end holds of it."""
-    while _seal_some(connection, transfer_id, _SEALS_PER_TRANSACTION):
+    """The digest of a transfer that ends, as the event of its end holds it. ``row`` is that of the transfer."""
+    while _seal_some(connection, row.id, _SEALS_PER_TRANSACTION):
         pass
-    row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
     about = software()
     known = receipt_data(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
-    found = digest(known)
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(receipt_digest=found))
-    return {"software": about, "receipt_digest": found}
+    return {"software": about, "receipt_digest": digest(known)}
 
 
 def receipt_data(
@@ -241,12 +246,22 @@ def software() -> dict[str, str]:
 
 def read_seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
     """Seals of a transfer in the order of their batches, without leaves and archives."""
-    query = (
-        sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
-        .where(seal.c.transfer_id == transfer_id)
-        .order_by(seal.c.number)
-    )
-    yield from connection.execute(query, execution_options={"yield_per": 1000})
+    after = -1
+    while True:
+        found = connection.execute(_SEALS, {"of": transfer_id, "after": after}).all()
+        yield from found
+        if len(found) < _PAGE:
+            return
+        after = found[-1].number
+
+
+# In pages, since a cursor of the server takes several round trips for a single seal.
+_SEALS: Final = (
+    sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
+    .where(seal.c.transfer_id == sa.bindparam("of"), seal.c.number > sa.bindparam("after"))
+    .order_by(seal.c.number)
+    .limit(_PAGE)
+)
 
 
 def read_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
@@ -280,13 +295,20 @@ def read_pages(database: Database, transfer_id: str, number: int) -> Iterator[li
 
 
 def _page(connection: sa.Connection, transfer_id: str, number: int, after: int) -> list[tuple[int, Row]]:
-    query = (
-        sa.select(object_.c.id, *_COLUMNS)
-        .where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number, object_.c.id > after)
-        .order_by(object_.c.id)
-        .limit(_PAGE)
+    rows = connection.execute(_ROWS, {"of": transfer_id, "number": number, "after": after})
+    return [(found[0], _canonical(found[1:])) for found in rows]
+
+
+_ROWS: Final = (
+    sa.select(object_.c.id, *_COLUMNS)
+    .where(
+        object_.c.transfer_id == sa.bindparam("of"),
+        object_.c.batch_number == sa.bindparam("number"),
+        object_.c.id > sa.bindparam("after"),
     )
-    return [(found[0], _canonical(found[1:])) for found in connection.execute(query)]
+    .order_by(object_.c.id)
+    .limit(_PAGE)
+)
 
 
 def _canonical(found: Sequence[Any]) -> Row:
@@ -298,14 +320,14 @@ def _canonical(found: Sequence[Any]) -> Row:
 
 
 def read_stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
-    """The objects of a batch that are rows, in their order."""
-    query = (
-        sa.select(*_COLUMNS)
-        .where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number)
-        .order_by(object_.c.id)
-    )
-    for found in connection.execute(query, execution_options={"yield_per": 2000}):
-        yield _canonical(found)
+    """The objects of a batch that are rows, in their order. Bounded memory."""
+    after = 0
+    while True:
+        found = _page(connection, transfer_id, number, after)
+        yield from (row for _, row in found)
+        if len(found) < _PAGE:
+            return
+        after = found[-1][0]
 
 
 def batch_numbers(connection: sa.Connection, transfer_id: str) -> list[int]:

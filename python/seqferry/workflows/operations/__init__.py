@@ -100,7 +100,12 @@ class OperationWork(ABC):
             StorageError: the work cannot begin.
         """
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:  # noqa: B027
+    def has_end(self, spec: ResolvedSpec) -> bool:
+        """True when ``finish`` may have something to do."""
+        del spec
+        return type(self).finish is not OperationWork.finish
+
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:  # noqa: B027
         """Do the work that is left when all objects have ended, whether or not all have arrived."""
 
 

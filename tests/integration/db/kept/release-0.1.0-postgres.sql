@@ -522,6 +522,12 @@ CREATE TABLE public.transfer (
     name text,
     labels text
 );
+CREATE SEQUENCE public.transfer_turn
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 CREATE VIEW public.seqferry_autoscale AS
  WITH limits AS (
          SELECT COALESCE(max(
@@ -820,6 +826,7 @@ INSERT INTO public.worker VALUES
 INSERT INTO public.worker_live VALUES
 	('19952fcc-8981-4859-aeb2-e2f381057a98', 'host-13222-e5faf18b@821cd71ebe6e.13222.4863513', 1795942644.295025, '{"bytes": 29000, "objects": 29, "bytes_in_progress": 29000, "bytes_per_second": 7314.550347248146, "in_flight": 1, "requests": 60, "retries": 0, "throttled": 0, "slowest": [{"key": "run/s029", "size": 1000, "bytes_done": 0, "seconds": 3.232312516}], "bytes_recorded": 0}');
 SELECT pg_catalog.setval('public.object_id_seq', 30, true);
+SELECT pg_catalog.setval('public.transfer_turn', 3, true);
 ALTER TABLE ONLY dbos.application_versions
     ADD CONSTRAINT application_versions_pkey PRIMARY KEY (version_id);
 ALTER TABLE ONLY dbos.application_versions
@@ -957,7 +964,6 @@ CREATE INDEX ix_token_name ON public.token USING btree (name);
 CREATE INDEX ix_transfer_created ON public.transfer USING btree (created_at);
 CREATE INDEX ix_transfer_name ON public.transfer USING btree (name);
 CREATE INDEX ix_transfer_retry_of ON public.transfer USING btree (retry_of);
-CREATE INDEX ix_transfer_submission ON public.transfer USING btree (submission) WHERE (ended_at IS NULL);
 CREATE INDEX ix_transfer_target ON public.transfer USING btree (target_place, target_prefix) WHERE (ended_at IS NULL);
 CREATE INDEX ix_transfer_turn ON public.transfer USING btree (turn) WHERE (ended_at IS NULL);
 CREATE TRIGGER dbos_notifications_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW EXECUTE FUNCTION dbos.notifications_function();

@@ -566,7 +566,6 @@ CREATE INDEX "idx_application_versions_owner_timestamp" ON "application_versions
 CREATE INDEX ix_transfer_created ON transfer (created_at);
 CREATE INDEX ix_transfer_name ON transfer (name);
 CREATE INDEX ix_transfer_retry_of ON transfer (retry_of);
-CREATE INDEX ix_transfer_submission ON transfer (submission) WHERE ended_at IS NULL;
 CREATE INDEX ix_transfer_target ON transfer (target_place, target_prefix) WHERE ended_at IS NULL;
 CREATE INDEX ix_transfer_turn ON transfer (turn) WHERE ended_at IS NULL;
 CREATE INDEX ix_batch_state ON batch (transfer_id, state);

@@ -86,9 +86,10 @@ def _make_transfers() -> None:
     op.create_index("ix_transfer_created", "transfer", ["created_at"])
     op.create_index("ix_transfer_name", "transfer", ["name"])
     op.create_index("ix_transfer_retry_of", "transfer", ["retry_of"])
-    _make_partial_index("ix_transfer_submission", "transfer", ["submission"], "ended_at IS NULL")
     _make_partial_index("ix_transfer_target", "transfer", ["target_place", "target_prefix"], "ended_at IS NULL")
     _make_partial_index("ix_transfer_turn", "transfer", ["turn"], "ended_at IS NULL")
+    if op.get_bind().dialect.name != "sqlite":
+        op.execute(sa.schema.CreateSequence(sa.Sequence("transfer_turn")))
     op.create_table(
         "submission_key",
         sa.Column("key", _KEY, primary_key=True),

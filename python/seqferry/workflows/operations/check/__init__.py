@@ -17,7 +17,7 @@ from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import decision, listing
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
-from seqferry.spec import check, stored
+from seqferry.spec import check
 from seqferry.spec.check import ONE_WAY
 from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import OperationWork
@@ -39,13 +39,12 @@ class Check(Transfer):
         del runtime, spec, known
         return False
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         """Put on record what only the target has."""
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
         if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
             return
-        spec = stored.read(row.spec)
         if ONE_WAY in spec.options or spec.single or spec.keys is not None or spec.pattern is not None:
             return
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from seqferry.model.models import ResolvedSpec
 from seqferry.workflows.operations import OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.transfer import Transfer
@@ -17,7 +18,8 @@ from seqferry.workflows.runtime import Runtime
 class Move(Transfer):
     """See ``workflows.operations.OperationWork``."""
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
+        del spec
         sources.remove(runtime, transfer_id, claimed=claimed)
 
 

@@ -51,7 +51,8 @@ class Run(OperationWork):
             jobs.append(operations.work_of(part).start(runtime, part, replace(work, items=own)))
         return JobSequence.of(jobs)
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
+        del spec
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
 
 

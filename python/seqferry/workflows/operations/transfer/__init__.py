@@ -47,8 +47,12 @@ class Transfer(OperationWork):
             work.context,
         )
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        removal.remove_extras(runtime, transfer_id, claimed=claimed)
+    def has_end(self, spec: ResolvedSpec) -> bool:
+        return spec.removal.delete or type(self).finish is not Transfer.finish
+
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
+        if spec.removal.delete:
+            removal.remove_extras(runtime, transfer_id, claimed=claimed)
 
 
 OPERATION: Final[OperationWork] = Transfer()

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import FoundMember, Job
@@ -24,7 +23,6 @@ from seqferry.planning import unpacking
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.unpacking import FolderMember, MemberDecision
-from seqferry.spec import stored
 from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -75,15 +73,14 @@ class Unpack(OperationWork):
             work.context,
         )
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         """Give folders their times and permissions, which writing to them has changed."""
         del claimed
         with runtime.database.read() as connection:
-            row = transfers.row_of(connection, transfer_id)
-            found = [] if row is None else events.read(connection, transfer_id, 0, kind=_FOLDERS)
-        if row is None or not found:
+            found = events.read(connection, transfer_id, 0, kind=_FOLDERS)
+        if not found:
             return
-        target = stored.read(row.spec).target
+        target = spec.target
         assert isinstance(target, LocalFolder)
         for event in found:
             runtime.check()

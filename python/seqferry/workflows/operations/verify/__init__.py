@@ -73,13 +73,12 @@ class Verify(OperationWork):
         ]
         return JobSequence.of(jobs)
 
-    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         """Put the result on the record of the verified transfer, once."""
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
         if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
             return
-        spec = stored.read(row.spec)
         verified = str(spec.options[verification.VERIFIED_TRANSFER])
         data = _facts(transfer_id, spec, target_verification.read_counts(runtime.database, transfer_id))
         with runtime.database.write() as connection:
