@@ -258,6 +258,7 @@ pub struct Attributes {
 
 /// Attributes of an object, as HEAD reports them.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct ObjectMeta {
     /// Bytes of the object, or of the part when one was requested.
     pub size: u64,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, CopyTarget, ErrorClass, ObjectMeta};
+use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{AttemptError, CopyResult, Object};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
@@ -48,7 +48,7 @@ impl<J: UploadJournal> Object<'_, J> {
         source.copies_keep_etag
             && !self.target.quirks().changes_copied_etags()
             && etag_parts(&source.etag).is_some()
-            && source.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite)
+            && source.checksum.is_none()
             && source.size <= self.policy.limits.maximum_copy
             && part_size.is_none()
             && copy_threshold.is_none()
