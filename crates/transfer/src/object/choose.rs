@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
+use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, CopyTarget, ErrorClass, ObjectMeta};
 
-use super::{AttemptError, CopyResult, Object};
+use super::{AttemptError, CopyResult, Object, TargetAfterWrite};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure};
 use crate::plan::{PlanError, etag_parts};
-use crate::verification::{self, CopySide, PartOptions, Route, Verdict};
+use crate::verification::{self, PartOptions, Route};
 
 impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
@@ -42,13 +42,14 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// True when nothing but its `ETag` verifies the copy of an object of many parts, and does so in one request.
+    /// True when an object of many parts, without a checksum over the full object, is copied in one request: the service
+    /// gives the copy its `ETag`.
     fn keeps_etag(&self, source: &ObjectMeta) -> bool {
         let PartOptions { part_size, copy_threshold } = self.policy.part_options;
         source.copies_keep_etag
             && !self.target.quirks().changes_copied_etags()
             && etag_parts(&source.etag).is_some()
-            && source.checksum.is_none()
+            && source.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite)
             && source.size <= self.policy.limits.maximum_copy
             && part_size.is_none()
             && copy_threshold.is_none()
@@ -86,7 +87,7 @@ impl<J: UploadJournal> Object<'_, J> {
             ..CopyTarget::new(bucket, key)
         };
         let written = self.target.copy_object(&pinned, target, &self.retry_context).await;
-        let written = match written {
+        let mut written = match written {
             Ok(written) => written,
             // The HEAD before a retry has found another object than the first attempt was to replace.
             Err(RequestError::Failed(error)) if error.operation == "HeadObject" => {
@@ -100,18 +101,19 @@ impl<J: UploadJournal> Object<'_, J> {
             // It has arrived without, and the next copy says so.
             return Box::pin(self.copy_in_one_request(checksum, Some(encrypted))).await;
         }
-        if let Some(source) = source.as_ref().filter(|source| self.keeps_etag(source) && source.etag != written.etag) {
-            self.target.quirks().learn_changed_copied_etags();
-            let verdict = verification::compare(CopySide::from(source), CopySide::from(&written), false);
-            if !matches!(verdict, Verdict::Verified(_)) {
-                let message = format!(
-                    "{}: the service gave a copy of {} another ETag ({})",
-                    self.target_address(),
-                    source.etag,
-                    written.etag
-                );
+        if let Some(source) = source.as_ref().filter(|source| self.keeps_etag(source)) {
+            if source.etag != written.etag {
+                self.target.quirks().learn_changed_copied_etags();
+                let message = format!("{}: the copy has another ETag than its source", self.target_address());
                 let failure = ObjectFailure::new(FailureClass::Mismatch, "ETagChanged", "CopyObject", message);
                 return Err(AttemptError::Again(failure));
+            }
+            if source.checksum.is_some()
+                && let TargetAfterWrite::Found(target) = self.head_written_target().await?
+                && target.etag == written.etag
+            {
+                // The answer states no checksum of parts.
+                written.checksum = target.checksum;
             }
         }
         self.active.add(self.item.size);

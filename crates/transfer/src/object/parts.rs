@@ -1,8 +1,8 @@
 //! Copying in parts, so that a crash costs only the parts in flight.
 //!
 //! The service copies several parts at a time. The first part shows whether the service returns wrong checksums of
-//! copied parts, while other objects wait; the result is remembered. [`super::upload`] begins uploads, resumes them after a crash, and ends
-//! them.
+//! copied parts, while other objects wait; the result is remembered. [`super::upload`] begins uploads, resumes them
+//! after a crash, and ends them.
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -99,7 +99,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         }
     }
 
-    /// Copy every part that is not done; the first of them alone where the service is on trial. `checked`: the upload
+    /// Copy every part that is not done; where the service is on trial, a small one first, alone. `checked`: the upload
     /// may have been created with a checksum.
     async fn copy_missing(
         &self,
@@ -107,32 +107,17 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         source: &ObjectMeta,
         checked: bool,
         mut done: CompletedParts,
-        trial: Option<PartCopyTrial<'_>>,
+        mut trial: Option<PartCopyTrial<'_>>,
     ) -> Result<CompletedParts, AttemptError> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
         let mut missing = missing.into_iter();
-        let mut trial = trial;
-        if plan.part_size <= TRIED_ALONE
-            && let Some(trial) = trial.take()
-            && let Some(number) = missing.next()
-        {
-            match self.copy_part(checked, self.reserve_part(plan, number).await?).await {
-                Ok(part) if !is_wrong(part.checksum.as_deref(), source, plan) => {
-                    trial.found(false);
-                    done.insert(number, part);
-                }
-                Ok(_) | Err(AttemptError::UselessPartChecksums) => {
-                    trial.found(true);
-                    return Err(AttemptError::UselessPartChecksums);
-                }
-                Err(other) => return Err(other),
-            }
-        }
         let mut next: FuturesUnordered<BoxFuture<'_, Result<ReservedCopy, AttemptError>>> = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
         loop {
-            while next.len() < AHEAD
+            let alone = trial.is_some() && plan.part_size <= TRIED_ALONE;
+            while next.len() < if alone { 1 } else { AHEAD }
+                && (parts.is_empty() || !alone)
                 && let Some(number) = missing.next()
             {
                 next.push(self.reserve_part(plan, number).boxed());
@@ -142,7 +127,6 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                     parts.push(self.copy_part(checked, reserved?));
                 }
                 Some(part) = parts.next() => {
-                    let part: Result<CompletedPart, AttemptError> = part;
                     if let Some(trial) = trial.take_if(|_| is_answer(&part)) {
                         let is_right = |part: &CompletedPart| !is_wrong(part.checksum.as_deref(), source, plan);
                         trial.found(!part.as_ref().is_ok_and(is_right));
