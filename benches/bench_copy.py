@@ -23,7 +23,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -43,7 +42,6 @@ from transfers import (  # noqa: E402
     Comparison,
     PrintedProgress,
     connect_to,
-    run_on_the_simulator,
 )
 
 MIB = 1024 * 1024
@@ -93,40 +91,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         each for each in map(_as_mirrors_call_it, installed) if each.method.name in (options.only or [each.method.name])
     ]
     plan = make_plan(parameters, found)
-    comparison = Comparison(found, left_out)
-
-    model: dict[str, Any] | None = None
+    comparison = Comparison(plan, left_out, time_scale=options.time_scale)
 
     def compare(bench: Run, kind: str) -> Outcome:
-        nonlocal model
-        if kind == SIMULATOR:
-            outcome, model = run_on_the_simulator(plan, options.time_scale)
-            outcome.runs = _counted(outcome.runs)
-            return outcome
         server = servers.start(bench, kind)
         storage, origin = (connect_to(server.environment(), server.create_bucket()) for _ in range(2))
         piece = random_pieces(parameters.seed)
-        outcome = run(
-            plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece, origin=origin
-        )
-        outcome.runs = _counted(outcome.runs)
-        return outcome
+        tell = PrintedProgress()
+        return run(plan, storage, work_folder=bench.folder, keep=False, tell=tell, piece=piece, origin=origin)
 
     comparison.run(options.server, compare)
+    for outcome in comparison.outcomes.values():
+        outcome.runs = [each for each in outcome.runs if each.workload != WARM_UP or each.error is not None]
     more = [figure for kind, outcome in comparison.outcomes.items() for figure in _net(kind, outcome.runs)]
-    simulated = set(comparison.outcomes) == {SIMULATOR}
-    name = "copy-simulated" if simulated else "copy"
-    status = comparison.finish(options, name, more=more, model=model, simulated=simulated)
+    status = comparison.finish(options, "copy", more=more)
     print(
         "\nThe servers run on the same cores and really copy the bytes: wall time is mostly theirs. Client CPU and\n"
         "memory are what compares clients here; against AWS they bound how far one machine reaches."
     )
     return status
-
-
-def _counted(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
-    """All runs but the first copies of each method."""
-    return [each for each in runs if each.workload != WARM_UP or each.error is not None]
 
 
 def _as_mirrors_call_it(found: InstalledMethod) -> InstalledMethod:

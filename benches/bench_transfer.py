@@ -18,7 +18,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -35,7 +34,6 @@ from transfers import (  # noqa: E402
     Comparison,
     PrintedProgress,
     connect_to,
-    run_on_the_simulator,
 )
 
 CRT = "crt"
@@ -69,24 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if LIKE_US in wanted:
         found += [_like_us(each) for each in installed if each.method.name == CRT]
     plan = make_plan(parameters, found)
-    comparison = Comparison(found, left_out)
-    model: dict[str, Any] | None = None
+    comparison = Comparison(plan, left_out, time_scale=options.time_scale)
 
     def compare(bench: Run, kind: str) -> Outcome:
-        nonlocal model
-        if kind == SIMULATOR:
-            outcome, model = run_on_the_simulator(plan, options.time_scale)
-            return outcome
         server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
         storage = connect_to(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
         piece = workload.random_pieces(parameters.seed)
         return run(plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece)
 
     comparison.run(options.server, compare)
-    simulated = set(comparison.outcomes) == {SIMULATOR}
-    return comparison.finish(
-        options, "transfer-simulated" if simulated else "transfer", model=model, simulated=simulated
-    )
+    return comparison.finish(options, "transfer")
 
 
 def _like_us(crt: InstalledMethod) -> InstalledMethod:

@@ -14,7 +14,6 @@ from typing import Any, Final
 import harness
 from figures import Figure, Result
 from seqferry.bench import workload
-from seqferry.bench.methods import InstalledMethod
 from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MeasuredRun, Outcome, Plan, fresh_id, run
 from seqferry.bench.workload import PieceMaker, Workload
@@ -31,15 +30,17 @@ _PIECES_IN_FLIGHT: Final = 16
 class Comparison:
     """Outcomes by server, and what became of the servers that are not installed."""
 
-    def __init__(self, found: Sequence[InstalledMethod], left_out: Sequence[str]) -> None:
-        self.found = found
+    def __init__(self, plan: Plan, left_out: Sequence[str], *, time_scale: float) -> None:
+        self.plan = plan
         self.left_out = list(left_out)
         self.outcomes: dict[str, Outcome] = {}
+        self._time_scale = time_scale
+        self._model: dict[str, Any] | None = None
         for line in left_out:
             print(line)
 
     def run(self, servers: Sequence[str], compare: Callable[[Run, str], Outcome]) -> None:
-        """Compares on each server; ``compare`` starts it.
+        """Compares on each server: ``compare`` starts it, and the simulator is started here.
 
         Raises:
             KeyboardInterrupt: a comparison was interrupted.
@@ -49,7 +50,7 @@ class Comparison:
             for kind in servers:
                 try:
                     print(f"\n{kind}", flush=True)
-                    self.outcomes[kind] = compare(bench, kind)
+                    self.outcomes[kind] = self._simulate() if kind == SIMULATOR else compare(bench, kind)
                 except MissingToolError as error:
                     self.left_out.append(f"{kind} is left out: {error}")
                     print(self.left_out[-1])
@@ -57,6 +58,23 @@ class Comparison:
             bench.close()
         if any(outcome.interrupted for outcome in self.outcomes.values()):
             raise KeyboardInterrupt
+
+    def _simulate(self) -> Outcome:
+        find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
+        parameters = self.plan.parameters
+        words = ["--bucket", "ours", "--bucket", "theirs"]
+        words += ["--set", f"time_scale={self._time_scale}", "--set", f"seed={parameters.seed}"]
+        for number, each in enumerate(parameters.workloads):
+            sizes = [f"{size} B" for size in each.sizes().values()]
+            objects = {"keys": "file_{i:07}", "count": len(sizes), "size": {"list": sizes}}
+            words += ["--bucket", f"source-{number}={json.dumps({'objects': [objects]})}"]
+        with Simulator(*words) as simulator:
+            print(f"  a model of S3: {self._time_scale:g} of its seconds pass in one", flush=True)
+            storage, origin = (connect_to(simulator.environment(), bucket) for bucket in ("ours", "theirs"))
+            piece = _streams(simulator, parameters.workloads)
+            self._model = simulator.model()  # read now: after an interruption the simulator may be gone
+            tell = PrintedProgress()
+            return run(self.plan, storage, work_folder=None, keep=False, tell=tell, piece=piece, origin=origin)
 
     def figures(self) -> list[Figure]:
         return [figure for kind, outcome in self.outcomes.items() for figure in _figures(kind, outcome.runs)]
@@ -67,22 +85,21 @@ class Comparison:
         bench: str,
         *,
         more: Sequence[Figure] = (),
-        model: dict[str, Any] | None = None,
-        simulated: bool = False,
     ) -> int:
         """Prints and writes the figures of all servers, and ``more``; returns the exit status."""
+        simulated = set(self.outcomes) == {SIMULATOR}
         figures = [*self.figures(), *more]
         harness.print_table(figures)
         result = Result(
-            bench,
+            f"{bench}-simulated" if simulated else bench,
             figures,
             simulated=simulated,
-            model=model,
-            versions={each.method.name: each.version for each in self.found},
+            model=self._model,
+            versions={each.method.name: each.version for each in self.plan.methods},
             left_out=self.left_out,
             errors=[line for kind, outcome in self.outcomes.items() for line in _errors(kind, outcome)],
             details={
-                "settings": {each.method.name: each.method.what for each in self.found},
+                "settings": {each.method.name: each.method.what for each in self.plan.methods},
                 "runs": [
                     {"server": kind, **asdict(each)} for kind, outcome in self.outcomes.items() for each in outcome.runs
                 ],
@@ -105,24 +122,6 @@ def connect_to(environment: Mapping[str, str], bucket: str, *, prepared_at: str 
     if prepared_at is not None:
         storage.place = replace(storage.place, endpoint_url=environment["AWS_ENDPOINT_URL"])
     return storage
-
-
-def run_on_the_simulator(plan: Plan, scale: float) -> tuple[Outcome, dict[str, Any]]:
-    """Compares on the simulator, ``scale`` of whose seconds pass in one; returns its model as well."""
-    find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
-    words = ["--bucket", "ours", "--bucket", "theirs", "--set", f"time_scale={scale}"]
-    words += ["--set", f"seed={plan.parameters.seed}"]
-    for number, each in enumerate(plan.parameters.workloads):
-        sizes = [f"{size} B" for size in each.sizes().values()]
-        objects = {"keys": "file_{i:07}", "count": len(sizes), "size": {"list": sizes}}
-        words += ["--bucket", f"source-{number}={json.dumps({'objects': [objects]})}"]
-    with Simulator(*words) as simulator:
-        print(f"  a model of S3: {scale:g} of its seconds pass in one", flush=True)
-        storage, origin = (connect_to(simulator.environment(), bucket) for bucket in ("ours", "theirs"))
-        piece = _streams(simulator, plan.parameters.workloads)
-        model = simulator.model()  # read now: after an interruption the simulator may be gone
-        tell = PrintedProgress()
-        return run(plan, storage, work_folder=None, keep=False, tell=tell, piece=piece, origin=origin), model
 
 
 def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:

@@ -175,6 +175,17 @@ def test_a_launched_dbos_has_what_is_read_and_replaced(
         assert isinstance(getattr(event.wait, "__self__", None), _Waits)
 
 
+def test_a_queue_takes_as_many_workflows_as_its_limit_leaves(
+    service: Service, start_worker: Callable[[Service], Worker]
+) -> None:
+    source = inspect.getsource(_queue)
+    running = start_worker(service)._dbos._dbos._active_workflows_set
+
+    # ``DbosRunner`` replaces the count, so that a worker takes a batch when it has use for it.
+    assert "running = dbos._active_workflows_set.count_for_queue(queue.name)" in source
+    assert running.count_for_queue.__qualname__.startswith("DbosRunner.")
+
+
 def test_a_queue_that_is_listed_after_the_launch_is_polled(
     service: Service, start_worker: Callable[[Service], Worker]
 ) -> None:

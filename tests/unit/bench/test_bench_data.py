@@ -46,7 +46,7 @@ def _spoil(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "expected"),
     [
         (lambda folder: _spoil(folder / "000001.bin"), "000001.bin differs"),
         (lambda folder: (folder / "000002.bin").unlink(), "1 missing, first 000002.bin"),
@@ -54,10 +54,10 @@ def _spoil(path: Path) -> None:
         (lambda folder: os.truncate(folder / "000000.bin", 999), "of another size, first 000000.bin"),
     ],
 )
-def test_what_is_wrong_is_told(harm: object, told: str, tmp_path: Path, made: Digests) -> None:
+def test_what_is_wrong_is_reported(harm: object, expected: str, tmp_path: Path, made: Digests) -> None:
     harm(tmp_path)  # type: ignore[operator]
 
-    assert told in str(verify.files(tmp_path, WORK.sizes(), made))
+    assert expected in str(verify.files(tmp_path, WORK.sizes(), made))
 
 
 def _run(tmp_path: Path, code: str, timeout: float = 60) -> measure.Cost:

@@ -39,6 +39,10 @@ class Check(Transfer):
         del runtime, spec, known
         return False
 
+    def has_end(self, spec: ResolvedSpec) -> bool:
+        del spec
+        return True
+
     def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         """Put on record what only the target has."""
         with runtime.database.read() as connection:

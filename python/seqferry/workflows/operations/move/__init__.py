@@ -18,6 +18,10 @@ from seqferry.workflows.runtime import Runtime
 class Move(Transfer):
     """See ``workflows.operations.OperationWork``."""
 
+    def has_end(self, spec: ResolvedSpec) -> bool:
+        del spec
+        return True
+
     def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         del spec
         sources.remove(runtime, transfer_id, claimed=claimed)

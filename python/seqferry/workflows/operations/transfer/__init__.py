@@ -48,7 +48,7 @@ class Transfer(OperationWork):
         )
 
     def has_end(self, spec: ResolvedSpec) -> bool:
-        return spec.removal.delete or type(self).finish is not Transfer.finish
+        return spec.removal.delete
 
     def finish(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         if spec.removal.delete:
