@@ -25,6 +25,7 @@ PARTS = ("values", "median")
 """Groups of the plot of a figure."""
 NEEDED = {
     "copy": False,
+    "copy-simulated": True,
     "transfer": False,
     "transfer-simulated": True,
     "paper": True,
