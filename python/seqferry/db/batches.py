@@ -147,6 +147,12 @@ def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
     return found.first() is not None
 
 
+def count_queued(connection: sa.Connection, transfer_id: str) -> int:
+    """Number of batches that no worker has begun."""
+    waiting = sa.select(sa.func.count()).where(batch.c.transfer_id == transfer_id, batch.c.state == "queued")
+    return connection.execute(waiting).scalar_one()
+
+
 def clear_barren(connection: sa.Connection, run: BatchRun) -> None:
     """Reset the count of barren runs of a batch: this run has moved bytes."""
     connection.execute(_batch_where(run, batch.update()).values(barren_runs=0))

@@ -3,17 +3,30 @@
 A batch is the unit that a worker takes, and that is resumed after a kill. Each costs a workflow (about ten small
 database writes) and one of the few batches that a worker runs concurrently. Small objects share a batch. So do giants,
 of ``GIANT`` bytes or more, but fewer: enough to use the bandwidth of S3 while some wait for their last part, and few
-enough for several workers to share a job.
+enough for several workers to share a job. Where several workers share it, the last batches are divided, so that they
+end at about the same time (``GuidedSchedule``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from seqferry.model.frozen import frozen
 
 GIANT: Final = 1024**3
+
+_BYTES_OF_REQUEST: Final = 128 * 1024**2
+"""Bytes that one request of a large object copies, for an estimate of the requests of a batch."""
+
+_LEAST_REQUESTS: Final = 100
+"""Requests of the smallest part of a divided batch: a batch costs a worker some 20 ms, a request half a millisecond."""
+
+_PARTS_OF_WORKER: Final = 2
+"""Parts that each worker would get of what is left, if all had the size of the next one."""
+
+_HELD_AT_MOST: Final = 16
+"""Full batches that are held until the listing ends: some 10 MB."""
 
 
 @frozen
@@ -74,6 +87,77 @@ class _Group(Generic[Item]):
     def take(self) -> list[Item]:
         full, self.items, self._bytes = self.items, [], 0
         return full
+
+
+class GuidedSchedule(Generic[Item]):
+    """Decides which full batches go on the queue now, and divides those that several workers share.
+
+    While the listing goes on, the latest full batches are held as long as enough others wait on the queue. At its end
+    they are divided into parts that get smaller: each has its share of what is left (guided self-scheduling). A batch
+    that waiting workers need before is divided among them.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[list[Item]] = []
+
+    def add(self, batch: list[Item]) -> None:
+        self._held.append(batch)
+
+    def take_due(self, workers: int, queued: int) -> list[list[Item]]:
+        """Remove and return what goes on the queue before the listing ends. ``queued`` batches wait there."""
+        if workers <= 1:
+            return self._take_oldest(len(self._held))
+        due = list[list[Item]]()
+        if queued < workers:
+            for batch in self._take_oldest(1):
+                share = _requests_of(batch) / workers
+                while batch:
+                    due.append(_take_part(batch, share))
+        return due + self._take_oldest(len(self._held) - min(_PARTS_OF_WORKER * workers, _HELD_AT_MOST))
+
+    def take_rest(self, workers: int) -> list[list[Item]]:
+        """Remove and return all, when the listing has ended: those of the biggest objects first."""
+        rest = self._take_oldest(len(self._held))
+        if workers <= 1:
+            return rest
+        rest.sort(key=priority)
+        left = sum(map(_requests_of, rest))
+        due = list[list[Item]]()
+        for batch in rest:
+            while batch:
+                part = _take_part(batch, left / (_PARTS_OF_WORKER * workers))
+                left -= _requests_of(part)
+                due.append(part)
+        return due
+
+    def _take_oldest(self, count: int) -> list[list[Item]]:
+        count = max(count, 0)
+        due, self._held = self._held[:count], self._held[count:]
+        return due
+
+
+def _take_part(batch: list[Item], share: float) -> list[Item]:
+    """Remove and return the first objects of a batch: about ``share`` requests, such that it falls into equal parts."""
+    left = _requests_of(batch)
+    wanted = left / max(round(left / max(share, _LEAST_REQUESTS)), 1)
+    count, taken = 0, 0.0
+    for one in batch:
+        requests = count_requests([one.size])
+        if count and taken + requests / 2 > wanted:
+            break
+        count, taken = count + 1, taken + requests
+    part = batch[:count]
+    del batch[:count]
+    return part
+
+
+def _requests_of(batch: Iterable[SizedObject]) -> float:
+    return count_requests(one.size for one in batch)
+
+
+def count_requests(sizes: Iterable[int]) -> float:
+    """About how many requests copy objects of these sizes."""
+    return sum(1 + size / _BYTES_OF_REQUEST for size in sizes)
 
 
 def is_small(items: Sequence[SizedObject]) -> bool:

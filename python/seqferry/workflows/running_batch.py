@@ -13,15 +13,13 @@ from seqferry.db.batches import BatchRun
 from seqferry.db.worker_reports import Report
 from seqferry.engine.executor import Job, Progress
 from seqferry.model.models import ActiveObject
+from seqferry.planning import batching
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 _RATE_SECONDS: Final = 5.0
 """Window of the reported rate: long enough to be calm, short enough to show a stall."""
 
 _SLOWEST: Final = 5
-
-_BYTES_OF_REQUEST: Final = 128 * 1024**2
-"""Bytes that one request of a large object copies, for an estimate of the requests of a batch."""
 
 _SHORTEST_SECONDS: Final = 0.1
 """Shortest time of which a rate is computed."""
@@ -41,7 +39,7 @@ class RunningBatch:
         """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
         self.bytes_recorded = 0
         """Bytes of objects that the job has copied and that are recorded. Written by the job's own thread only."""
-        self._requests = sum(1 + size / _BYTES_OF_REQUEST for size in sizes)
+        self._requests = batching.count_requests(sizes)
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._epoch = epoch
@@ -64,7 +62,8 @@ class RunningBatch:
     def estimate_requests(self, now: float) -> tuple[float, float]:
         """About how many requests the job has left to make, and how many it has made each second."""
         found = self.job.progress()
-        made = found.objects_done + found.objects_skipped + found.objects_failed + found.bytes_done / _BYTES_OF_REQUEST
+        ended = found.objects_done + found.objects_skipped + found.objects_failed
+        made = batching.count_requests([found.bytes_done]) - 1 + ended
         return max(self._requests - made, 0.0), made / max(now - self._began, _SHORTEST_SECONDS)
 
     def raise_suspension(self) -> None:

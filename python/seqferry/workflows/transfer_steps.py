@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from seqferry.db import batches, objects, planned_objects, transfers
+from seqferry.db import batches, objects, planned_objects, transfers, worker_rows
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import receipts
 from seqferry.dbos.queue import first_priority
@@ -244,9 +244,12 @@ class Planner:
         self._transfer_id = transfer_id
         self._inline = inline
         self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
+        self._schedule = batching.GuidedSchedule[PlannedObject]()
         self._single_commit = work_of(spec).pages_are_batches
-        self._kept: list[list[PlannedObject]] = []
+        self._divides = inline is None and not runtime.database.is_sqlite and work_of(spec).divides_batches
         self._made = 0
+        self._fresh = 0
+        self._last_place = 0
         self._own_batch: OwnBatch | None = None
         self._is_announced = False
         self._checked_at = time.monotonic()
@@ -259,29 +262,55 @@ class Planner:
             return True
         for group in self._batcher.add(found):
             self._keep(group)
-            if len(self._kept) >= _BATCHES_PER_COMMIT and not self._commit():
+            if self._fresh >= _BATCHES_PER_COMMIT and not self._commit_due():
                 return False
         # Also without a full batch, check now and then for a cancel.
-        if self._kept or time.monotonic() - self._checked_at > _CHECK_SECONDS:
-            return self._commit()
+        if self._fresh or time.monotonic() - self._checked_at > _CHECK_SECONDS:
+            return self._commit_due()
         return True
 
     def close(self) -> OwnBatch | None:
         """Record the rest and the end of planning; returns the transfer's own batch, if it has one."""
         for group in self._batcher.rest():
             self._keep(group)
-        self._commit(last=True)
+        groups = self._schedule.take_rest(self._count_workers() if self._made > 1 else 1)
+        while self._divides and len(groups) > _BATCHES_PER_COMMIT:
+            first, groups = groups[:_BATCHES_PER_COMMIT], groups[_BATCHES_PER_COMMIT:]
+            if not self._commit(first, in_order=True):
+                return None
+        self._commit(groups, in_order=True, last=True)
         return self._own_batch
 
     def _keep(self, group: list[PlannedObject]) -> None:
         self._made += 1
         if self._inline is not None and self._made > self._inline.max_batches:
             raise ManyBatchesError
-        self._kept.append(group)
+        self._fresh += 1
+        self._schedule.add(group)
 
-    def _commit(self, *, last: bool = False) -> bool:
+    def _count_workers(self) -> int:
+        """Workers that may share this transfer. On SQLite it is one."""
+        if not self._divides:
+            return 1
+        with self._runtime.database.read() as connection:
+            return worker_rows.count_alive(connection)
+
+    def _commit_due(self) -> bool:
+        workers, queued = self._count_workers(), 0
+        if workers > 1:
+            with self._runtime.database.read() as connection:
+                queued = batches.count_queued(connection, self._transfer_id)
+        return self._commit(self._schedule.take_due(workers, queued))
+
+    def _commit(self, groups: list[list[PlannedObject]], *, in_order: bool = False, last: bool = False) -> bool:
+        """Record batches; False when the transfer is to stop.
+
+        Args:
+            in_order: they begin after all batches before, but for giants.
+            last: they are the last ones.
+        """
         self._checked_at = time.monotonic()
-        groups, self._kept = self._kept, []
+        self._fresh = 0
         is_whole = last and self._inline is None and self._made == len(groups) == 1 and batching.is_small(groups[0])
         epoch = self._runtime.epoch
         with self._runtime.database.write(durable=last) as connection:
@@ -299,7 +328,11 @@ class Planner:
                 if is_whole and number == _OWN_BATCH:  # else an earlier planning, which was cut off, has added others
                     own_batches.append(number)
                     return
-                place = first_priority(row.priority) + batching.priority(group)
+                place = batching.priority(group)
+                if batching.biggest(group) < batching.GIANT:
+                    self._last_place = max(self._last_place, place)
+                    place = self._last_place if in_order else place
+                place += first_priority(row.priority)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
 
             def keep(number: int, group: Sequence[PlannedObject]) -> None:

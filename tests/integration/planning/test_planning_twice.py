@@ -13,11 +13,12 @@ from control import ANY_SPEC, PLACES, add_batch, counters_fit_rows, planned, set
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seqferry.db import submissions, transfers
+from seqferry.db import submissions, transfers, worker_rows
 from seqferry.db.objects import PlannedObject
 from seqferry.db.tables import batch, object_
 from seqferry.dbos.queue import Queue
 from seqferry.model import names
+from seqferry.model.workers import Process
 from seqferry.planning.batching import GIANT, GIANTS
 from seqferry.service.service import Service
 from seqferry.workflows.runtime import Runtime
@@ -70,17 +71,27 @@ def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Pla
     return planner.close()
 
 
-# Sizes that are batches of their own among ones that go together.
-_SIZES = st.lists(st.one_of(st.integers(0, 3), st.just(GIANT)), max_size=25)
+# Sizes that are batches of their own among ones that go together, and that several workers share.
+_SIZES = st.lists(st.one_of(st.integers(0, 3), st.just(GIANT), st.just(100 * GIANT)), max_size=25)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(_SIZES, st.lists(st.integers(0, 8), max_size=3), st.integers(1, 10), st.randoms(use_true_random=False))
+@given(
+    _SIZES,
+    st.lists(st.integers(0, 8), max_size=3),
+    st.integers(1, 10),
+    st.sampled_from((1, 3)),
+    st.randoms(use_true_random=False),
+)
 def test_planning_twice_adds_nothing(
-    opened: Service, sizes: list[int], lives: list[int], page: int, shuffle: random.Random
+    opened: Service, sizes: list[int], lives: list[int], page: int, workers: int, shuffle: random.Random
 ) -> None:
     transfer_id = str(uuid.uuid4())
     with opened.database.write() as connection:
+        for number in range(3):
+            worker_rows.remove(connection, f"worker {number}")
+        for number in range(workers):
+            worker_rows.beat(connection, Process(f"worker {number}", "worker", "lab", number, "0.1.0", "none", "1"))
         submissions.insert(
             connection,
             ANY_SPEC,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.planning.batching import GIANT, GIANTS, SMALL, Batcher, priority
+from seqferry.planning.batching import GIANT, GIANTS, SMALL, Batcher, GuidedSchedule, count_requests, priority
+
+LEAST_REQUESTS = 100
+"""That a part of a batch is to have, about."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +77,69 @@ def test_a_batch_counts_as_its_biggest_object() -> None:
         < priority([NumberedObject(0, 10**6)])
     )
     assert priority([]) == priority([NumberedObject(0, 0)])
+
+
+def _requests(batch: list[NumberedObject]) -> float:
+    return count_requests(thing.size for thing in batch)
+
+
+_COPIED = st.one_of(st.integers(0, 10**6), st.integers(0, 50 * GIANT))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), max_size=60), st.integers(1, 12), _COPIED)
+def test_all_batches_are_taken_once_and_few_are_held(pages: list[tuple[int, int]], workers: int, size: int) -> None:
+    schedule = GuidedSchedule[NumberedObject]()
+    added, taken = list[NumberedObject](), list[list[NumberedObject]]()
+
+    for batches, queued in pages:
+        for _ in range(batches):
+            batch = [NumberedObject(len(added) + number, size) for number in range(SMALL.objects // 10)]
+            added += batch
+            schedule.add(batch)
+        due = schedule.take_due(workers, queued)
+        assert workers == 1 or queued >= workers or len(due) > 0  # those that wait for work get some
+        taken += due
+        held = len(added) - sum(map(len, taken))
+        assert held <= min(2 * workers, 16) * SMALL.objects // 10
+        assert workers > 1 or held == 0
+    taken += schedule.take_rest(workers)
+
+    assert [thing for batch in taken for thing in batch] == added
+    assert all(taken)
+
+
+@given(st.lists(st.lists(_COPIED, min_size=1, max_size=300), min_size=1, max_size=8), st.integers(2, 12))
+def test_workers_that_share_the_last_batches_end_together(batches: list[list[int]], workers: int) -> None:
+    schedule = GuidedSchedule[NumberedObject]()
+    for batch in batches:
+        schedule.add([NumberedObject(number, size) for number, size in enumerate(batch)])
+    parts = schedule.take_rest(workers)
+
+    ends = [0.0] * workers
+    for part in parts:  # each worker takes the next one when it is free, and all are equally fast
+        heapq.heapreplace(ends, ends[0] + _requests(part))
+
+    biggest = max(count_requests([size]) for batch in batches for size in batch)
+    assert max(ends) - sum(ends) / workers <= 1.5 * (LEAST_REQUESTS + biggest)
+
+
+def test_the_last_batches_fall_into_parts_that_get_smaller() -> None:
+    schedule = GuidedSchedule[NumberedObject]()
+    for number in range(8):
+        schedule.add([NumberedObject(number * 1000 + one, 1) for one in range(1000)])
+
+    sizes = [len(part) for part in schedule.take_rest(4)]
+
+    assert sizes[0] == 1000
+    assert LEAST_REQUESTS / 2 < sizes[-1] <= LEAST_REQUESTS
+    assert all(after <= 1.5 * before for before, after in itertools.pairwise(sizes))
+
+
+def test_a_worker_alone_gets_whole_batches_immediately() -> None:
+    schedule = GuidedSchedule[NumberedObject]()
+    whole = [[NumberedObject(one, 1) for one in range(1000)] for _ in range(2)]
+    for batch in whole:
+        schedule.add(batch)
+
+    assert schedule.take_due(1, 9) == whole
+    assert schedule.take_rest(1) == []

@@ -71,6 +71,9 @@ class OperationWork(ABC):
     pages_are_batches: bool = False
     """True when each page of ``find`` is one batch. All batches are then added in one transaction, once."""
 
+    divides_batches: bool = False
+    """True when a batch may be divided among workers: each object is work of its own, with requests of its own."""
+
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:  # noqa: B027
         """Check that source and target can be used, and create what they need. ``known``: findings of an earlier check.
 

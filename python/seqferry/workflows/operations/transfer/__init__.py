@@ -26,6 +26,8 @@ from seqferry.workflows.runtime import Runtime
 class Transfer(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
+    divides_batches = True
+
     def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
 

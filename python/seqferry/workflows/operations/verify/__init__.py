@@ -39,6 +39,7 @@ class Verify(OperationWork):
     """See ``workflows.operations.OperationWork``."""
 
     options = verification.OPTIONS
+    divides_batches = True
 
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
