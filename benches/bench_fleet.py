@@ -1,9 +1,10 @@
 """A fleet on PostgreSQL and the simulator: many small transfers on one worker, and one large transfer on 1, 2, 4.
 
-``make bench-fleet`` has two parts. ``small`` submits 300 transfers of a few objects together over HTTP, to a server
-that does no work itself, and measures when each of them ends on one ``seqferry worker``. ``scale`` copies one transfer
-with 1, 2 and 4 workers, each with few requests in flight, so that latency bounds them and neither the cores of this
-machine nor the model's limit of a prefix does. Afterwards every object is compared by the simulator.
+``make bench-fleet`` has three parts. ``small`` submits 300 transfers of a few objects together over HTTP, to a server
+that does no work itself, and measures when each of them ends on one ``seqferry worker``. ``submissions`` submits 5,000
+to such a server, by many clients together, without a worker. ``scale`` copies one transfer with 1, 2 and 4 workers,
+each with few requests in flight, so that latency bounds them and neither the cores of this machine nor the model's
+limit of a prefix does. Afterwards every object is compared by the simulator.
 
 The figures are **simulated** in what S3 does, and measured in what the processes cost.
 """
@@ -17,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -49,7 +51,7 @@ PREFIXES: Final = 16
 """Partitions of the large transfer, so that the model's 3,500 writes/s for one of them bound nothing."""
 POLL_SECONDS: Final = 0.1
 START_WITHIN: Final = 120.0
-PARTS: Final = ("small", "scale")
+PARTS: Final = ("small", "submissions", "scale")
 _STATEMENTS: Final = """
     SELECT calls, total_plan_time + total_exec_time, left(regexp_replace(query, '\\s+', ' ', 'g'), 150)
     FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -77,6 +79,20 @@ class SmallTransfers:
 
 
 @dataclass(frozen=True)
+class Submissions:
+    """Outcome of the part ``submissions``. Seconds."""
+
+    wall_s: float
+    """From the first submission to the last answer."""
+    each_s: list[float]
+    """From each submission to its answer, the shortest first."""
+    answers: dict[str, int]
+    """Number of answers of each status; of connections that failed, by their error."""
+    cpu_s: dict[str, float]
+    """By process."""
+
+
+@dataclass(frozen=True)
 class Scaled:
     """Outcome of one transfer of the part ``scale``."""
 
@@ -93,9 +109,10 @@ class Scaled:
 @dataclass
 class Report:
     small: SmallTransfers | None = None
+    submissions: Submissions | None = None
     scaled: list[Scaled] = field(default_factory=list["Scaled"])
     statements: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    """Calls, milliseconds and text of statements of the part ``small``, the dearest first."""
+    """Calls, milliseconds and text of statements of ``small`` or ``submissions``, the dearest first."""
     model: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: list[str] = field(default_factory=list[str])
 
@@ -168,6 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server = postgres.start(run, durable=not options.lax, more=more)
         if "small" in options.only:
             _small(server, options, report)
+        if "submissions" in options.only:
+            _submissions(server, options, report)
         if "scale" in options.only:
             for count in options.workers:
                 _scale(server, count, options, report)
@@ -184,6 +203,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=PARTS, help="this part; may be repeated")
     parser.add_argument("--transfers", type=int, default=300, help="small ones")
     parser.add_argument("--each", type=int, default=3, help="objects of a small transfer")
+    parser.add_argument("--submissions", type=int, default=5000, help="of the part of this name")
+    parser.add_argument("--clients", type=int, default=64, help="that submit them, each one after another")
     parser.add_argument("--objects", type=int, default=60_000, help="of the large transfer")
     parser.add_argument("--workers", type=int, action="append", help="of the large transfer (default: 1, 2 and 4)")
     parser.add_argument("--max-requests", type=int, default=96, help="in flight for each worker of the large transfer")
@@ -195,7 +216,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.only = options.only or list(PARTS)
     options.workers = options.workers or [1, 2, 4]
-    if min(options.transfers, options.each, options.objects, options.max_requests, *options.workers) < 1:
+    if (
+        min(
+            options.transfers,
+            options.each,
+            options.submissions,
+            options.clients,
+            options.objects,
+            options.max_requests,
+            *options.workers,
+        )
+        < 1
+    ):
         parser.error("numbers begin at 1")
     return options
 
@@ -251,6 +283,52 @@ def _submit(address: str, names: Sequence[str]) -> dict[str, float]:
 
         with ThreadPoolExecutor(CLIENTS) as pool:
             return dict(pool.map(post, names))
+
+
+# --- submissions ------------------------------------------------------------------------------------------------------
+
+
+def _submissions(server: postgres.Postgres, options: argparse.Namespace, report: Report) -> None:
+    with ExitStack() as held:
+        stage = Stage(server, held, ["vendor", "ours"], options)
+        api = stage.start("server", "serve", "--no-worker", "--port", "0")
+        address = api.wait_for_line("http://", deadline=START_WITHIN).strip()
+        watched = {"server": api.pid, "PostgreSQL": stage.database_pid}
+        if options.statements:
+            stage.rows("CREATE EXTENSION pg_stat_statements")
+        before = {name: usage(pid).cpu_s for name, pid in watched.items()}
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        limits = httpx.Limits(max_connections=None)
+        with httpx.Client(
+            base_url=address, headers=headers, trust_env=False, timeout=options.within, limits=limits
+        ) as client:
+
+            def post(number: int) -> tuple[str, float]:
+                began = time.perf_counter()
+                body = {"source": f"s3://vendor/t{number:05}/", "target": f"s3://ours/t{number:05}/"}
+                try:
+                    answer = str(client.post("/api/v1/transfers", json=body).status_code)
+                except httpx.HTTPError as why:
+                    answer = type(why).__name__
+                return answer, time.perf_counter() - began
+
+            began = time.perf_counter()
+            with ThreadPoolExecutor(options.clients) as pool:
+                answered = list(pool.map(post, range(options.submissions)))
+            wall_s = time.perf_counter() - began
+        answers = Counter(answer for answer, _ in answered)
+        report.model = stage.simulator.model()
+        report.submissions = Submissions(
+            wall_s=wall_s,
+            each_s=sorted(seconds for _, seconds in answered),
+            answers=dict(answers),
+            cpu_s={name: usage(pid).cpu_s - before[name] for name, pid in watched.items()},
+        )
+        if options.statements:
+            report.statements = stage.rows(f"{_STATEMENTS} LIMIT {options.statements}")
+        recorded = stage.rows("SELECT count(*)::int FROM transfer")
+        if (answers, recorded) != ({"202": options.submissions}, [(options.submissions,)]):
+            report.errors.append(f"of {options.submissions} submissions {recorded} are on record: {dict(answers)}")
 
 
 # --- one transfer, more workers ---------------------------------------------------------------------------------------
@@ -312,6 +390,15 @@ def _figures(options: argparse.Namespace, report: Report) -> list[Figure]:
             Figure(group, "from submission to end, p95", "s", "lower", {"seqferry": [_share(small.each_s, 0.95)]}),
             Figure(group, "CPU time", "s", "lower", {name: [value] for name, value in small.cpu_s.items()}),
         ]
+    if (submissions := report.submissions) is not None:
+        group = f"{options.submissions:,} submissions by {options.clients} clients together"
+        rate = options.submissions / submissions.wall_s
+        found += [
+            Figure(group, "submissions accepted", "/s", "higher", {"seqferry": [rate]}),
+            Figure(
+                group, "from submission to answer, p95", "s", "lower", {"seqferry": [_share(submissions.each_s, 0.95)]}
+            ),
+        ]
     if report.scaled:
         group = f"{options.objects:,} objects, {options.max_requests} requests in flight for each worker"
         rates = {_workers(one.workers): [one.objects_per_second] for one in report.scaled}
@@ -343,6 +430,15 @@ def _table(options: argparse.Namespace, report: Report) -> str:
         )
         rows.append(f"  from submission to end: p50 {p50:.2f} s, p95 {p95:.2f} s, max {max(small.each_s):.2f} s")
         rows.append(f"  CPU s: {cpu}")
+    if (submissions := report.submissions) is not None:
+        p50, p95 = _share(submissions.each_s, 0.5), _share(submissions.each_s, 0.95)
+        cpu = ", ".join(f"{name} {value:.1f}" for name, value in submissions.cpu_s.items())
+        rows += [
+            f"{options.submissions:,} submissions by {options.clients} clients: {submissions.answers}",
+            f"  in {submissions.wall_s:.1f} s, {options.submissions / submissions.wall_s:.0f}/s",
+            f"  from submission to answer: p50 {p50:.2f} s, p95 {p95:.2f} s, max {max(submissions.each_s):.2f} s",
+            f"  CPU s: {cpu}",
+        ]
     rows += [f"  {calls:7,} calls {ms:9,.0f} ms  {text}" for calls, ms, text in report.statements]
     for one in report.scaled:
         ratio = one.objects_per_second / report.scaled[0].objects_per_second
