@@ -173,6 +173,12 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     return {run for run, _ in owned}
 
 
+def record_each(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Results]]) -> list[bool]:
+    """``record``; returns for each run whether its results were written."""
+    owned = record(connection, results)
+    return [run in owned for run, _ in results]
+
+
 def end_open_objects(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
     """End all objects of the batch that are still open."""
     before = _lock_rows(connection, [run])

@@ -66,7 +66,7 @@ def insert(
     """
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql("set local synchronous_commit to on")
-    submissions.lock(connection, keyspace.target_store(spec), keyspace.target_prefix(spec))
+    submissions.lock(connection, submissions.Keys(keyspace.target_store(spec), keyspace.target_prefix(spec)))
     if transfers.row_of(connection, transfer_id) is not None:
         return False
     began, ended = min(one.started_at for one in objects), max(one.ended_at for one in objects)

@@ -16,6 +16,7 @@ from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import TURNS, event, submission_key, tally, transfer
 from seqferry.db.transfers import UNFINISHED, is_stopping
 from seqferry.model import labels
+from seqferry.model.frozen import frozen
 from seqferry.model.labels import Description
 from seqferry.model.models import Adjustment, ResolvedSpec, TransferSpec
 from seqferry.spec import identity, keyspace, stored
@@ -23,18 +24,33 @@ from seqferry.spec import identity, keyspace, stored
 _UNADJUSTED: Final = Adjustment()
 
 
-def lock(connection: sa.Connection, place: str, prefix: str, idempotency_key: str | None = None) -> None:
+@frozen
+class Keys:
+    """Keys that a submission may write to, and its idempotency key, if it has one.
+
+    ``place`` is as ``keyspace.target_store``, ``prefix`` as ``keyspace.target_prefix``.
+    """
+
+    place: str
+    prefix: str
+    idempotency_key: str | None = None
+
+
+def lock(connection: sa.Connection, *keys: Keys) -> None:
     """Exclude submissions that may write to the same keys, or have the same key, until the transaction ends.
 
     Those into folders beside each other do not wait: the lock of the folder is exclusive, those above are shared.
-
-    Args:
-        place: as ``keyspace.target_store``; ``prefix`` as ``keyspace.target_prefix``.
+    Called once in a transaction, so that no two wait for each other.
     """
-    folders = [at + 1 for at, character in enumerate(prefix) if character == "/"][:_LOCKED_FOLDERS]
-    *above, own = (f"submission to {place}/{prefix[:end]}" for end in (0, *folders))
-    names = [own] if idempotency_key is None else [own, f"submission with {idempotency_key}"]
-    acquire_named(connection, names, above)
+    exclusive, shared = list[str](), list[str]()
+    for one in keys:
+        folders = [at + 1 for at, character in enumerate(one.prefix) if character == "/"][:_LOCKED_FOLDERS]
+        *above, own = (f"submission to {one.place}/{one.prefix[:end]}" for end in (0, *folders))
+        shared += above
+        exclusive.append(own)
+        if one.idempotency_key is not None:
+            exclusive.append(f"submission with {one.idempotency_key}")
+    acquire_named(connection, exclusive, shared)
 
 
 _LOCKED_FOLDERS: Final = 8

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db import batches, lanes, transfer_status, transfers, worker_reports
+from seqferry.db.database import Database
+from seqferry.db.group_commit import GroupCommit
 from seqferry.db.worker_reports import ReportingWorker
 from seqferry.engine import crash_points
 from seqferry.model import labels, names, operations
@@ -25,14 +27,28 @@ from seqferry.service.queries import Queries
 from seqferry.settings.config import Settings
 from seqferry.spec import hosts, identity, keyspace, stored
 
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: a command takes longer to import than to do its work.
+    from seqferry.db import submissions
+    from seqferry.engine.engine import Engine
+
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
 _ABANDONED_BATCHES: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
 
+_Submission = tuple["submissions.Keys", Callable[[sa.Connection], Submission]]
+"""What a submission may write to, and what records it."""
+
+
 class Transfers(Queries):
     """Verbs that change transfers."""
+
+    def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
+        super().__init__(settings, database, engine)
+        # Those of many clients share a commit.
+        self._submissions: Final = GroupCommit(database, _record)
 
     def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
         """``submit_or_resume``; returns the id only."""
@@ -73,9 +89,8 @@ class Transfers(Queries):
         unserved = self.find_unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
-        place, prefix = keyspace.target_store(spec), keyspace.target_prefix(spec)
-        with self.database.write() as connection:
-            lazy.submissions.lock(connection, place, prefix, idempotency_key)
+
+        def write(connection: sa.Connection) -> Submission:
             if idempotency_key is not None:
                 earlier = lazy.submissions.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
@@ -112,6 +127,9 @@ class Transfers(Queries):
             if also is not None:
                 also(connection, submission)
             crash_points.reach("before-submission-recorded")
+            return submission
+
+        submission = self._submissions.commit((_keys_of(spec, idempotency_key), write))
         crash_points.reach("after-submission-recorded")
         return submission
 
@@ -158,7 +176,7 @@ class Transfers(Queries):
             if self._is_attended(connection, row.id):
                 return False
         with self.database.write() as connection:
-            lazy.submissions.lock(connection, keyspace.target_store(spec), keyspace.target_prefix(spec))
+            lazy.submissions.lock(connection, _keys_of(spec))
             row = transfers.row_of(connection, transfer_id, lock=True)
             return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
 
@@ -212,7 +230,7 @@ class Transfers(Queries):
 
     def _release(self, transfer_id: str, place: str, prefix: str) -> None:
         with self.database.write() as connection:
-            lazy.submissions.lock(connection, place, prefix)
+            lazy.submissions.lock(connection, lazy.submissions.Keys(place, prefix))
             row = lazy.blocking.unblock(connection, transfer_id)
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
@@ -343,6 +361,15 @@ class Transfers(Queries):
         self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
         if row.blocked_by is None and not self.queue.contains(connection, row.id):
             self.queue.enqueue_with_batches(connection, row.id, row.lane, row.priority)
+
+
+def _record(connection: sa.Connection, group: Sequence[_Submission]) -> list[Submission]:
+    lazy.submissions.lock(connection, *(keys for keys, _ in group))
+    return [write(connection) for _, write in group]
+
+
+def _keys_of(spec: ResolvedSpec, idempotency_key: str | None = None) -> submissions.Keys:
+    return lazy.submissions.Keys(keyspace.target_store(spec), keyspace.target_prefix(spec), idempotency_key)
 
 
 def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, actor: str) -> None:

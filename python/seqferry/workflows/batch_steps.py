@@ -270,7 +270,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     if owned and events.ended:
         results = _results(events)
         crash_points.reach("before-results-recorded")
-        owned = runtime.recorder.record(run, results)
+        owned = runtime.results.commit((run, results))
         crash_points.reach("after-results-recorded")
         if owned:
             running.bytes_recorded += _sum_copied_bytes(results)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 from seqferry.db import actors, batches, notice_rows, retry_chains, transfers
 from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
+from seqferry.db.group_commit import GroupCommit
 from seqferry.db.notice_rows import Subject
 from seqferry.db.worker_reports import Report
 from seqferry.dbos import ownership
@@ -37,7 +39,6 @@ from seqferry.settings.channels import Notices
 from seqferry.spec import hosts, stored
 from seqferry.workflows.batch_waits import BatchWaits
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.recorder import Recorder
 from seqferry.workflows.running_batch import RunningBatch, TransferMeter, create_report
 from seqferry.workflows.suspension import StepSuspension, TransferPause
 
@@ -91,7 +92,9 @@ class Runtime:
         confines_writes: bool = False,
     ) -> None:
         self.database: Final = database
-        self.recorder: Final = Recorder(database)
+        # Not synced: the next run finds at the target what is lost, and the transfer's end syncs all before it.
+        self.results: Final = GroupCommit(database, batches.record_each, durable=False)
+        self.ends: Final = GroupCommit(database, _write_ends)
         self.batch_waits: Final = BatchWaits()
         self.queue: Final = queue
         self.engine: Final = engine
@@ -441,6 +444,16 @@ class Runtime:
             for (transfer_id, _), running in self._running.items():
                 batches[transfer_id].append(running)
             return {one: create_report(self._meters[one], of_one, now) for one, of_one in batches.items()}
+
+
+TransferEnd = tuple[str, Callable[[sa.Connection], bool]]
+"""A transfer, and what writes its end; False when something is to be done before."""
+
+
+def _write_ends(connection: sa.Connection, ends: Sequence[TransferEnd]) -> list[bool]:
+    """Write ends of transfers, in the order in which all lock transfers."""
+    written = {transfer_id: write(connection) for transfer_id, write in sorted(ends, key=itemgetter(0))}
+    return [written[transfer_id] for transfer_id, _ in ends]
 
 
 def workflow_ids_of(run: BatchRun) -> list[str]:

@@ -125,7 +125,8 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
 
 def _try_to_end(runtime: Runtime, transfer_id: str, *, claimed: bool, is_prepared: bool) -> bool:
     """Give the transfer its final state; False where something is to be done before, unless ``is_prepared``."""
-    with runtime.database.write() as connection:
+
+    def write(connection: sa.Connection) -> bool:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         row = transfers.row_of(connection, transfer_id, lock=True)
@@ -144,7 +145,9 @@ def _try_to_end(runtime: Runtime, transfer_id: str, *, claimed: bool, is_prepare
         transfers.finish(connection, transfer_id, now, runtime.actor, row)
         runtime.record_end(connection, transfer_id, now)
         crash_points.reach("before-transfer-ended")
-    return True
+        return True
+
+    return runtime.ends.commit((transfer_id, write))
 
 
 def _prepare_end(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:

@@ -11,9 +11,9 @@ from sqlalchemy.exc import DBAPIError
 
 from seqferry.db import batches, objects
 from seqferry.db.batches import BatchRun
+from seqferry.db.group_commit import GroupCommit
 from seqferry.model.models import RESULT_COLUMNS
 from seqferry.service.service import Service
-from seqferry.workflows.recorder import Recorder
 
 pytestmark = pytest.mark.every_database  # results are written in bulk by each in its own way
 
@@ -38,7 +38,7 @@ def _done(ids: list[int]) -> list[str]:
 def test_what_waits_while_another_writes_is_written_in_one_transaction(service: Service) -> None:
     first, second = service.submit(ANY_SPEC, actor="ada"), service.submit(spec_number(2), actor="ada")
     begun = _begun(service, first, 3, 2) + _begun(service, second, 2, 2)
-    recorder = Recorder(service.database)
+    recorder = GroupCommit(service.database, batches.record_each, durable=False)
     commits: list[None] = []
     sa.event.listen(service.database.engine, "commit", lambda _: commits.append(None))
     owned: list[bool] = []
@@ -46,7 +46,7 @@ def test_what_waits_while_another_writes_is_written_in_one_transaction(service: 
     # While this holds the turn, all others come to wait.
     recorder._writing.acquire()  # pyright: ignore[reportPrivateUsage]
     threads = [
-        threading.Thread(target=lambda run=run, ids=ids: owned.append(recorder.record(run, _done(ids))))
+        threading.Thread(target=lambda run=run, ids=ids: owned.append(recorder.commit((run, _done(ids)))))
         for run, ids in begun
     ]
     for thread in threads:
@@ -83,12 +83,12 @@ def test_results_that_cannot_be_written_fail_their_own_batch_only(service: Servi
     (good, good_ids), (bad, bad_ids) = _begun(service, transfer_id, 2, 2)
     spoilt = _done(bad_ids)
     spoilt[RESULT_COLUMNS.index("state")] = "null,null"  # the column may not be empty
-    recorder = Recorder(service.database)
+    recorder = GroupCommit(service.database, batches.record_each, durable=False)
     failures: list[BatchRun] = []
 
     def record(run: BatchRun, columns: list[str]) -> None:
         try:
-            assert recorder.record(run, columns)
+            assert recorder.commit((run, columns))
         except DBAPIError:
             failures.append(run)
 
