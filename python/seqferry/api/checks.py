@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from seqferry.model.errors import OverloadError, StorageTimeoutError
@@ -17,6 +18,9 @@ from seqferry.service.service import Service
 from seqferry.settings import policy
 
 Found = TypeVar("Found")
+
+_Bucket = tuple[Location, bool]
+"""A bucket, and whether it is to be listed."""
 
 MAX_CHECKS: Final = 8
 SECONDS: Final = 10.0
@@ -37,7 +41,8 @@ class StorageChecks:
         self._service = service
         self._seconds = seconds
         self._free = asyncio.Semaphore(MAX_CHECKS)
-        self._usable: dict[tuple[Location, bool], float] = {}
+        self._usable: dict[_Bucket, float] = {}
+        self._checking: dict[frozenset[_Bucket], asyncio.Event] = {}
         self._under_way = 0
 
     @property
@@ -47,6 +52,8 @@ class StorageChecks:
     async def check(self, spec: TransferSpec) -> None:
         """Check that a transfer can start. A bucket that could be used some seconds ago is not requested again.
 
+        Submissions that come together wait for one check of their buckets; where it fails, each makes its own.
+
         Raises:
             PolicyError: an endpoint leads to an address that is never contacted.
             UsageError, StorageError: as ``Service.check``.
@@ -54,14 +61,28 @@ class StorageChecks:
             OverloadError: too many checks wait for their storage.
         """
         buckets = start.named_buckets(spec)
-        since = time.monotonic() - USABLE_SECONDS
-        if buckets is not None and all(self._usable.get(bucket, since) > since for bucket in buckets):
+        if buckets is None:
+            await self.run(spec, lambda: self._service.check(spec))
             return
-        began = time.monotonic()
-        await self.run(spec, lambda: self._service.check(spec))
-        if buckets is not None:
-            self._usable = {bucket: at for bucket, at in self._usable.items() if at > since}
+        if not self._are_usable(buckets) and (under_way := self._checking.get(buckets)) is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(under_way.wait(), self._seconds)
+        if self._are_usable(buckets):
+            return
+        began, ended = time.monotonic(), asyncio.Event()
+        self._checking.setdefault(buckets, ended)
+        try:
+            await self.run(spec, lambda: self._service.check(spec))
+            self._usable = {bucket: at for bucket, at in self._usable.items() if at > began - USABLE_SECONDS}
             self._usable |= dict.fromkeys(buckets, began)
+        finally:
+            ended.set()
+            if self._checking.get(buckets) is ended:
+                del self._checking[buckets]
+
+    def _are_usable(self, buckets: frozenset[_Bucket]) -> bool:
+        since = time.monotonic() - USABLE_SECONDS
+        return all(self._usable.get(bucket, since) > since for bucket in buckets)
 
     async def run(self, spec: TransferSpec, work: Callable[[], Found], *, operation: str = "HeadBucket") -> Found:
         """Return the result of ``work``, which reads source and target; the error of a timeout names ``operation``.

@@ -133,6 +133,33 @@ def test_storage_that_does_not_answer_is_given_up_with_its_name_and_holds_up_not
     assert {(one.status_code, one.json()["code"]) for one in refused} == {(504, "storage_timeout"), (503, "busy")}
 
 
+def test_submissions_that_come_together_share_one_check_of_their_buckets(
+    own: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks.policy, "check_addresses", lambda _spec: None)
+    answers = threading.Event()
+    looks = list[None]()
+
+    def check(_spec: object) -> None:
+        looks.append(None)
+        answers.wait(60)
+
+    monkeypatch.setattr(own, "check", check)
+    own_checks = StorageChecks(own)
+    with http_of(own, checks=own_checks) as client, ThreadPoolExecutor(4 * checks.MAX_CHECKS) as pool:
+
+        def start(number: int) -> httpx.Response:
+            body = {"source": f"s3://a/{number}/", "target": f"s3://b/{number}/"}
+            return client.post("/api/v1/transfers", json=body)
+
+        answered = [pool.submit(start, number) for number in range(4 * checks.MAX_CHECKS)]
+        eventually(lambda: own_checks.under_way, what="a check")
+        answers.set()
+
+        assert {one.result().status_code for one in answered} == {202}
+    assert len(looks) < 4  # another is due when they take longer than ``USABLE_SECONDS``
+
+
 @pytest.mark.parametrize(
     "answer",
     [
