@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -63,17 +63,7 @@ def begin_batch(
     of: sa.Row[Any] | None = None,
 ) -> BatchRun | None:
     """Begin a run of the batch; None if the batch has ended. ``of`` is the row of the transfer, if it is known."""
-    taken = connection.execute(
-        batch.update()
-        .where(batch.c.transfer_id == transfer_id, batch.c.number == number, batch.c.state != "ended")
-        .values(
-            state="active",
-            runs=batch.c.runs + 1,
-            barren_runs=batch.c.barren_runs + 1,
-            started_at=sa.func.coalesce(batch.c.started_at, at),
-        )
-        .returning(batch.c.runs, batch.c.barren_runs)
-    ).one_or_none()
+    taken = connection.execute(_BEGUN, {"of": transfer_id, "nth": number, "at": at}).one_or_none()
     if taken is None:
         return None
     if of is None:
@@ -92,28 +82,55 @@ def begin_batch(
     )
 
 
+_ONE: Final = (batch.c.transfer_id == sa.bindparam("of"), batch.c.number == sa.bindparam("nth"))
+_BEGUN: Final = (
+    batch.update()
+    .where(*_ONE, batch.c.state != "ended")
+    .values(
+        state="active",
+        runs=batch.c.runs + 1,
+        barren_runs=batch.c.barren_runs + 1,
+        started_at=sa.func.coalesce(batch.c.started_at, sa.bindparam("at", type_=sa.Double)),
+    )
+    .returning(batch.c.runs, batch.c.barren_runs)
+)
+
+
 def is_latest_run(connection: sa.Connection, run: BatchRun) -> bool:
     """True if ``run`` is the latest run of its batch. No later run begins before the transaction ends."""
     mine = _batch_where(run, sa.select(batch.c.runs).with_for_update())
     return connection.execute(mine).scalar() == run.run
 
 
-def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
-    """End the batch if all of its objects have ended and ``run`` is its latest run; False when not."""
-    ended = connection.execute(
-        _batch_where(run, batch.update())
-        .where(
-            batch.c.runs == run.run,
-            batch.c.objects == batch.c.done + batch.c.skipped + batch.c.failed + batch.c.cancelled,
-        )
-        .values(state="ended", ended_at=at)
-        .returning(batch.c.objects)
-    ).scalar()
+def close(connection: sa.Connection, run: BatchRun, at: float, requests: int = 0) -> bool:
+    """End the batch if all of its objects have ended and ``run`` is its latest run; False when not.
+
+    ``requests`` are those of the run, which are counted in any case.
+    """
+    which = {"of": run.transfer_id, "nth": run.number, "run": run.run}
+    ended = connection.execute(_CLOSED, {**which, "at": at, "made": requests}).scalar()
     if ended is None:
+        count_requests(connection, run, requests)
         return False
     if ended <= receipts.SEALED_WITH_BATCH:  # else before the transfer ends
         receipts.seal_batch(connection, run.transfer_id, run.number)
     return True
+
+
+_CLOSED: Final = (
+    batch.update()
+    .where(
+        *_ONE,
+        batch.c.runs == sa.bindparam("run"),
+        batch.c.objects == batch.c.done + batch.c.skipped + batch.c.failed + batch.c.cancelled,
+    )
+    .values(
+        state="ended",
+        ended_at=sa.bindparam("at"),
+        requests=batch.c.requests + sa.bindparam("made", type_=sa.BigInteger),
+    )
+    .returning(batch.c.objects)
+)
 
 
 def count_requests(connection: sa.Connection, run: BatchRun, requests: int) -> None:

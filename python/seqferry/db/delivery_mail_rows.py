@@ -51,14 +51,8 @@ def by_id(connection: sa.Connection, mail_id: str) -> sa.Row[Any] | None:
 
 def record_notices(connection: sa.Connection, transfer_id: str, at: float) -> None:
     """Record the notices of the mails of an ended transfer, one for each address; delete mails of expired links."""
-    query = (
-        sa.select(delivery_mail, share_link.c.expires_at, share_link.c.revoked_at)
-        .join(share_link, share_link.c.id == delivery_mail.c.share_link_id, isouter=True)
-        .where(delivery_mail.c.transfer_id == transfer_id)
-        .order_by(delivery_mail.c.created_at, delivery_mail.c.id)
-    )
     addresses, left = set[str](), list[str]()
-    for row in connection.execute(query).all():
+    for row in connection.execute(_MAILS_OF_TRANSFER, {"of": transfer_id}).all():
         is_open = row.expires_at is not None and row.revoked_at is None and row.expires_at > at
         if not is_open or row.address.lower() in addresses:
             left.append(row.id)
@@ -67,6 +61,14 @@ def record_notices(connection: sa.Connection, transfer_id: str, at: float) -> No
         notice_rows.record(connection, Subject("mail", row.id), KIND, [row.channel], at)
     if left:
         connection.execute(delivery_mail.delete().where(delivery_mail.c.id.in_(left)))
+
+
+_MAILS_OF_TRANSFER: Final = (
+    sa.select(delivery_mail, share_link.c.expires_at, share_link.c.revoked_at)
+    .join(share_link, share_link.c.id == delivery_mail.c.share_link_id, isouter=True)
+    .where(delivery_mail.c.transfer_id == sa.bindparam("of"))
+    .order_by(delivery_mail.c.created_at, delivery_mail.c.id)
+)
 
 
 def delete(connection: sa.Connection, mail_id: str) -> None:

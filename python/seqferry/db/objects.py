@@ -168,9 +168,18 @@ def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, lim
 
 def find_open_uploads(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
     """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
+    return _for_the_engine(connection, sa.and_(*_open_uploads(transfer_id)), limit)
+
+
+def has_open_uploads(transfer_id: sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    """True when ``find_open_uploads`` finds some, as an SQL expression."""
+    return sa.exists().where(*_open_uploads(transfer_id))
+
+
+def _open_uploads(transfer_id: sa.BindParameter[str] | str) -> list[sa.ColumnElement[bool]]:
     passing = object_.c.error_class.in_(TRANSIENT_CLASSES)
-    of_transfer = (object_.c.transfer_id == transfer_id) & (object_.c.state == "failed")
-    return _for_the_engine(connection, of_transfer & passing & object_.c.upload_id.is_not(None), limit)
+    of_transfer = object_.c.transfer_id == transfer_id
+    return [of_transfer, object_.c.state == "failed", passing, object_.c.upload_id.is_not(None)]
 
 
 def uploads_in_use(connection: sa.Connection, upload_ids: Sequence[str]) -> set[str]:

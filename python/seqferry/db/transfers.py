@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from seqferry.db import delivery_mail_rows
+from seqferry.db import delivery_mail_rows, objects
 from seqferry.db.record import events, receipts
 from seqferry.db.tables import batch, sample, tally, transfer, worker_live
 from seqferry.model import operations
@@ -98,6 +98,7 @@ def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -
 _ROW: Final = sa.select(transfer).where(transfer.c.id == sa.bindparam("of"))
 # Not locked against references: what workers report of the transfer is written meanwhile.
 _LOCKED_ROW: Final = _ROW.with_for_update(key_share=True)
+_CHANGED_ROW: Final = transfer.update().where(transfer.c.id == sa.bindparam("of"))
 
 
 def is_stopping(row: sa.Row[Any]) -> bool:
@@ -247,11 +248,8 @@ def begin_plan(
     spec = stored.read(row.spec)
     operations.require_known(spec.operation)
     identity.require(spec)
-    connection.execute(
-        transfer.update()
-        .where(transfer.c.id == transfer_id)
-        .values(state="planning", started_at=row.started_at or at, attended_by=worker_session, waits_for=None)
-    )
+    began = {"state": "planning", "started_at": row.started_at or at, "attended_by": worker_session, "waits_for": None}
+    connection.execute(_CHANGED_ROW, {"of": transfer_id, **began})
     if row.attended_by != worker_session:  # else it restarts by itself
         kind = "started" if row.attended_by is None else "resumed"
         events.append(connection, transfer_id, at, kind, actor, is_ended=False)
@@ -268,7 +266,7 @@ def record_session(connection: sa.Connection, transfer_id: str, at: float, actor
 
 
 def set_target_absent(connection: sa.Connection, transfer_id: str, absent: bool) -> None:
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(target_absent=absent))
+    connection.execute(_CHANGED_ROW, {"of": transfer_id, "target_absent": absent})
 
 
 def end_plan(
@@ -279,10 +277,13 @@ def end_plan(
     if row is None or row.planned_at is not None or row.state in ENDED_TRANSFER_STATES:
         return
     state = "running" if row.state == "planning" else row.state
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, planned_at=at))
-    totals = connection.execute(sa.select(tally).where(tally.c.transfer_id == transfer_id)).one()
+    connection.execute(_CHANGED_ROW, {"of": transfer_id, "state": state, "planned_at": at})
+    totals = connection.execute(_TALLY, {"of": transfer_id}).one()
     data = {"objects": totals.objects, "bytes": totals.bytes}
     events.append(connection, transfer_id, at, "planned", actor, data, is_ended=False)
+
+
+_TALLY: Final = sa.select(tally).where(tally.c.transfer_id == sa.bindparam("of"))
 
 
 def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
@@ -315,12 +316,38 @@ def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: 
     events.append(connection, transfer_id, at, "stopping", actor, {"code": code, "message": message}, is_ended=False)
 
 
+class Left(NamedTuple):
+    """What may be left of a transfer whose batches have ended."""
+
+    open_uploads: bool
+    """Uploads of objects that failed because the storage could not be reached or was too busy."""
+    unsealed: int
+    """Batches without a seal, counted up to two."""
+
+
+def read_left(connection: sa.Connection, transfer_id: str) -> Left:
+    return Left(*connection.execute(_LEFT, {"of": transfer_id}).one())
+
+
+_LEFT: Final = sa.select(
+    objects.has_open_uploads(sa.bindparam("of")), receipts.count_unsealed(sa.bindparam("of"), 2).label("unsealed")
+)
+
+
 def finish(
-    connection: sa.Connection, transfer_id: str, at: float, actor: str, locked: sa.Row[Any] | None = None
+    connection: sa.Connection,
+    transfer_id: str,
+    at: float,
+    actor: str,
+    locked: sa.Row[Any] | None = None,
+    *,
+    is_sealed: bool = False,
 ) -> None:
     """Set the final state of a transfer whose batches have ended; a second call does nothing.
 
-    ``locked`` is as for ``begin_plan``.
+    Args:
+        locked: as for ``begin_plan``.
+        is_sealed: no batch lacks its seal.
     """
     row = locked or row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES:
@@ -331,19 +358,25 @@ def finish(
         state = "cancelled"
     elif row.error_code is not None:
         state = "failed"
-    connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
+    connection.execute(_REPORTS_DELETED, {"of": transfer_id})
     _keep_chart(connection, transfer_id)
-    data: dict[str, Any] = totals | receipts.make_digest(connection, row, state=state, totals=totals, ended_at=at)
+    data: dict[str, Any] = totals | receipts.make_digest(
+        connection, row, state=state, totals=totals, ended_at=at, is_sealed=is_sealed
+    )
     values = {"state": state, "ended_at": at, "receipt_digest": data["receipt_digest"]}
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
+    connection.execute(_CHANGED_ROW, {"of": transfer_id, **values})
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data, is_ended=True)
     delivery_mail_rows.record_notices(connection, transfer_id, at)
 
 
+_REPORTS_DELETED: Final = worker_live.delete().where(worker_live.c.transfer_id == sa.bindparam("of"))
+_FIRST_SAMPLE: Final = sa.select(sample.c.at).where(sample.c.transfer_id == sa.bindparam("of")).limit(1)
+
+
 def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:
-    if connection.execute(sa.select(sample.c.at).where(sample.c.transfer_id == transfer_id).limit(1)).first() is None:
+    if connection.execute(_FIRST_SAMPLE, {"of": transfer_id}).first() is None:
         return  # too short for samples, as most are
 
     from seqferry.db import charts

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -76,13 +75,31 @@ def report(
         recorded: bytes of recorded objects, as they were just before the reports were taken.
     """
     now = database.now(connection)
-    rows: list[dict[str, Any]] = []
-    for transfer_id, one in sorted(reports.items()):
+    data = list[str]()
+    for transfer_id in (ids := sorted(reports)):
         known = {"bytes_recorded": recorded[transfer_id]} if transfer_id in recorded else {}
-        data = json.dumps({**asdict(one), **known}, ensure_ascii=False)
-        rows.append({"transfer_id": transfer_id, "executor_id": executor_id, "at": now, "data": data})
-    if rows:
-        connection.execute(_upsert(is_sqlite=database.is_sqlite), rows)
+        data.append(json.dumps({**asdict(reports[transfer_id]), **known}, ensure_ascii=False))
+    if not ids:
+        return
+    if database.is_sqlite:
+        rows = [
+            {"transfer_id": one, "executor_id": executor_id, "at": now, "data": text}
+            for one, text in zip(ids, data, strict=True)
+        ]
+        connection.execute(sa.text(_UPSERT.format(rows="values (:transfer_id, :executor_id, :at, :data)")), rows)
+    else:
+        # In one statement: ends of transfers wait for these rows.
+        values = {"executor_id": executor_id, "at": now, "ids": ids, "data": data}
+        connection.execute(sa.text(_UPSERT.format(rows=_PAIRS)), values)
+
+
+_PAIRS: Final = """
+    select id, :executor_id, :at, data from unnest(cast(:ids as text[]), cast(:data as text[])) as pair (id, data)
+"""
+_UPSERT: Final = """
+    insert into worker_live (transfer_id, executor_id, at, data) {rows}
+    on conflict (transfer_id, executor_id) do update set at = excluded.at, data = excluded.data
+"""
 
 
 def find_reporting_workers(connection: sa.Connection, database: Database, transfer_id: str) -> list[ReportingWorker]:
@@ -109,15 +126,3 @@ def delete_all_reports(connection: sa.Connection) -> list[DeadWorker]:
     On SQLite, with the lock of the state folder."""
     connection.execute(worker_live.delete())
     return worker_rows.mark_dead(connection)
-
-
-@cache
-def _upsert(*, is_sqlite: bool) -> sa.Executable:
-    """Writes rows of ``worker_live``, over those that are there."""
-    if is_sqlite:
-        from sqlalchemy.dialects.sqlite import insert
-    else:
-        from sqlalchemy.dialects.postgresql import insert
-    statement = insert(worker_live)
-    new = {name: statement.excluded[name] for name in ("at", "data")}
-    return statement.on_conflict_do_update(index_elements=["transfer_id", "executor_id"], set_=new)

@@ -287,8 +287,7 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
     with runtime.database.write(durable=False) as connection:
-        batches.count_requests(connection, run, end.requests)
-        closed = batches.close(connection, run, time.time())
+        closed = batches.close(connection, run, time.time(), end.requests)
         if closed:
             crash_points.reach("before-batch-ended")
         left = [] if closed else objects.open_objects(connection, run)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from seqferry.db import batches, objects, planned_objects, transfers, worker_rows
+from seqferry.db import batches, planned_objects, transfers, worker_rows
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import receipts
 from seqferry.dbos.queue import first_priority
@@ -132,17 +132,16 @@ def _try_to_end(runtime: Runtime, transfer_id: str, *, claimed: bool, is_prepare
         row = transfers.row_of(connection, transfer_id, lock=True)
         if row is None:
             return True
+        is_sealed = False
         if not is_prepared:
             raise_if_paused(row)
             spec = stored.read(row.spec)
-            if (
-                work_of(spec).has_end(spec)
-                or objects.find_open_uploads(connection, transfer_id, 1)
-                or len(receipts.find_unsealed(connection, transfer_id, 2)) > 1
-            ):
+            left = transfers.read_left(connection, transfer_id)
+            if work_of(spec).has_end(spec) or left.open_uploads or left.unsealed > 1:
                 return False
+            is_sealed = not left.unsealed
         now = time.time()
-        transfers.finish(connection, transfer_id, now, runtime.actor, row)
+        transfers.finish(connection, transfer_id, now, runtime.actor, row, is_sealed=is_sealed)
         runtime.record_end(connection, transfer_id, now)
         crash_points.reach("before-transfer-ended")
         return True

@@ -129,16 +129,22 @@ def seal_missing(database: Database, transfer_id: str) -> None:
 
 def find_unsealed(connection: sa.Connection, transfer_id: str, limit: int = 1) -> list[int]:
     """Numbers of batches of a transfer that have ended and have no seal."""
-    return list(connection.execute(_UNSEALED, {"of": transfer_id, "limit": limit}).scalars())
+    return [row.number for row in connection.execute(_UNSEALED, {"of": transfer_id, "limit": limit})]
 
 
-_UNSEALED: Final = (
-    sa.select(batch.c.number)
-    .outerjoin(seal, sa.and_(seal.c.transfer_id == batch.c.transfer_id, seal.c.number == batch.c.number))
-    .where(batch.c.transfer_id == sa.bindparam("of"), batch.c.state == "ended", seal.c.number.is_(None))
-    .order_by(batch.c.number)
-    .limit(sa.bindparam("limit"))
-)
+def count_unsealed(transfer_id: sa.BindParameter[str], limit: int) -> sa.ScalarSelect[int]:
+    """Number of these batches, up to ``limit``, as an SQL expression."""
+    found = _select_unsealed(transfer_id).limit(limit).subquery()
+    return sa.select(sa.func.count()).select_from(found).scalar_subquery()
+
+
+def _select_unsealed(transfer_id: sa.BindParameter[str]) -> sa.Select[tuple[int]]:
+    sealed = sa.and_(seal.c.transfer_id == batch.c.transfer_id, seal.c.number == batch.c.number)
+    query = sa.select(batch.c.number).outerjoin(seal, sealed).order_by(batch.c.number)
+    return query.where(batch.c.transfer_id == transfer_id, batch.c.state == "ended", seal.c.number.is_(None))
+
+
+_UNSEALED: Final = _select_unsealed(sa.bindparam("of")).limit(sa.bindparam("limit"))
 
 
 def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
@@ -149,10 +155,21 @@ def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
 
 
 def make_digest(
-    connection: sa.Connection, row: sa.Row[Any], *, state: str, totals: dict[str, int], ended_at: float
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    *,
+    state: str,
+    totals: dict[str, int],
+    ended_at: float,
+    is_sealed: bool = False,
 ) -> dict[str, Any]:
-    """The digest of a transfer that ends, as the event of its end holds it. ``row`` is that of the transfer."""
-    while _seal_some(connection, row.id, _SEALS_PER_TRANSACTION):
+    """The digest of a transfer that ends, as the event of its end holds it.
+
+    Args:
+        row: of the transfer.
+        is_sealed: no batch lacks its seal; others get theirs.
+    """
+    while not is_sealed and _seal_some(connection, row.id, _SEALS_PER_TRANSACTION):
         pass
     about = software()
     known = receipt_data(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
@@ -209,12 +226,15 @@ def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]
 
 def read_submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
     """Spec of a transfer as the record of events has it: a later migration may store it in another form."""
-    rows = connection.execute(
-        sa.select(event.c.data)
-        .where(event.c.transfer_id == transfer_id, event.c.kind.in_(("submitted", "key_renewed")))
-        .order_by(event.c.number.desc())
-    ).scalars()
+    rows = connection.execute(_SUBMITTED, {"of": transfer_id}).scalars()
     return next((data["spec"] for data in map(events.read_data, rows) if "spec" in data), None)
+
+
+_SUBMITTED: Final = (
+    sa.select(event.c.data)
+    .where(event.c.transfer_id == sa.bindparam("of"), event.c.kind.in_(("submitted", "key_renewed")))
+    .order_by(event.c.number.desc())
+)
 
 
 def read_totals(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
