@@ -1109,6 +1109,7 @@ class Gateway:
         *,
         host: str,
         port: int,
+        port_mapper: bool,
         state: str,
         cache: str | None,
         max_cache_size: int | None,
@@ -1121,6 +1122,7 @@ class Gateway:
         """Serve; the shares can be mounted when this returns.
 
         Args:
+            port_mapper: let clients find the port by the port mapper, at port 111.
             state: a folder for the key and the table of file handles.
             cache: a folder on a local disk that keeps blocks and names beyond this process, and what clients write.
             unsafe_cache: accept a cache that is not on a local disk for shares that can be written.
@@ -1134,6 +1136,14 @@ class Gateway:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
+
+    @property
+    def published(self) -> str | None:
+        """How clients find the port: ``itself`` or ``rpcbind``; None if they name it."""
+
+    @property
+    def publish_error(self) -> str | None:
+        """Why clients have to name the port, if they were to find it."""
 
     @property
     def in_flight(self) -> int:

@@ -23,10 +23,19 @@ _SERVED = re.compile(r"is served at (\S+):/(\S+), port (\d+)\.")
 
 
 class ServedShares:
-    """Shares of one server, and the process that serves them, with `more` variables of the environment."""
+    """Shares of one server, and the process that serves them, with `more` variables of the environment.
+
+    ``within`` are the words of a command that runs the gateway.
+    """
 
     def __init__(
-        self, folder: Path, server: S3Server, config: str, *options: str, more: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        server: S3Server,
+        config: str,
+        *options: str,
+        within: Sequence[str] = (),
+        more: Mapping[str, str] | None = None,
     ) -> None:
         self._config = folder / "gateway.toml"
         self._config.write_text(config, encoding="utf-8")
@@ -37,11 +46,12 @@ class ServedShares:
             **(more or {}),
         }
         self._options = options
+        self._within = within
         self.port = 0
         self.process = self._started()
 
     def _command_line(self) -> list[str | Path]:
-        return [seqferry(), "gateway", "serve", "--port", str(self.port), *self._options]
+        return [*self._within, seqferry(), "gateway", "serve", "--port", str(self.port), *self._options]
 
     def _started(self) -> RunningProcess:
         process = RunningProcess(self._command_line(), environment=self.environment)
@@ -135,10 +145,7 @@ def names(shares: ServedShares, path: str) -> dict[str, int]:
 
 
 class WrittenShares(ServedShares):
-    """Shares that clients write to, served by the shipped command with a cache of its own.
-
-    ``within`` are the words of a command that runs the gateway.
-    """
+    """Shares that clients write to, served by the shipped command with a cache of its own."""
 
     def __init__(
         self,
@@ -151,11 +158,7 @@ class WrittenShares(ServedShares):
         more: Mapping[str, str] | None = None,
     ) -> None:
         self.cache = cache or folder / "cache"
-        self._within = within
-        super().__init__(folder, server, config, "--cache", str(self.cache), *options, more=more)
-
-    def _command_line(self) -> list[str | Path]:
-        return [*self._within, *super()._command_line()]
+        super().__init__(folder, server, config, "--cache", str(self.cache), *options, within=within, more=more)
 
     def ask(self, *arguments: str, expect: int | None = 0, deadline: float = 120.0) -> subprocess.CompletedProcess[str]:
         """One of the commands that ask the gateway."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -29,9 +30,7 @@ ip link set lo up
 ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0
 ip route add default via 10.0.2.2
-options=nolock,hard,vers=3,tcp,port={port},mountport={port}
-options=$options,addr=10.0.2.2,mountaddr=10.0.2.2,mountproto=tcp
-mount -i -t nfs -o $options 10.0.2.2:{export} /mnt || {{ echo GUEST cannot mount; poweroff -f; }}
+{mount} || {{ echo GUEST cannot mount; poweroff -f; }}
 # A line of its own, behind what the firmware has left on the console.
 echo
 echo GUEST mounted
@@ -43,6 +42,10 @@ echo GUEST done
 poweroff -f
 """
 
+_MOUNT: Final = """mount -i -t nfs -o nolock,hard,vers=3,tcp,port={port},mountport={port},\\
+addr=10.0.2.2,mountaddr=10.0.2.2,mountproto=tcp 10.0.2.2:{export} /mnt"""
+"""The mount of busybox, which has no program for NFS and asks no port mapper."""
+
 
 def missing() -> str | None:
     """What this machine lacks for the guest; None for nothing."""
@@ -50,43 +53,74 @@ def missing() -> str | None:
     if lacking or not _BUSYBOX.is_file():
         packages = "qemu-system-x86 busybox-static cpio kmod"
         return f"the kernel's NFS client is not tested: no virtual machine (Debian: apt-get install {packages})"
-    if not (_FOLDER / "modules.list").is_file():
+    if not (_FOLDER / "root").is_dir():
         return "the kernel's NFS client is not tested: there is no kernel for a guest (run tools/guest_kernel)"
     return None
 
 
+def unpacked(name: str) -> Path:
+    """A program of Debian that is not installed here. Its libraries are in ``library_path``."""
+    return next((_FOLDER / "root").glob(f"**/sbin/{name}"))
+
+
+def library_path() -> str:
+    """Folders of the libraries of unpacked programs, as of LD_LIBRARY_PATH."""
+    return ":".join(str(folder) for folder in (_FOLDER / "root").glob("**/lib/*-linux-gnu"))
+
+
 def _libraries(program: Path) -> list[Path]:
     """Libraries that a program loads, and its loader."""
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    environment = {**os.environ, "LD_LIBRARY_PATH": library_path()}
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True, env=environment).stdout
     return [Path(word) for line in said.splitlines() for word in line.split() if word.startswith("/")]
 
 
 def booted(
-    folder: Path, port: int, export: str, script: str, *, programs: Sequence[Path] = (), files: Sequence[Path] = ()
+    folder: Path,
+    port: int,
+    export: str,
+    script: str,
+    *,
+    programs: Sequence[Path] = (),
+    files: Sequence[Path] = (),
+    mount: str = _MOUNT,
+    nfs4: bool = False,
+    within: Sequence[str] = (),
 ) -> RunningProcess:
     """A guest that mounts an export of this machine at /mnt and runs a script of busybox there; its console is stdout.
 
     Its 10.0.2.2 is the loopback address of this machine.
 
     Args:
-        programs: programs of this machine that the script calls by name.
+        programs: programs of this machine, or unpacked ones, that the script calls by name.
         files: files that it finds in /.
+        mount: the command that mounts.
+        nfs4: the kernel has version 4 of NFS as well.
+        within: what runs the machine, as ``ip netns exec NAME``.
     """
     root = folder / "root"
     (root / "bin").mkdir(parents=True)
+    (root / "sbin").symlink_to("bin")
+    (root / "etc").mkdir()
+    shutil.copy(_FOLDER / "root/etc/netconfig", root / "etc")
+    (root / "etc/protocols").write_text("tcp 6 TCP\nudp 17 UDP\n", encoding="utf-8")
     shutil.copy(_BUSYBOX, root / "bin/busybox")
     for program in programs:
         shutil.copy(program, root / "bin")
         for library in _libraries(program):
-            target = root / library.relative_to("/")
+            at = _FOLDER / "root" if library.is_relative_to(_FOLDER / "root") else Path("/")
+            target = root / library.relative_to(at)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
     for file in files:
         shutil.copy(file, root)
     shutil.copytree(_FOLDER / "modules", root / "modules")
-    shutil.copy(_FOLDER / "modules.list", root / "modules")
+    lists = ["modules.list", *(["nfsv4.list"] if nfs4 else [])]
+    loaded = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in lists)
+    (root / "modules/modules.list").write_text(loaded, encoding="utf-8")
     init = root / "init"
-    init.write_text(_INIT.format(port=port, export=export, script=script), encoding="utf-8")
+    mounted = mount.format(port=port, export=export)
+    init.write_text(_INIT.format(mount=mounted, script=script), encoding="utf-8")
     init.chmod(0o755)
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     archive = subprocess.run(
@@ -100,7 +134,7 @@ def booted(
     initrd.write_bytes(gzip.compress(archive, 1))
     return RunningProcess(
         [
-            _QEMU, "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1", "-nographic", "-no-reboot",
+            *within, _QEMU, "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1", "-nographic", "-no-reboot",
             "-kernel", _FOLDER / "vmlinuz", "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1",
             "-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,romfile=",
         ]

@@ -58,7 +58,8 @@ def shaped_link(bytes_per_second: int) -> Iterator[Link]:
         _ip("addr", "add", f"{here}/30", "dev", outer)
         _ip("link", "set", outer, "up")
         _ip("-n", namespace, "addr", "add", f"{there}/30", "dev", inner)
-        _ip("-n", namespace, "link", "set", inner, "up")
+        for interface in ("lo", inner):
+            _ip("-n", namespace, "link", "set", interface, "up")
         # A tenth of a second's bytes at once, and as much again waiting: what flows take turns in.
         size = str(bytes_per_second // 10)
         shape = ("root", "tbf", "rate", f"{bytes_per_second}bps", "burst", size, "limit", size)

@@ -42,6 +42,7 @@ fn main() {
     };
     let spec = GatewaySpec {
         address: Some(([127, 0, 0, 1], port).into()),
+        port_mapping: None,
         state: folder.join("state"),
         cache: Some((folder.join("cache"), CacheLimits::default())),
         unsafe_cache: true,

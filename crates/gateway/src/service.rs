@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
-use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Squash};
+use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, PortMapping, Published, Server};
+use seqferry_nfs::{ServerLimits, Squash};
 use seqferry_share::Share;
 use seqferry_store::{Advice, ObjectUri};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheOpenError, CacheTier, DiskCache, TierOptions};
@@ -68,6 +69,8 @@ pub struct ShareSpec {
 pub struct GatewaySpec {
     /// Address and port of NFS. None: the shares are used within this process, by FUSE.
     pub address: Option<SocketAddr>,
+    /// Let clients find the port by the port mapper. None: they name it when they mount.
+    pub port_mapping: Option<PortMapping>,
     /// A folder for the key and the table of handles. Handles stay valid as long as it is kept.
     pub state: PathBuf,
     /// A folder that keeps blocks and names beyond this process, and its bounds. Written files stay there until each is
@@ -91,6 +94,7 @@ pub struct GatewaySpec {
 #[derive(Debug)]
 pub struct Gateway {
     address: Option<SocketAddr>,
+    published: Option<Result<Published, GatewayError>>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
     exports: Vec<BucketFiles>,
@@ -174,8 +178,14 @@ impl GatewaySpec {
             claim_prefixes(&opened).await?;
             Ok((server.transpose().map_err(|error| GatewayError(error.0))?, socket, opened))
         };
-        let (server, socket, opened) = runtime.block_on(opening)?;
+        let (mut server, socket, opened) = runtime.block_on(opening)?;
         let address = server.as_ref().map(Server::address);
+        let published = match (&mut server, &self.port_mapping) {
+            (Some(server), Some(mapping)) => {
+                Some(runtime.block_on(server.publish(mapping)).map_err(|error| GatewayError(error.0)))
+            }
+            _ => None,
+        };
         // Everything can be served. Before this nothing was changed in a bucket but for the claims.
         Advice::serve();
         let (mut exports, mut shares, mut uploads) = (Vec::new(), Vec::new(), Vec::new());
@@ -222,7 +232,18 @@ impl GatewaySpec {
             }
         });
         let (serving, runtime, claimed) = (Some(serving), Some(runtime), caches.claimed);
-        Ok(Gateway { address, stop, serving, exports, budget, controlled, runtime, _lock: lock, _cache: claimed })
+        Ok(Gateway {
+            address,
+            published,
+            stop,
+            serving,
+            exports,
+            budget,
+            controlled,
+            runtime,
+            _lock: lock,
+            _cache: claimed,
+        })
     }
 
     /// Open the cache of blocks, and claim its folder where a share writes to it.
@@ -428,6 +449,11 @@ impl Gateway {
     /// The address and port of NFS, if it is served.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// How clients find the port, or why they do not. None: they are not to find it.
+    pub fn published(&self) -> Option<&Result<Published, GatewayError>> {
+        self.published.as_ref()
     }
 
     /// The first share, for FUSE in this process, with the runtime that serves it. None once the gateway has ended.

@@ -1,6 +1,9 @@
 //! The head of a call: program, procedure and credentials (RFC 5531).
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
+use nfs3_types::portmap::{IPPROTO_TCP, IPPROTO_UDP};
 use nfs3_types::rpc::{RPC_VERSION_2, auth_flavor, auth_stat};
 
 use crate::xdr::{Decoder, Malformed};
@@ -18,6 +21,41 @@ pub(crate) enum Credentials {
     None,
     /// A Unix user.
     System { uid: u32, gid: u32, groups: Vec<u32> },
+}
+
+/// Transport of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Self::Tcp => IPPROTO_TCP,
+            Self::Udp => IPPROTO_UDP,
+        }
+    }
+
+    /// Name of the transport with this kind of address.
+    pub(crate) const fn net_id(self, is_ipv4: bool) -> &'static str {
+        match (self, is_ipv4) {
+            (Self::Tcp, true) => "tcp",
+            (Self::Tcp, false) => "tcp6",
+            (Self::Udp, true) => "udp",
+            (Self::Udp, false) => "udp6",
+        }
+    }
+}
+
+/// A client, and the way of its calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) address: IpAddr,
+    /// The address that it calls.
+    pub(crate) local: IpAddr,
+    pub(crate) transport: Transport,
 }
 
 /// A call, without its arguments being read.

@@ -2,17 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use futures::FutureExt as _;
-use nfs3_types::mount::{self, MOUNT_PROGRAM};
-use nfs3_types::nfs3::{self, NFS_PROGRAM};
-use nfs3_types::rpc::{RPC_VERSION_2, accept_stat_data, auth_stat, rejected_reply};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -20,14 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::call::{Call, CallError, Credentials};
-use crate::context::{Context, Peer};
+use crate::call::{Call, Client, Transport};
+use crate::context::Context;
+use crate::dispatch::{refused, reply_to};
 use crate::hosts::AdmittedConnection;
 use crate::procedures::{self, MAX_TRANSFER, OVERHEAD};
 use crate::record::{RecordError, RecordReader, RecordStart};
 use crate::reply::Reply;
-use crate::reply_cache::CacheLookup;
-use crate::xdr::Malformed;
 
 /// Longest record: the largest write and its head.
 const MAX_RECORD: u32 = MAX_TRANSFER + OVERHEAD;
@@ -77,6 +70,9 @@ pub(crate) async fn serve(
     tasks: TaskTracker,
 ) {
     let address = admitted.address;
+    // Without one the connection has ended already.
+    let local = stream.local_addr().map_or(address, |local| local.ip());
+    let client = Client { address, local, transport: Transport::Tcp };
     let (reading, writing) = stream.into_split();
     let (replies, answered) = mpsc::channel(admitted.calls.available_permits().max(1));
     // Calls under way end when their replies cannot be written; a writer that has failed ends the reading.
@@ -100,7 +96,7 @@ pub(crate) async fn serve(
                 Ok(call) => {
                     let permits = permits.shrunk_to(procedures::footprint(&call));
                     tasks.spawn(async move {
-                        let reply = reply_to(&context, address, &call).await;
+                        let reply = reply_to(&context, client, &call).await;
                         let _closed = replies.send(QueuedReply { reply, _permits: permits }).await;
                     });
                 }
@@ -179,96 +175,6 @@ impl CallPermits {
             drop(permits.split(permits.num_permits().saturating_sub(needed)));
         }
         self
-    }
-}
-
-/// The reply to a record that is no proper call. None: there is nothing to reply to.
-fn refused(error: CallError) -> Option<Reply> {
-    match error {
-        CallError::RpcVersion { xid } => {
-            Some(Reply::denied(xid, rejected_reply::rpc_mismatch(RPC_VERSION_2, RPC_VERSION_2)))
-        }
-        CallError::Garbage { xid } => Some(Reply::unserved(xid, accept_stat_data::GARBAGE_ARGS)),
-        CallError::NotACall => None,
-    }
-}
-
-/// A procedure of one of our programs.
-#[derive(Debug, Clone, Copy)]
-enum Procedure {
-    Nfs(NFS_PROGRAM),
-    Mount(MOUNT_PROGRAM),
-}
-
-fn procedure(call: &Call) -> Result<Procedure, accept_stat_data> {
-    let version = match call.program {
-        nfs3::PROGRAM => nfs3::VERSION,
-        mount::PROGRAM => mount::VERSION,
-        _ => return Err(accept_stat_data::PROG_UNAVAIL),
-    };
-    if call.version != version {
-        return Err(accept_stat_data::PROG_MISMATCH { low: version, high: version });
-    }
-    let found = if call.program == nfs3::PROGRAM {
-        NFS_PROGRAM::try_from(call.procedure).map(Procedure::Nfs)
-    } else {
-        MOUNT_PROGRAM::try_from(call.procedure).map(Procedure::Mount)
-    };
-    found.map_err(|_| accept_stat_data::PROC_UNAVAIL)
-}
-
-/// Run a call, or find the reply to it.
-async fn reply_to(context: &Context, address: IpAddr, call: &Call) -> Reply {
-    let procedure = match procedure(call) {
-        Ok(procedure) => procedure,
-        Err(status) => return Reply::unserved(call.xid, status),
-    };
-    let is_null = call.procedure == 0;
-    let credentials = match &call.credentials {
-        Ok(credentials) => credentials,
-        // Each client may call the procedure NULL.
-        Err(_) if is_null => &Credentials::None,
-        Err(cause) => return denied(call.xid, *cause),
-    };
-    let peer = Peer { address, credentials };
-    let cached_kind = match procedure {
-        Procedure::Nfs(procedure) => procedures::cached_kind(procedure),
-        Procedure::Mount(_) => None,
-    };
-    let Some(kind) = cached_kind else { return run(context, peer, procedure, call).await.0 };
-    match context.replies.begin(address, call, kind).await {
-        CacheLookup::Answered(reply) => reply,
-        CacheLookup::New(running) => {
-            let (reply, is_final) = run(context, peer, procedure, call).await;
-            if is_final {
-                running.answered(&reply);
-            }
-            reply
-        }
-    }
-}
-
-fn denied(xid: u32, cause: auth_stat) -> Reply {
-    Reply::denied(xid, rejected_reply::auth_error(cause))
-}
-
-/// Run a procedure. The second value is true when the same call, coming again, gets this reply.
-async fn run(context: &Context, peer: Peer<'_>, procedure: Procedure, call: &Call) -> (Reply, bool) {
-    let arguments = call.arguments.clone();
-    let result = AssertUnwindSafe(async {
-        match procedure {
-            Procedure::Nfs(procedure) => procedures::run(context, peer, procedure, arguments).await,
-            Procedure::Mount(procedure) => crate::mount::run(context, peer, procedure, arguments).await,
-        }
-    });
-    match result.catch_unwind().await {
-        Ok(Ok(payload)) => {
-            let is_final = payload.is_final;
-            (Reply::accepted(call.xid, payload), is_final)
-        }
-        Ok(Err(Malformed)) => (Reply::unserved(call.xid, accept_stat_data::GARBAGE_ARGS), true),
-        // A defect of the share: the panic hook has logged where it happened, and other calls continue.
-        Err(_panic) => (Reply::unserved(call.xid, accept_stat_data::SYSTEM_ERR), false),
     }
 }
 

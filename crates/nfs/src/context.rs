@@ -14,6 +14,7 @@ use crate::export::ServedExport;
 use crate::handle::{HANDLE, HandleError};
 use crate::key::HandleKey;
 use crate::mount_table::MountTable;
+use crate::port_map::PortMap;
 use crate::reply::Payload;
 use crate::reply_cache::ReplyCache;
 
@@ -26,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) verifier: writeverf3,
     pub(crate) replies: Arc<ReplyCache>,
     pub(crate) mounts: MountTable,
+    /// What clients find through our port mapper. None: there is none.
+    pub(crate) port_map: Option<PortMap>,
 }
 
 /// The client of a call.
@@ -44,6 +47,11 @@ pub(crate) struct Target<'a> {
 }
 
 impl Context {
+    /// True for an address that may use one of the exports.
+    pub(crate) fn allows(&self, address: IpAddr) -> bool {
+        self.exports.iter().any(|export| export.clients.allows(address))
+    }
+
     /// The file of a handle, if this client may use it. A handle is no permission: it may have been overheard.
     pub(crate) fn target(&self, peer: Peer<'_>, handle: &[u8]) -> Result<Target<'_>, nfsstat3> {
         let (export, file) = self.key.read_handle(handle).map_err(|error| match error {

@@ -1,4 +1,5 @@
-//! `NFSv3` (RFC 1813) and its MOUNT protocol over TCP, without any file logic.
+//! `NFSv3` (RFC 1813) and its MOUNT protocol over TCP, without any file logic. MOUNT and the port mapper (RFC 1833)
+//! are answered over UDP as well.
 //!
 //! [`Server`] reads calls, finds the export of a handle, checks the client and hands the call to a
 //! [`Share`](seqferry_share::Share). All state of files is in the share; this crate keeps handles, replies to calls that may
@@ -15,6 +16,8 @@ mod call;
 mod clients;
 mod connection;
 mod context;
+mod datagrams;
+mod dispatch;
 mod error;
 mod export;
 mod handle;
@@ -22,10 +25,12 @@ mod hosts;
 mod key;
 mod mount;
 mod mount_table;
+mod port_map;
 mod procedures;
 mod record;
 mod reply;
 mod reply_cache;
+mod rpcbind;
 mod server;
 mod xdr;
 
@@ -33,4 +38,4 @@ pub use clients::{ClientList, Squash};
 pub use error::ServerError;
 pub use export::{Export, ExportSpec};
 pub use key::HandleKey;
-pub use server::{Server, ServerLimits};
+pub use server::{PortMapping, Published, Server, ServerLimits};

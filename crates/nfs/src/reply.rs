@@ -7,6 +7,8 @@ use nfs3_types::rpc::{msg_body, rpc_msg};
 use nfs3_types::xdr_codec::Pack;
 
 static ZEROS: [u8; 3] = [0; 3];
+/// Length of the mark before a record.
+const MARK: usize = 4;
 
 /// Result of a procedure.
 #[derive(Debug)]
@@ -71,6 +73,12 @@ impl Reply {
     /// A call of another version, or without proper credentials.
     pub(crate) fn denied(xid: u32, cause: rejected_reply) -> Self {
         Self::record(xid, reply_body::MSG_DENIED(cause), Vec::new())
+    }
+
+    /// The reply as a datagram, which has no mark of a record.
+    pub(crate) fn to_datagram(&self) -> Vec<u8> {
+        let record = self.parts.concat();
+        record.get(MARK..).unwrap_or_default().to_vec()
     }
 
     fn record(xid: u32, body: reply_body<'static>, mut parts: Vec<Bytes>) -> Self {

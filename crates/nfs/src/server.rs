@@ -1,23 +1,29 @@
 //! The server: exports on one port, for both protocols.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use nfs3_types::nfs3::writeverf3;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, Limits, RESERVED};
 use crate::context::Context;
+use crate::datagrams;
 use crate::error::ServerError;
 use crate::export::{Export, ServedExport};
 use crate::hosts::{ClosedConnections, HostLimits, Hosts};
 use crate::key::{HandleKey, random};
 use crate::mount_table::MountTable;
+use crate::port_map::{self, PortMap};
+use crate::rpcbind::Registration;
 
 /// Pause after a connection could not be accepted: descriptors may be used up.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -59,12 +65,38 @@ impl Default for ServerLimits {
     }
 }
 
+/// Where clients look for the port of a program.
+#[derive(Debug, Clone)]
+pub struct PortMapping {
+    /// Port of the port mapper.
+    pub port: u16,
+    /// Socket of the rpcbind of this machine.
+    pub rpcbind: PathBuf,
+}
+
+impl Default for PortMapping {
+    fn default() -> Self {
+        Self { port: port_map::PORT, rpcbind: "/run/rpcbind.sock".into() }
+    }
+}
+
+/// How clients find the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// This server is the port mapper.
+    Itself,
+    /// The rpcbind of this machine names it.
+    Rpcbind,
+}
+
 /// Exports that are about to be served.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
+    datagrams: Vec<UdpSocket>,
+    registration: Option<Registration>,
     address: SocketAddr,
-    context: Arc<Context>,
+    context: Context,
     limits: ServerLimits,
 }
 
@@ -93,8 +125,48 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let verifier = writeverf3(random().map_err(cannot)?);
-        let context = Context { key, exports, verifier, replies: Arc::default(), mounts: MountTable::default() };
-        Ok(Self { listener, address, context: Arc::new(context), limits })
+        let mounts = MountTable::default();
+        let context = Context { key, exports, verifier, replies: Arc::default(), mounts, port_map: None };
+        let (listeners, datagrams, registration) = (vec![listener], Vec::new(), None);
+        Ok(Self { listeners, datagrams, registration, address, context, limits })
+    }
+
+    /// Let clients find the port, so that they need no options to mount: MOUNT is served over UDP as well, and this
+    /// server answers as the port mapper, or is registered with the rpcbind that does.
+    ///
+    /// # Errors
+    /// When neither is possible. The exports can be served all the same.
+    pub async fn publish(&mut self, mapping: &PortMapping) -> Result<Published, ServerError> {
+        let address = self.address;
+        let cannot = |what: &str, error: &dyn std::fmt::Display| {
+            let port = address.port();
+            ServerError(format!(
+                "{what}: {error}. Without it clients mount with the options port={port},mountport={port},mountproto=tcp"
+            ))
+        };
+        let mounts = UdpSocket::bind(address).await;
+        let mounts =
+            mounts.map_err(|error| cannot(&format!("MOUNT cannot be served at {address} over UDP"), &error))?;
+        let at = SocketAddr::new(address.ip(), mapping.port);
+        let published = match bind_port_mapper(at).await {
+            Ok((listener, datagrams)) => {
+                self.listeners.push(listener);
+                self.datagrams.push(datagrams);
+                self.context.port_map = Some(PortMap::new(address));
+                Published::Itself
+            }
+            // The program that has the port may be rpcbind.
+            Err(error) if mapping.rpcbind.exists() => {
+                let made = Registration::make(&mapping.rpcbind, address).await;
+                let what =
+                    format!("port {} is not free ({error}), and the port of NFS cannot be registered", at.port());
+                self.registration = Some(made.map_err(|error| cannot(&what, &error))?);
+                Published::Rpcbind
+            }
+            Err(error) => return Err(cannot(&format!("the port mapper cannot be served at {at}"), &error)),
+        };
+        self.datagrams.push(mounts);
+        Ok(published)
     }
 
     /// The address and port.
@@ -118,9 +190,43 @@ impl Server {
             host_memory: within(self.limits.host_memory),
             calls: self.limits.calls.max(1),
         });
+        let (context, tasks) = (Arc::new(self.context), TaskTracker::new());
+        for socket in self.datagrams {
+            tasks.spawn(datagrams::serve(socket, Arc::clone(&context), stop.clone(), tasks.clone()));
+        }
+        let acceptor = Acceptor { context, hosts, limits, tasks: tasks.clone(), server_limits: self.limits };
+        join_all(self.listeners.iter().map(|listener| acceptor.accept(listener, &stop))).await;
+        if let Some(registration) = self.registration {
+            registration.end().await;
+        }
+        tasks.close();
+        if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+            tracing::warn!("{} calls had not ended when the server stopped", tasks.len());
+        }
+    }
+}
+
+/// The port of the port mapper, over both transports.
+async fn bind_port_mapper(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let listener = TcpListener::bind(address).await?;
+    let datagrams = UdpSocket::bind(listener.local_addr()?).await?;
+    Ok((listener, datagrams))
+}
+
+/// Makes connections of what a listener accepts.
+struct Acceptor {
+    context: Arc<Context>,
+    hosts: Arc<Hosts>,
+    limits: Arc<Limits>,
+    tasks: TaskTracker,
+    server_limits: ServerLimits,
+}
+
+impl Acceptor {
+    /// Accept connections until `stop` is cancelled.
+    async fn accept(&self, listener: &TcpListener, stop: &CancellationToken) {
         let (mut strangers, mut beyond) = (ClosedConnections::default(), ClosedConnections::default());
-        let tasks = TaskTracker::new();
-        while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
+        while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -130,7 +236,7 @@ impl Server {
                 }
             };
             let address = peer.ip().to_canonical();
-            if !self.context.exports.iter().any(|export| export.clients.allows(address)) {
+            if !self.context.allows(address) {
                 if let Some(count) = strangers.count() {
                     tracing::warn!(
                         "connections are closed since no share lists their address among its clients: {count}, the \
@@ -139,25 +245,21 @@ impl Server {
                 }
                 continue;
             }
-            let Some(admitted) = hosts.admit(address, &stop) else {
+            let Some(admitted) = self.hosts.admit(address, stop) else {
                 if let Some(count) = beyond.count() {
                     tracing::warn!(
                         "connections are closed since there are too many, {} in all or {} of one host: {count}, the \
                          last of {address}",
-                        self.limits.connections,
-                        self.limits.host_connections
+                        self.server_limits.connections,
+                        self.server_limits.host_connections
                     );
                 }
                 continue;
             };
             // Replies are small and awaited; without it they only wait longer.
             let _slower = stream.set_nodelay(true);
-            let (context, limits) = (Arc::clone(&self.context), Arc::clone(&limits));
-            tasks.spawn(connection::serve(stream, admitted, context, limits, tasks.clone()));
-        }
-        tasks.close();
-        if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
-            tracing::warn!("{} calls had not ended when the server stopped", tasks.len());
+            let (context, limits) = (Arc::clone(&self.context), Arc::clone(&self.limits));
+            self.tasks.spawn(connection::serve(stream, admitted, context, limits, self.tasks.clone()));
         }
     }
 }

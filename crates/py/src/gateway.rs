@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::{Budget, RuntimeProbe};
 use seqferry_gateway::{GatewayMonitor, GatewaySpec, ShareDefaults, ShareSpec, UploadWindow, WriteSettings};
-use seqferry_nfs::Squash;
+use seqferry_nfs::{PortMapping, Published, Squash};
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
@@ -92,6 +92,7 @@ pub struct Gateway {
     served: Mutex<seqferry_gateway::Gateway>,
     /// Outside the lock, which `wait` holds until the end.
     address: SocketAddr,
+    published: Option<Result<&'static str, String>>,
     budget: Arc<Budget>,
     monitor: Option<GatewayMonitor>,
     probe: Option<RuntimeProbe>,
@@ -100,7 +101,7 @@ pub struct Gateway {
 #[pymethods]
 impl Gateway {
     #[new]
-    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, unsafe_cache, take_over, memory,
+    #[pyo3(signature = (shares, *, host, port, port_mapper, state, cache, max_cache_size, unsafe_cache, take_over, memory,
                         max_requests, max_bandwidth))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
@@ -108,6 +109,7 @@ impl Gateway {
         shares: Vec<PyRef<'_, GatewayShare>>,
         host: &str,
         port: u16,
+        port_mapper: bool,
         state: String,
         cache: Option<String>,
         max_cache_size: Option<u64>,
@@ -120,6 +122,7 @@ impl Gateway {
         let host: IpAddr = host.parse().map_err(|_| PyValueError::new_err(format!("'{host}' is no IP address")))?;
         let spec = GatewaySpec {
             address: Some((host, port).into()),
+            port_mapping: port_mapper.then(PortMapping::default),
             state: state.into(),
             cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
             unsafe_cache,
@@ -133,13 +136,30 @@ impl Gateway {
         let address = started.address().unwrap_or_else(|| (host, port).into());
         let budget = Arc::clone(started.budget());
         let (probe, monitor) = (started.probe(), started.monitor());
-        Ok(Self { served: Mutex::new(started), address, budget, monitor, probe })
+        let published = started.published().map(|published| match published {
+            Ok(Published::Itself) => Ok("itself"),
+            Ok(Published::Rpcbind) => Ok("rpcbind"),
+            Err(error) => Err(error.to_string()),
+        });
+        Ok(Self { served: Mutex::new(started), address, published, budget, monitor, probe })
     }
 
     /// Host and port.
     #[getter]
     fn address(&self) -> (String, u16) {
         (self.address.ip().to_string(), self.address.port())
+    }
+
+    /// How clients find the port: "itself" or "rpcbind"; None if they name it.
+    #[getter]
+    fn published(&self) -> Option<&'static str> {
+        self.published.as_ref()?.as_ref().ok().copied()
+    }
+
+    /// Why clients have to name the port, if they were to find it.
+    #[getter]
+    fn publish_error(&self) -> Option<&str> {
+        self.published.as_ref()?.as_ref().err().map(String::as_str)
     }
 
     /// Requests to the storage under way.

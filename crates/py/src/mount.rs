@@ -146,6 +146,7 @@ impl ShareMount {
         };
         let gateway = GatewaySpec {
             address: None,
+            port_mapping: None,
             state: state.into(),
             cache: Some((cache.into(), CacheLimits::of_size(max_cache_size))),
             unsafe_cache,

@@ -29,6 +29,7 @@ from seqferry.api.tls import Tls
 from seqferry.db import outage
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.workers import NO_ACTIVITY, URL
+from seqferry.places.endpoints import is_loopback
 from seqferry.places.service_manager import ServiceManager
 from seqferry.service.presence import Presence
 from seqferry.service.service import Service
@@ -61,15 +62,6 @@ def check_exposure(settings: Settings, host: str, *, no_token: bool) -> None:
         raise UsageError("--no-token and SEQFERRY_TOKEN contradict each other; leave one of them out.")
     if settings.token is not None:
         tokens.check_environment_token(settings.token)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def serve(

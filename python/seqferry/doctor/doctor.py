@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
@@ -27,10 +27,10 @@ import sqlalchemy as sa
 from seqferry.db import endpoint_facts
 from seqferry.doctor import capabilities, shares
 from seqferry.doctor.capabilities import Capability, ProbedBucket
+from seqferry.doctor.findings import Finding, Level
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError
 from seqferry.model.formatting import duration, size
-from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.workers import WORKING_KINDS
 from seqferry.places import endpoints, paths
@@ -39,8 +39,6 @@ from seqferry.service.service import Service
 from seqferry.settings import memory_limits
 from seqferry.settings.config import Settings, cores
 from seqferry.spec import identity
-
-Level = Literal["ok", "warning", "problem"]
 
 _LITTLE_SPACE: Final = 1024**3
 _SKEW_WARNING: Final = 60.0
@@ -51,18 +49,6 @@ _NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.s
 _TIMEOUT_SECONDS: Final = 10.0
 _FILES_BESIDE: Final = 256
 _MINUTE: Final = 60.0
-
-
-@frozen
-class Finding:
-    """The result of one check. All levels but ``ok`` have an ``advice``."""
-
-    topic: str
-    level: Level
-    text: str
-    advice: str | None = None
-    age_seconds: float | None = None
-    """Age of a fact about an endpoint, since it was found."""
 
 
 def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refresh: bool = False) -> Iterator[Finding]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import shlex
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +31,7 @@ class GatewaySpec:
 
     Args:
         shares: each with its place.
+        port_mapper: let clients find the port by the port mapper, at port 111.
         state: the folder of the key and the table of file handles.
         cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes (None: no limit),
             and what clients write until it is in the bucket.
@@ -40,6 +44,7 @@ class GatewaySpec:
     host: str
     port: int
     state: Path
+    port_mapper: bool = False
     cache: Path | None = None
     max_cache_size: int | None = None
     unsafe_cache: bool = False
@@ -66,6 +71,7 @@ def start(spec: GatewaySpec) -> _native.Gateway:
             shares,
             host=spec.host,
             port=spec.port,
+            port_mapper=spec.port_mapper,
             state=str(spec.state),
             cache=None if spec.cache is None else str(spec.cache),
             max_cache_size=spec.max_cache_size,
@@ -77,6 +83,23 @@ def start(spec: GatewaySpec) -> _native.Gateway:
         )
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def mount_command(host: str, port: int, share: str, *, by_name: bool) -> str:
+    """The command by which a client of Linux mounts a share; the folder is an example.
+
+    Args:
+        host: where it is served. For all addresses of this machine its name is taken.
+        by_name: the port mapper names the port.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = host
+    else:
+        name = socket.gethostname() if address.is_unspecified else f"[{host}]" if address.version == 6 else host
+    ports = "" if by_name else f"vers=3,tcp,port={port},mountport={port},mountproto=tcp,"
+    return f"mount -t nfs -o {ports}nolock,hard {shlex.quote(f'{name}:/{share}')} /mnt"
 
 
 def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:

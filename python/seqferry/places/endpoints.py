@@ -50,12 +50,15 @@ def identity(url: str) -> str | None:
 def is_open(place: S3Location) -> bool:
     """True when requests leave this machine without TLS."""
     found = urlsplit(url(place) or "https:")
-    host = found.hostname or ""
+    return found.scheme == "http" and not is_loopback(found.hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """True for a host name or address that only programs on this machine reach."""
     try:
-        is_here = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        is_here = host == "localhost"
-    return found.scheme == "http" and not is_here
+        return host == "localhost"
 
 
 def find_fault(url: str) -> Fault | None:

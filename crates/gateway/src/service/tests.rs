@@ -55,6 +55,7 @@ fn gateway(folder: &Path, endpoint: &str, bucket: &str, prefix: &str, settle: Du
     };
     GatewaySpec {
         address: Some(([127, 0, 0, 1], 0).into()),
+        port_mapping: None,
         state: folder.join("state"),
         cache: Some((folder.join("cache"), CacheLimits::default())),
         unsafe_cache: true,

@@ -5,6 +5,7 @@ mod client;
 mod exports;
 mod facts;
 mod floods;
+mod port_map;
 mod retransmits;
 mod tree;
 mod writing;

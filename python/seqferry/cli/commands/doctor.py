@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits
 from seqferry.cli.option_groups import InspectedPlaces, Output
-from seqferry.cli.output import display, text
+from seqferry.cli.output.findings import show_findings
 from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import Endpoints
-
-_MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
 
 
 @frozen
@@ -40,16 +36,8 @@ def doctor(looked: InspectedPlaces, again: RefreshOption, endpoints: Endpoints, 
     from seqferry.doctor.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)
-    worst = "ok"
-    for finding in examine(settings, _places(looked, endpoints), refresh=again.refresh):
-        worst = max(worst, finding.level, key=("ok", "warning", "problem").index)
-        if output.as_json:
-            display.emit("finding", **asdict(finding))
-        elif not (output.quiet and finding.level == "ok"):
-            print(f"{_MARKS[finding.level]:<5} {finding.topic:<20} {text.printable(finding.text)}")
-            if finding.advice is not None:
-                print(f"{'':<26} {text.printable(finding.advice)}")
-    return exits.FAILED if worst == "problem" else exits.OK
+    findings = examine(settings, _places(looked, endpoints), refresh=again.refresh)
+    return show_findings(findings, as_json=output.as_json, quiet=output.quiet)
 
 
 def _places(looked: InspectedPlaces, endpoints: Endpoints) -> list[tuple[str, Location]]:

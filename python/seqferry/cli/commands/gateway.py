@@ -12,10 +12,12 @@ from seqferry.cli import exits, metrics_address, options
 from seqferry.cli.commands import gateway_control
 from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
-from seqferry.engine.gateways import GatewaySpec
+from seqferry.cli.output.findings import show_findings
+from seqferry.engine.gateways import GatewaySpec, mount_command
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
+from seqferry.places.endpoints import is_loopback
 from seqferry.settings.config import Settings
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place
@@ -65,6 +67,15 @@ def serve(
             help="Port for NFS and MOUNT. 0: a free port.",
         ),
     ] = 2049,
+    port_mapper: Annotated[
+        bool | None,
+        typer.Option(
+            "--port-mapper/--no-port-mapper",
+            envvar="SEQFERRY_GATEWAY_PORT_MAPPER",
+            help="Serve the port mapper at port 111, or register with rpcbind, so that clients mount without port "
+            "options. Default: on, except for a loopback address.",
+        ),
+    ] = None,
     memory: options.BlockMemory = None,
     cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
@@ -104,10 +115,12 @@ def serve(
         )
     check_sizes(memory, max_cache_size)
     settings.prepare_state_dir(database=False)
+    host = "127.0.0.1" if host == "localhost" else host
     spec = GatewaySpec(
         shares=tuple((share, _place(share)) for share in settings.shares),
-        host="127.0.0.1" if host == "localhost" else host,
+        host=host,
         port=port,
+        port_mapper=not is_loopback(host) if port_mapper is None else port_mapper,
         state=settings.state_dir / "gateway",
         cache=None if cache is None else resolve_path(cache),
         max_cache_size=max_cache_size,
@@ -118,6 +131,27 @@ def serve(
     )
     place = None if metrics is None else metrics_address.parse_address(metrics, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
+
+
+@gateway.command()
+def check(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Name or address of the gateway.")],
+    share: Annotated[
+        str | None, typer.Argument(metavar="SHARE", help="Share to try to mount, as /runs.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=1, max=65535, help="Port of the gateway. Default: the port mapper is asked."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Check from a client's machine whether it can mount the shares of a gateway, and print the command."""
+    from seqferry.doctor.nfs import check_server
+
+    name = None if share is None else f"/{share.strip('/')}"
+    return show_findings(check_server(host, name, port), as_json=as_json)
 
 
 def _place(share: Share) -> S3Location:
@@ -153,11 +187,16 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     if metrics is not None:
         _offer(metrics, served.status)
     host, port = served.address
+    if served.publish_error is not None:
+        display.say(f"seqferry: {text.printable(served.publish_error)}")
     for share, place in spec.shares:
+        command = mount_command(host, port, share.name, by_name=served.published is not None)
         if as_json:
-            display.emit("served", share=f"/{share.name}", source=place.at(place.key), host=host, port=port)
+            source = place.at(place.key)
+            display.emit("served", share=f"/{share.name}", source=source, host=host, port=port, mount=command)
         else:
             display.say(text.printable(f"{place.at(place.key)} is served at {host}:/{share.name}, port {port}."))
+            display.say(text.printable(f"  {command}"))
     if any(not share.read_only for share, _ in spec.shares):
         display.say(_PREVIEW)
     manager = ServiceManager()
