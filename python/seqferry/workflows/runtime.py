@@ -50,6 +50,9 @@ _SECONDS_AHEAD: Final = 1.0
 """Requests that the running batches have left when the next one begins: so many times those in flight, and those of so
 many seconds. A poll of the queue and the begin of a batch take half a second."""
 
+_END_WRITERS: Final = 2
+"""Transactions at a time that end transfers: each makes a dozen round trips for each transfer."""
+
 _LONGEST_SECONDS: Final = 2.0
 _USED: Final = 0.5
 """Time after which another batch begins while less than this part of the requests is used, up to the limit of the
@@ -96,7 +99,7 @@ class Runtime:
         self.database: Final = database
         # Not synced: the next run finds at the target what is lost, and the transfer's end syncs all before it.
         self.results: Final = GroupCommit(database, batches.record_each, durable=False)
-        self.ends: Final = GroupCommit(database, _write_ends)
+        self.ends: Final = GroupCommit(database, _write_ends, writers=_END_WRITERS)
         self.batch_waits: Final = BatchWaits()
         self.queue: Final = queue
         self.engine: Final = engine
