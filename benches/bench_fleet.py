@@ -204,7 +204,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--transfers", type=int, default=300, help="small ones")
     parser.add_argument("--each", type=int, default=3, help="objects of a small transfer")
     parser.add_argument("--submissions", type=int, default=5000, help="of the part of this name")
-    parser.add_argument("--clients", type=int, default=64, help="that submit them, each one after another")
+    parser.add_argument("--clients", type=int, default=128, help="that submit them, each one after another")
     parser.add_argument("--objects", type=int, default=60_000, help="of the large transfer")
     parser.add_argument("--workers", type=int, action="append", help="of the large transfer (default: 1, 2 and 4)")
     parser.add_argument("--max-requests", type=int, default=96, help="in flight for each worker of the large transfer")

@@ -136,15 +136,16 @@ BENCHES: Final = (
         "fleet",
         "Many small transfers, and more workers",
         "bench_fleet.py",
-        proves="How long 300 small transfers take that are submitted together to one worker, and how the rate of one "
-        "transfer grows with 2 and 4 workers while requests in flight bound it. Every object is compared afterwards.",
+        proves="How long 300 small transfers take that are submitted together to one worker, how many submissions of "
+        "many clients a server accepts, and how the rate of one transfer grows with 2 and 4 workers while requests in "
+        "flight bound it. Every object is compared afterwards.",
         cannot="Workers, server, PostgreSQL and the simulator share two cores. Requests in flight are few, so that "
         "latency bounds the workers: at full width one of them takes what these cores can do.",
         rounds=2,
         full=("--objects", "30000"),
         quick=(
             *("--transfers", "12", "--objects", "400", "--max-requests", "8", "--workers", "1", "--workers", "2"),
-            "--lax",
+            *("--submissions", "40", "--lax"),
         ),
     ),
     Bench(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import product
 from typing import Final
 
@@ -10,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.page_files import is_page_path
 from seqferry.api.problems import problem
+from seqferry.api.request_queue import Limit, RequestQueue
 from seqferry.model.errors import ConfigError
 from seqferry.service.tokens import TokenStore
 from seqferry.settings.tokens import Identity, Role
@@ -23,8 +23,10 @@ MAX_STREAMS: Final = 200
 """Streams of events under way; more are answered with 503. Each waits for most of its life, and holds a connection."""
 
 MAX_REQUESTS: Final = 128
-"""Requests with a token under way; more are answered with 503. Far fewer than connections may be open, so that there
-is always one for a question that needs no token."""
+MAX_WAITING: Final = 256
+WAIT_SECONDS: Final = 10.0
+"""Requests with a token under way; more wait for so many seconds, and are then answered with 503. Far fewer than
+connections may be open, so that there is always one for a question that needs no token."""
 
 STREAMS: Final = "/events"
 """The end of the paths of streams."""
@@ -48,9 +50,6 @@ MAX_STREAMS_WITH_LINKS: Final = 200
 MAX_BODIES_WITH_LINKS: Final = 8
 """Requests with a body and a share link: slow senders take no room from readers."""
 
-PART_OF_ONE: Final = 2
-"""One token, or one address without a token, has at most this part (half) of the requests under way."""
-
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
 
@@ -68,8 +67,7 @@ class Authentication:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        # Requests under way of each kind, by their holder.
-        self._under_way = {kind: Counter[str]() for kind in product((False, True), repeat=3)}
+        self._queues = {kind: RequestQueue(_limit(*kind)) for kind in product((False, True), repeat=3)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -141,24 +139,20 @@ class Authentication:
         with_link = holder is None
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
         with_body = with_link and has_body(scope)
-        under_way = self._under_way[is_stream, with_link, with_body]
-        most = MAX_BODIES_WITH_LINKS if with_body else _most(is_stream=is_stream, with_link=with_link)
+        queue = self._queues[is_stream, with_link, with_body]
         holder = _address(scope) if holder is None else holder
-        of_one = max(most // PART_OF_ONE, 1)
-        if under_way[holder] >= of_one or under_way.total() >= most:
+        if not await queue.enter(holder):
             what = "streams" if is_stream else "requests"
-            whose = "" if under_way.total() >= most else " of this address" if with_link else " with this token"
-            count = under_way[holder] if whose else most
+            of_one = queue.count(holder)
+            whose = "" if of_one is None else " of this address" if with_link else " with this token"
+            count = queue.limit.most if of_one is None else of_one
             busy = problem(503, f"{count} {what}{whose} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
-        under_way[holder] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            under_way[holder] -= 1
-            if not under_way[holder]:
-                del under_way[holder]
+            queue.leave(holder)
 
 
 def _address(scope: Scope) -> str:
@@ -167,11 +161,13 @@ def _address(scope: Scope) -> str:
     return "" if client is None else str(client[0])
 
 
-def _most(*, is_stream: bool, with_link: bool) -> int:
-    """Requests under way at most: is it a stream, and does a share link or a ticket stand for the token."""
+def _limit(is_stream: bool, with_link: bool, with_body: bool) -> Limit:
+    """The limit of a kind of requests. With a link: a share link or a ticket stands for the token."""
+    if with_body:
+        return Limit(MAX_BODIES_WITH_LINKS)
     if with_link:
-        return MAX_STREAMS_WITH_LINKS if is_stream else MAX_WITH_LINKS
-    return MAX_STREAMS if is_stream else MAX_REQUESTS
+        return Limit(MAX_STREAMS_WITH_LINKS if is_stream else MAX_WITH_LINKS)
+    return Limit(MAX_STREAMS) if is_stream else Limit(MAX_REQUESTS, MAX_WAITING, WAIT_SECONDS)
 
 
 def needs_no_token(path: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -34,6 +34,8 @@ class _Entry(Generic[Part, Result]):
     results: Sequence[Result] = ()
     """One, once it was written."""
     failure: ConfigError | None = None
+    tried: threading.Event = field(default_factory=threading.Event)
+    """Set when its transaction has ended."""
 
 
 class GroupCommit(Generic[Part, Result]):
@@ -42,6 +44,7 @@ class GroupCommit(Generic[Part, Result]):
     Args:
         write: writes parts and returns the result of each, in their order. It is called again where it fails.
         durable: as for ``Database.write``.
+        writers: transactions at a time, so that some wait for the database while others compute.
     """
 
     def __init__(
@@ -50,13 +53,14 @@ class GroupCommit(Generic[Part, Result]):
         write: Callable[[sa.Connection, Sequence[Part]], Sequence[Result]],
         *,
         durable: bool = True,
+        writers: int = 1,
     ) -> None:
         self._database: Final = database
         self._write: Final = write
         self._durable: Final = durable
         self._waiting: list[_Entry[Part, Result]] = []
         self._listed = threading.Lock()
-        self._writing = threading.Lock()
+        self._writing = threading.BoundedSemaphore(writers)
 
     def commit(self, part: Part) -> Result:
         """Write a part; when this returns, it is committed.
@@ -68,32 +72,41 @@ class GroupCommit(Generic[Part, Result]):
         entry = _Entry[Part, Result](part)
         with self._listed:
             self._waiting.append(entry)
-        with self._writing:
-            while not entry.results and entry.failure is None:  # else another thread has written it meanwhile
-                self._write_group(entry)
+        while not entry.results and entry.failure is None:
+            with self._writing:
+                group = self._take_group(entry)
+                if group:
+                    self._write_group(group)
+            entry.tried.wait()  # else another thread writes it
         if entry.failure is not None:
             raise entry.failure
         return entry.results[0]
 
-    def _write_group(self, mine: _Entry[Part, Result]) -> None:
+    def _take_group(self, mine: _Entry[Part, Result]) -> list[_Entry[Part, Result]]:
+        """Remove what is to be written with ``mine`` from what waits; nothing where another thread has taken that."""
         with self._listed:
-            others = () if mine.alone else (one for one in self._waiting if not (one.alone or one is mine))
-            group = [mine, *islice(others, _PARTS - 1)]
+            if mine.alone:
+                return [mine]
+            if mine not in self._waiting:
+                return []
+            group = [mine, *islice((one for one in self._waiting if one is not mine), _PARTS - 1)]
             self._waiting = [one for one in self._waiting if one not in group]
+            return group
+
+    def _write_group(self, group: list[_Entry[Part, Result]]) -> None:
         try:
             with self._database.write(durable=self._durable) as connection:
                 results = self._write(connection, [one.part for one in group])
+            for one, result in zip(group, results, strict=True):
+                one.results = (result,)
         except ConfigError as why:  # another attempt would wait as long for the database
             for one in group:
                 one.failure = why
-            return
         except BaseException:
             if len(group) == 1:
                 raise
             for one in group:
                 one.alone = True
-            with self._listed:
-                self._waiting += group
-            return
-        for one, result in zip(group, results, strict=True):
-            one.results = (result,)
+        finally:
+            for one in group:
+                one.tried.set()

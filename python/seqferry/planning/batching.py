@@ -26,7 +26,7 @@ _PARTS_OF_WORKER: Final = 2
 """Parts that each worker would get of what is left, if all had the size of the next one."""
 
 _HELD_AT_MOST: Final = 16
-"""Full batches that are held until the listing ends: some 10 MB."""
+"""Full batches of ``SMALL`` objects that are held until the listing ends: some 10 MB."""
 
 
 @frozen
@@ -113,7 +113,10 @@ class GuidedSchedule(Generic[Item]):
                 share = _requests_of(batch) / workers
                 while batch:
                     due.append(_take_part(batch, share))
-        return due + self._take_oldest(len(self._held) - min(_PARTS_OF_WORKER * workers, _HELD_AT_MOST))
+        most = min(_PARTS_OF_WORKER * workers, _HELD_AT_MOST)
+        while len(self._held) > most or sum(map(len, self._held)) > most * SMALL.objects:
+            due += self._take_oldest(1)
+        return due
 
     def take_rest(self, workers: int) -> list[list[Item]]:
         """Remove and return all, when the listing has ended: those of the biggest objects first."""

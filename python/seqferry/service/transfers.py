@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
+_WRITERS: Final = 2
+"""Transactions at a time that record submissions: one waits for the lock of the ledger, or its sync, at its end."""
+
 _ABANDONED_BATCHES: Final = 20
 """Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
@@ -48,7 +51,7 @@ class Transfers(Queries):
     def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
         super().__init__(settings, database, engine)
         # Those of many clients share a commit.
-        self._submissions: Final = GroupCommit(database, _record)
+        self._submissions: Final = GroupCommit(database, _record, writers=_WRITERS)
 
     def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
         """``submit_or_resume``; returns the id only."""

@@ -207,7 +207,8 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
     with runtime.running_batch(run, job, epoch=epoch, sizes=[one.size for one in items]) as running:
-        runtime.announce_queued()  # there may be room for another batch, now and at the end of this one
+        if not run.in_transfer:
+            runtime.announce_queued()  # there may be room for another batch, now and at the end of this one
         execute(job, _until_next_write, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:

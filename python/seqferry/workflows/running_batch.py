@@ -59,12 +59,13 @@ class RunningBatch:
         """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
         return max(progress.bytes_done - self.bytes_recorded, 0)
 
-    def estimate_requests(self, now: float) -> tuple[float, float]:
-        """About how many requests the job has left to make, and how many it has made each second."""
+    def estimate_requests(self, now: float) -> tuple[float, float, float]:
+        """About how many requests the job has left to make, has made each second, and has in flight."""
         found = self.job.progress()
         ended = found.objects_done + found.objects_skipped + found.objects_failed
         made = batching.count_requests([found.bytes_done]) - 1 + ended
-        return max(self._requests - made, 0.0), made / max(now - self._began, _SHORTEST_SECONDS)
+        rate = made / max(now - self._began, _SHORTEST_SECONDS)
+        return max(self._requests - made, 0.0), rate, found.in_flight
 
     def raise_suspension(self) -> None:
         """Raise the exception with which a suspended batch leaves its step."""

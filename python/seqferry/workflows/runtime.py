@@ -50,8 +50,13 @@ _SECONDS_AHEAD: Final = 1.0
 """Requests that the running batches have left when the next one begins: so many times those in flight, and those of so
 many seconds. A poll of the queue and the begin of a batch take half a second."""
 
+_END_WRITERS: Final = 2
+"""Transactions at a time that end transfers: each makes a dozen round trips for each transfer."""
+
 _LONGEST_SECONDS: Final = 2.0
-"""Time after which another batch begins in any case, up to the limit of the queue."""
+_USED: Final = 0.5
+"""Time after which another batch begins while less than this part of the requests is used, up to the limit of the
+queue."""
 
 ATTEMPTS: Final = 4
 """Attempts of a step at a storage whose failure passes; a request of it has been repeated by the engine before."""
@@ -94,7 +99,7 @@ class Runtime:
         self.database: Final = database
         # Not synced: the next run finds at the target what is lost, and the transfer's end syncs all before it.
         self.results: Final = GroupCommit(database, batches.record_each, durable=False)
-        self.ends: Final = GroupCommit(database, _write_ends)
+        self.ends: Final = GroupCommit(database, _write_ends, writers=_END_WRITERS)
         self.batch_waits: Final = BatchWaits()
         self.queue: Final = queue
         self.engine: Final = engine
@@ -402,16 +407,18 @@ class Runtime:
     def wants_batch(self, wanted_at: float) -> bool:
         """True when the running batches leave requests of this worker unused soon, so that another is to begin.
 
-        Also when none has begun for some time: the objects that are left may be slow, or their service not answer.
+        Also when they use few requests and none has begun for some time: what is left may be a few slow objects.
 
         Args:
             wanted_at: when the last one was wanted (``time.monotonic``), which may not have begun yet.
         """
         now = time.monotonic()
         estimates = [running.estimate_requests(now) for running in self.running() if not running.cleaning]
-        left, rate = (sum(values) for values in zip(*estimates, strict=True)) if estimates else (0.0, 0.0)
-        ahead = max(_ROUNDS_AHEAD * self.engine.max_requests, _SECONDS_AHEAD * rate)
-        return left < ahead or now - max(self._begun_at, wanted_at) > _LONGEST_SECONDS
+        left, rate, used = (sum(values) for values in zip(*estimates, strict=True)) if estimates else (0.0, 0.0, 0.0)
+        if left < max(_ROUNDS_AHEAD * self.engine.max_requests, _SECONDS_AHEAD * rate):
+            return True
+        is_idle = used < _USED * self.engine.max_requests
+        return is_idle and now - max(self._begun_at, wanted_at) > _LONGEST_SECONDS
 
     def _retire(self, key: tuple[str, int], running: RunningBatch) -> None:
         progress = running.job.progress()

@@ -155,6 +155,7 @@ def test_requests_that_are_sent_by_half_leave_room_for_other_tokens(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authentication, "MAX_REQUESTS", 6)
+    monkeypatch.setattr(authentication, "WAIT_SECONDS", 0.1)
     other = tokens.add(service, "lab", "read")
     with http_of(service) as client, ExitStack() as stack:
         address = (client.base_url.host, client.base_url.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TypeVar
 
 import pytest
@@ -24,7 +25,9 @@ Result = TypeVar("Result")
 
 def _together(group: GroupCommit[Part, Result], *calls: Callable[[], Result]) -> list[Future[Result]]:
     """The ends of calls that come while another thread writes, in a pool that waits for them."""
-    with ThreadPoolExecutor(len(calls)) as pool, group._writing:  # pyright: ignore[reportPrivateUsage]
+    with ThreadPoolExecutor(len(calls)) as pool, ExitStack() as held:
+        while group._writing.acquire(blocking=False):  # pyright: ignore[reportPrivateUsage]
+            held.callback(group._writing.release)  # pyright: ignore[reportPrivateUsage]
         futures = [pool.submit(call) for call in calls]
         eventually(lambda: len(group._waiting) == len(calls), what="all to wait")  # pyright: ignore[reportPrivateUsage]
     return futures
@@ -78,8 +81,14 @@ def test_an_outage_of_the_database_is_reported_to_all_after_one_attempt(service:
     assert attempts == [5]
 
 
-def test_each_thread_gets_the_result_of_its_own_part(service: Service) -> None:
-    group = GroupCommit(service.database, lambda _, parts: [-one for one in parts])
+@pytest.mark.parametrize("writers", [1, 3])
+def test_each_thread_gets_the_result_of_its_own_part(service: Service, writers: int) -> None:
+    def write_parts(_: sa.Connection, parts: Sequence[int]) -> list[int]:
+        if len(parts) > 1 and any(one % 10 == 7 for one in parts):
+            raise ValueError(parts)
+        return [-one for one in parts]
+
+    group = GroupCommit(service.database, write_parts, writers=writers)
     results = dict[int, int]()
 
     def write(first: int) -> None:
