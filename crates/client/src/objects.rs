@@ -1,5 +1,7 @@
 //! Questions about buckets and objects, and pinned reads: one call each, retried within the budget.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::{
@@ -98,8 +100,12 @@ impl RetryingClient {
     /// # Errors
     /// Any failure but absence; or the client was cancelled.
     pub async fn look_up_one(&self, bucket: &str, key: &str) -> Result<KeyLookup, RequestError> {
+        let begun = Instant::now();
         match self.head(ObjectRef::new(bucket, key)).await {
             Ok(meta) => {
+                if !self.capabilities().in_place_changes {
+                    self.quirks().note_head(ObjectRef::new(bucket, key), &meta, begun.elapsed());
+                }
                 if meta.encryption.is_none() {
                     self.quirks().note_plain_object(PinnedObject::of(bucket, key, &meta));
                 }

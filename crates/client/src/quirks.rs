@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
-use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
+use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectMeta, ObjectRef, ObjectStore, PinnedObject};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 /// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned again.
@@ -12,6 +13,9 @@ const UNCOPYABLE: usize = 1000;
 
 /// Most objects without encryption that are remembered. A copy follows its HEAD closely, so a few are enough.
 const PLAIN_OBJECTS: usize = 64;
+
+/// Age up to which a HEAD counts as the one that a transfer begins with: a command submits what it has looked up.
+const LAST_HEAD: Duration = Duration::from_secs(5);
 
 /// Most probes of the nature of `ETag`s: where this many show nothing, no further one will.
 const ETAG_PROBES: u8 = 16;
@@ -113,7 +117,20 @@ pub struct Quirks {
     encryption: std::sync::Mutex<HashMap<String, Arc<OnceCell<BucketEncryption>>>>,
     /// Versions of objects that the latest HEADs showed without encryption.
     plain_objects: std::sync::Mutex<VecDeque<PinnedObject>>,
+    /// The latest look-up of an object, until it is used.
+    last_head: std::sync::Mutex<Option<LastHead>>,
     id: UniqueId,
+}
+
+/// Attributes of an object that a HEAD has just shown.
+#[derive(Debug)]
+struct LastHead {
+    bucket: String,
+    key: String,
+    meta: ObjectMeta,
+    /// Time that the request took.
+    latency: Duration,
+    at: Instant,
 }
 
 /// A number that nothing else has for as long as the process runs.
@@ -196,6 +213,26 @@ impl Quirks {
             known.pop_front();
         }
         known.push_back(object);
+    }
+
+    /// Keeps what a HEAD showed, for the transfer that may follow it. `latency` is the time that it took.
+    pub fn note_head(&self, object: ObjectRef<'_>, meta: &ObjectMeta, latency: Duration) {
+        let (bucket, key) = (object.bucket.to_owned(), object.key.to_owned());
+        let head = LastHead { bucket, key, meta: meta.clone(), latency, at: Instant::now() };
+        *self.last_head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+    }
+
+    /// Takes the attributes of a version of an object, and the time that their HEAD took. None: the latest HEAD showed
+    /// another one, is some seconds old, or was taken before.
+    pub fn take_head(&self, object: ObjectRef<'_>, etag: &str) -> Option<(ObjectMeta, Duration)> {
+        let mut last = self.last_head.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |head: &LastHead| {
+            (head.bucket.as_str(), head.key.as_str(), head.meta.etag.as_str()) == (object.bucket, object.key, etag)
+                && !etag.is_empty()
+                && object.version.is_none_or(|version| head.meta.version_id.as_deref() == Some(version))
+                && head.at.elapsed() < LAST_HEAD
+        };
+        last.take_if(|head| is_same(head)).map(|head| (head.meta, head.latency))
     }
 
     /// True when the same part is known to have got two `ETag`s.

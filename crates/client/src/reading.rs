@@ -30,6 +30,12 @@ pub struct DigestedBytes {
 }
 
 impl DigestedBytes {
+    /// Bytes that are in memory, with these digests of them.
+    pub fn of(bytes: Bytes, algorithms: &[DigestAlgorithm]) -> Self {
+        let digests = algorithms.iter().map(|algorithm| (*algorithm, Digester::of(*algorithm, &bytes))).collect();
+        Self { bytes, digests }
+    }
+
     /// A digest of the bytes: as computed on the way, else computed now.
     pub fn digest(&self, algorithm: DigestAlgorithm) -> Vec<u8> {
         let known = self.digests.iter().find(|(known, _)| *known == algorithm).map(|(_, digest)| digest.clone());

@@ -43,6 +43,8 @@ pub enum Fault {
     HoldReply(Latch),
     /// The request is made after the test's hook has run.
     Hook(Hook),
+    /// The bytes of a GET wait for [`Latch::open`]; its reply does not.
+    HoldBody(Latch),
     /// The body of a GET ends early.
     Truncate,
     /// One byte of the body of a GET, of a write or of a copied part is altered. Other requests are unchanged.
@@ -264,7 +266,7 @@ impl FaultStore {
             answer
         };
         match fault {
-            None | Some(Fault::Truncate | Fault::Corrupt) => request.await,
+            None | Some(Fault::HoldBody(_) | Fault::Truncate | Fault::Corrupt) => request.await,
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new(operation, bucket, Some(key), code, Some(status)).with_message("made to fail"))
             }
@@ -339,6 +341,14 @@ impl ObjectRead for FaultStore {
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let (bucket, key) = (source.bucket.clone(), source.key.clone());
         match self.fault("GetObject", &key, None) {
+            Some(Fault::HoldBody(latch)) => {
+                let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
+                let held = futures::stream::once(async move { latch.pass().await }).flat_map({
+                    let mut body = Some(body.into_stream());
+                    move |()| body.take().unwrap_or_else(|| futures::stream::empty().boxed())
+                });
+                Ok(FetchedObject { meta, body: Body::from_stream(held.boxed()) })
+            }
             Some(Fault::Truncate) => {
                 let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
                 let half = body.into_stream().take(1);

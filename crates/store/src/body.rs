@@ -150,6 +150,15 @@ impl Body {
     }
 }
 
+/// Joins pieces to one, which is aligned to the blocks of a disk where it is large enough.
+pub fn join_aligned<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+    let (mut bytes, begin) = aligned_buffer(pieces.clone().map(Bytes::len).sum());
+    for piece in pieces {
+        bytes.extend_from_slice(piece);
+    }
+    Bytes::from(bytes).slice(begin..)
+}
+
 /// Returns memory for `size` bytes and the offset in it at which they begin.
 fn aligned_buffer(size: usize) -> (Vec<u8>, usize) {
     if size < WORTH_PASSING {

@@ -24,7 +24,7 @@ mod throttle;
 mod types;
 
 pub use async_trait::async_trait;
-pub use body::{Body, ByteStream};
+pub use body::{Body, ByteStream, join_aligned};
 pub use bytes::Bytes;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, PageCache, Permissions, Symlinks, file_error, path_refusal};

@@ -25,6 +25,9 @@ pub struct CopyLimits {
     /// Largest object that is streamed in one request: below 16 MiB the requests of a multipart upload cost more
     /// than concurrent parts save.
     pub stream_threshold: u64,
+    /// Ranges of an object that several requests read and one writes, where the source is far away. One request to S3
+    /// brings some 80 MiB/s after 30 ms and more: a smaller range does not end sooner.
+    pub stream_range: u64,
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
     /// reads of 8-16 MB, each concurrently with others, and a part is held in memory from its first byte read to its
     /// last one written.
@@ -51,6 +54,7 @@ impl Default for CopyLimits {
             etag_copy: GIB,
             part_size: 128 * MIB,
             stream_threshold: 16 * MIB,
+            stream_range: 4 * MIB,
             stream_part: 8 * MIB,
             stream_part_grown: 16 * MIB,
             stream_boundaries: 64 * MIB,

@@ -353,7 +353,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 return Err(self.unreadable_target_error("HeadObject"));
             }
         }
-        let source = match source_meta {
+        let source = match source_meta.or_else(|| self.take_looked_up().map(|(source, _)| source)) {
             Some(source) => source,
             None => self.head_source().await?,
         };

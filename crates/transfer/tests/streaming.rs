@@ -11,7 +11,7 @@ use seqferry_client::RecordedUpload;
 use seqferry_store::prelude::*;
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, CreateUpload, Digests, ObjectRef, UploadRef};
 use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, Hook, Rule};
+use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_transfer::{IfExists, JobItem, ObjectState, Policy, StopMode, VerificationLevel};
 
 const SIZES: [usize; 17] = [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999];
@@ -62,6 +62,85 @@ async fn every_byte_of_a_large_object_is_read_once() {
     assert_eq!(services.to.store.count("UploadPart"), 25);
     assert_eq!(services.from.store.count("HeadObject"), 1);
     assert_eq!(services.to.store.count("HeadObject") + services.to.store.count("GetObject"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_head_of_the_first_answer_shows_that_ranges_are_honoured() {
+    let services = ServicePair::new();
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(1, 1234)).await };
+    let (first, second) = (Latch::default(), Latch::default());
+    services.from.store.rule(Rule::once("GetObject", Fault::HoldBody(first.clone())));
+    services.from.store.rule(Rule::once("GetObject", Fault::Hold(second.clone())));
+    let job = services.start(streaming(), vec![item.clone()]);
+
+    let (outcomes, _job) = tokio::join!(common::drain(job), async {
+        // The bytes of the first range are not there yet.
+        second.reached().await;
+        second.open();
+        first.open();
+    })
+    .0;
+
+    assert_done(&services, &item, &outcomes[&1], VerificationLevel::Checksum).await;
+    assert_eq!(services.from.store.count("GetObject"), 25);
+}
+
+/// The item, looked up a moment before by a HEAD that took so long.
+async fn looked_up(services: &ServicePair, item: &JobItem, latency: Duration) {
+    let object = ObjectRef::new(SOURCE, &item.source_key);
+    let meta = services.from.memory.head(object, None).await.unwrap();
+    services.from.connection.quirks.note_head(object, &meta, latency);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_was_just_looked_up_costs_no_other_head() {
+    let services = ServicePair::new();
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(1, 1234)).await };
+    looked_up(&services, &item, Duration::ZERO).await;
+
+    let outcomes = services.run(streaming(), vec![item.clone()]).await;
+
+    assert_done(&services, &item, &outcomes[&1], VerificationLevel::Checksum).await;
+    assert_eq!(services.from.store.count("HeadObject"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_looked_up_does_not_count_after_the_object_was_replaced() {
+    let services = ServicePair::new();
+    let before = services.from.object(1, "k", &bytes(1, 1234)).await;
+    looked_up(&services, &before, Duration::ZERO).await;
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(2, 1234)).await };
+
+    let outcomes = services.run(streaming(), vec![item.clone()]).await;
+
+    assert_done(&services, &item, &outcomes[&1], VerificationLevel::Checksum).await;
+    assert_eq!(services.from.store.count("HeadObject"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_far_away_is_read_by_several_requests_and_written_by_one() {
+    let services = ServicePair::new();
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(1, 100)).await };
+    looked_up(&services, &item, Duration::from_millis(30)).await;
+
+    let outcomes = services.run(streaming(), vec![item.clone()]).await;
+
+    assert_done(&services, &item, &outcomes[&1], VerificationLevel::Checksum).await;
+    assert_eq!(services.from.store.counts().into_iter().collect::<Vec<_>>(), [("GetObject", 4)]);
+    assert_eq!(services.to.store.counts().into_iter().collect::<Vec<_>>(), [("PutObject", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_far_away_is_read_whole_where_ranges_are_ignored() {
+    let services = ServicePair::of(common::streams::memory().ignoring_ranges(), common::streams::memory());
+    let item = JobItem { target_absent: true, ..services.from.object(1, "k", &bytes(1, 100)).await };
+    looked_up(&services, &item, Duration::from_millis(30)).await;
+
+    let outcomes = services.run(streaming(), vec![item.clone()]).await;
+
+    assert_done(&services, &item, &outcomes[&1], VerificationLevel::Checksum).await;
+    assert_eq!(outcomes[&1].attempts, 1);
+    assert_eq!(services.to.store.count("PutObject"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,8 +23,7 @@ def main() -> None:
 
     environment.prepare()
     memory_limits.save_addresses()
-    if sys.argv[1:2] == ["mount"]:
-        memory_limits.return_memory_soon()
+    memory_limits.return_memory_soon(mount=sys.argv[1:2] == ["mount"])
     if sys.argv[1:2] in (["aws"], ["s5cmd"]):
         # Called once for each file of a task: the framework of the other commands alone takes longer than they may.
         from seqferry.nextflow.shim import main as shim
@@ -59,7 +58,7 @@ def mount_helper() -> None:
     from seqferry.settings import memory_limits
 
     memory_limits.save_addresses()
-    memory_limits.return_memory_soon()
+    memory_limits.return_memory_soon(mount=True)
 
     from seqferry.cli.commands import mount
 

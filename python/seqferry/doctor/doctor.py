@@ -205,13 +205,14 @@ def _memory(settings: Settings) -> Finding:
     if room is None:
         return Finding("memory", "ok", f"{size(settings.memory)} of buffers, unknown free")
     resident = memory_limits.resident()
-    found = memory_limits.plan_memory(room, resident=resident, memory=settings.memory, requests=settings.max_requests)
+    wanted = min(settings.max_requests, settings.memory // memory_limits.BUFFERS_PER_REQUEST)
+    found = memory_limits.plan_memory(room, resident=resident, memory=settings.memory, requests=wanted)
     left = f"{size(room.free)} are left of {room.cause} ({size(room.limit)})"
-    if found.memory < settings.memory or found.requests < settings.max_requests // 2:
+    if found.memory < settings.memory or found.requests < wanted // 2:
         return Finding(
             "memory", "warning",
             f"{left}: buffers take at most {size(found.memory)} of {size(settings.memory)}, and {found.requests:,} "
-            f"requests can be in flight, and not {settings.max_requests:,}.",
+            f"requests can be in flight, and not {wanted:,}.",
             "Give the process more, or go on: transfers end, and take longer.",
         )  # fmt: skip
     return Finding("memory", "ok", f"{size(settings.memory)} of buffers; {left}")

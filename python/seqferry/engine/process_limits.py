@@ -39,6 +39,7 @@ def plan_process_memory(memory: int, requests: int) -> memory_limits.MemoryPlan:
     """Buffers and requests in flight that fit into this process's memory; logs if they are fewer than requested."""
     room = memory_limits.find_available()
     found = memory_limits.plan_memory(room, resident=memory_limits.resident(), memory=memory, requests=requests)
+    requests = min(requests, memory // memory_limits.BUFFERS_PER_REQUEST)
     if room is not None and (found.memory, found.requests) != (memory, requests):
         log.info(
             "%d MiB of buffers and %d requests in flight instead of %d MiB and %d: %d MiB are left of %s (%d MiB)",

@@ -43,6 +43,7 @@ from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
+from seqferry.settings import memory_limits
 from seqferry.settings.config import Settings
 from seqferry.workflows import inline, lazy, liveness, transfer_steps
 from seqferry.workflows.draining import INLINE_PREFIX, DrainMonitor
@@ -260,6 +261,7 @@ class Worker:
                 inline_ids = self._inline.keys() - self._handed_over
                 recovery.enqueue_missing(self._database, self.service.queue, inline_ids)
             if not self._dbos.is_launched:
+                memory_limits.collect_garbage_soon()
                 self._dbos.launch(self._lanes.open, self._signal)
 
     def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_the_memory_of_the_machine_counts(machine: Machine) -> None:
 
 def test_nothing_is_known_of_a_system_that_says_nothing(tmp_path: Path) -> None:
     assert find_available(tmp_path) is None
-    assert plan_memory(None, resident=0, memory=256 * MIB, requests=10_000) == MemoryPlan(256 * MIB, 10_000, 65_535)
+    assert plan_memory(None, resident=0, memory=256 * MIB, requests=10_000) == MemoryPlan(256 * MIB, 10_000, 16_384)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +217,13 @@ def test_few_requests_leave_their_memory_to_the_buffers() -> None:
     assert (fitting.memory, fitting.requests) == (512 * MIB - PROCESS - 256 * REQUEST, 256)
 
 
+def test_small_buffers_allow_few_requests_in_flight() -> None:
+    for room in (None, in_room(4096)):
+        fitting = plan_memory(room, resident=0, memory=16 * MIB, requests=10_000)
+
+        assert fitting == MemoryPlan(16 * MIB, 1024, 1024)
+
+
 def test_a_large_machine_gives_all_that_is_asked_for() -> None:
     fitting = plan_memory(in_room(4096), resident=0, memory=256 * MIB, requests=10_000)
 
@@ -226,3 +234,44 @@ def test_no_room_is_left_is_no_reason_to_stop() -> None:
     fitting = plan_memory(in_room(0), resident=0, memory=256 * MIB, requests=10_000)
 
     assert (fitting.memory, fitting.requests) == (LEAST_BUFFERS, LEAST_REQUESTS)
+
+
+def test_threads_share_what_malloc_keeps() -> None:
+    script = """
+import ctypes, sys, tempfile, threading
+from seqferry.settings.memory_limits import share_arena
+
+c = ctypes.CDLL(None)
+if not hasattr(c, "malloc_info"):
+    sys.exit("another C library")
+if sys.argv[1] == "shared":
+    share_arena()
+barrier = threading.Barrier(5)
+
+def work():
+    held = [bytearray(50_000) for _ in range(20)]
+    barrier.wait()
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for one in threads:
+    one.start()
+barrier.wait()
+for one in threads:
+    one.join()
+c.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as told:
+    stream = ctypes.c_void_p(c.fopen(told.name.encode(), b"w"))
+    c.malloc_info(0, stream)
+    c.fclose(stream)
+    print(told.read().count(b"<heap nr="))
+"""
+
+    def arenas(how: str) -> int:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+        ran = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, env=environment)
+        if ran.returncode:
+            pytest.skip(ran.stderr.strip())
+        return int(ran.stdout)
+
+    assert arenas("own") > 1
+    assert arenas("shared") == 1

@@ -1,5 +1,7 @@
 //! The source of one object: its attributes, its pin, and the failures when it is not as listed.
 
+use std::time::Duration;
+
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
@@ -65,6 +67,14 @@ impl<J: UploadJournal> Object<'_, J> {
             Advice::RepeatAfterSender
         );
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
+    }
+
+    /// Takes what a HEAD showed of the source a moment before the transfer, and the time that it took.
+    pub(super) fn take_looked_up(&self) -> Option<(ObjectMeta, Duration)> {
+        let source = ObjectRef::new(&self.policy.source_bucket, &self.item.source_key);
+        let source = source.at_version(self.item.version_id.as_deref());
+        let found = self.source.quirks().take_head(source, &self.item.etag)?;
+        (found.0.size == self.stored_size.unwrap_or(self.item.size)).then_some(found)
     }
 
     /// Returns the attributes of the source, which must be as listed.

@@ -15,13 +15,16 @@ mod piece;
 mod sent;
 mod whole;
 
+use std::time::Duration;
+
+use futures::future::try_join_all;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned};
 use seqferry_client::{ChecksumSupport, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
     Advice, Attributes, Cause, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME,
-    ObjectMeta, PutObject, StoreError, StoredMetadata, WrittenObject,
+    ObjectMeta, PutObject, StoreError, StoredMetadata, WrittenObject, join_aligned,
 };
 
 use super::disk::time_text;
@@ -29,7 +32,7 @@ use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, VerificationLevel};
-use crate::plan::etag_parts;
+use crate::plan::{PartPlan, etag_parts};
 use crate::verification::{
     self, CopySide, ExpectedDigest, SegmentedDigest, Verdict, compare, is_digest, weaker_verdict,
 };
@@ -37,6 +40,10 @@ use crate::verification::{
 /// Memory of an object that goes in one request besides its bytes: its requests, their connections and the
 /// attributes of the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
+
+/// Time of a HEAD from which a source is far enough for several reads of such an object to end sooner than one: at a
+/// shorter distance one connection is as fast as the network.
+const FAR: Duration = Duration::from_millis(5);
 
 /// The path of the bytes: inside the service, or through this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -251,8 +258,16 @@ impl<J: UploadJournal> Object<'_, J> {
 
     pub(super) async fn stream_in_one_request(&mut self) -> Result<CopyResult, AttemptError> {
         let size = self.item.size;
-        let _memory = self.source.reserve_passing(size + BESIDES_BYTES, size).await?;
-        let (meta, piece) = self.read_all().await?;
+        let far = self.take_looked_up().filter(|(_, latency)| *latency >= FAR).map(|(meta, _)| meta);
+        let has_ranges = size >= 2 * self.policy.limits.stream_range && !self.source.quirks().ignores_ranges();
+        let ranged = far.filter(|_| has_ranges);
+        // Ranges are joined in memory of their own.
+        let held = if ranged.is_some() { 2 * size } else { size };
+        let _memory = self.source.reserve_passing(held + BESIDES_BYTES, size).await?;
+        let (meta, piece) = match ranged {
+            Some(meta) => self.read_ranges(meta).await?,
+            None => self.read_all().await?,
+        };
         let reference = self.reference(&meta).await?;
         let read = match &reference {
             None => self.without_reference(),
@@ -350,20 +365,12 @@ impl<J: UploadJournal> Object<'_, J> {
     async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned_source();
-        let to_send = |meta: &ObjectMeta| {
-            let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
-            let reference = ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.states_digests(meta));
-            let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
-            algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
-            algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
-            algorithms
-        };
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(size).once();
         let read = self
             .source
             .call(call, &self.retry_context, async |store| {
                 let fetched = fetch_pinned(&*store, &pinned, None).await?;
-                let algorithms = to_send(&fetched.meta);
+                let algorithms = self.digests_of_piece(&fetched.meta);
                 let mut reader = PinnedReader::new(fetched.body, &pinned);
                 let piece = reader.take(size, &algorithms).await?;
                 reader.end().await?;
@@ -375,6 +382,27 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(RequestError::Failed(error)) => Err(self.stream_error(error)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
+    }
+
+    /// The whole object, read by several requests at a time. `meta` are its attributes, which no answer with a range
+    /// states in full.
+    async fn read_ranges(&self, meta: ObjectMeta) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
+        let plan = PartPlan { size: self.item.size, part_size: self.policy.limits.stream_range };
+        let ranges = (1..=plan.count()).filter_map(|number| plan.range(number));
+        let pieces = try_join_all(ranges.map(|range| self.read_range(&[], range, None))).await?;
+        let bytes = join_aligned(pieces.iter().map(|piece| &piece.bytes));
+        let algorithms = self.digests_of_piece(&meta);
+        Ok((meta, DigestedBytes::of(bytes, &algorithms)))
+    }
+
+    /// Digests that an object in one piece is verified by, or sent with.
+    fn digests_of_piece(&self, meta: &ObjectMeta) -> Vec<DigestAlgorithm> {
+        let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
+        let reference = ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.states_digests(meta));
+        let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
+        algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
+        algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
+        algorithms
     }
 
     /// True when the source may state a digest of its bytes. A disk states none, but an archive on it may.

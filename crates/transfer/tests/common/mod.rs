@@ -36,6 +36,7 @@ pub fn small_limits() -> CopyLimits {
         etag_copy: 100,
         part_size: 50,
         stream_threshold: 100,
+        stream_range: 30,
         stream_part: 50,
         stream_part_grown: 50,
         stream_boundaries: 200,

@@ -134,11 +134,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         }
     }
 
-    /// Reads the next bytes into the buffer.
+    /// Reads the next bytes into the buffer. It has no memory while it waits for the first ones: thousands of requests
+    /// may wait for their answers.
     async fn fill(&mut self) -> io::Result<usize> {
-        self.buffered.reserve(HEAD_READ_SIZE);
         let Self { stream, buffered } = self;
-        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, buffered)).await
+        poll_fn(|cx| {
+            buffered.reserve(HEAD_READ_SIZE);
+            let read = poll_read_buf(Pin::new(&mut *stream), cx, buffered);
+            if read.is_pending() && buffered.is_empty() {
+                *buffered = BytesMut::new();
+            }
+            read
+        })
+        .await
     }
 
     /// True when the stream has neither bytes nor an end to read, as expected of an idle connection.
@@ -274,5 +282,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
             Framing::Length(of_all) => *of_all = left,
         }
         Ok(came)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_waits_for_an_answer_keeps_no_memory() {
+        let (here, mut there) = tokio::io::duplex(64);
+        let mut connection = HttpConnection::new(here);
+
+        let waits = futures::poll!(std::pin::pin!(connection.fill())).is_pending();
+        assert!(waits);
+        assert_eq!(connection.buffer_capacity(), 0);
+
+        there.write_all(b"answer").await.unwrap();
+        assert_eq!(connection.fill().await.unwrap(), 6);
     }
 }

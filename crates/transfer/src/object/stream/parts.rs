@@ -6,11 +6,13 @@
 //! parts in order ([`super::whole`]).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::{ChecksumSupport, UploadJournal};
 use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
+use tokio::sync::Notify;
 use tracing::{Instrument as _, debug_span};
 
 use super::super::upload::OpenedUpload;
@@ -146,6 +148,11 @@ impl<J: UploadJournal> Object<'_, J> {
         let plan = sending.plan();
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !sent.contains_key(number)).collect();
         let mut missing = missing.into_iter().filter_map(|number| Some((number, plan.range(number)?))).peekable();
+        let mut parts = FuturesUnordered::new();
+        let stream = |number, range, memory, answered| async move {
+            let part = self.stream_part(sending, order, (number, range), memory, answered).await?;
+            Ok::<_, AttemptError>((number, part))
+        };
         if !self.source.capabilities().reliable_ranges
             && plan.count() > 1
             && let Some((number, range)) = missing.peek().copied()
@@ -160,9 +167,17 @@ impl<J: UploadJournal> Object<'_, J> {
             if let Some(trial) = trial {
                 missing.next();
                 let memory = self.reserve(range, order).await?;
-                let part = self.stream_part(sending, order, number, range, memory).await?;
+                let answered = Arc::new(Notify::new());
+                parts.push(stream(number, range, memory, Some(Arc::clone(&answered))));
+                // Its head shows it: the other parts need not wait for its bytes.
+                tokio::select! {
+                    Some(part) = parts.next() => {
+                        let (number, part) = part?;
+                        sent.insert(number, part);
+                    }
+                    () = answered.notified() => {}
+                }
                 trial.kept();
-                sent.insert(number, part);
             } else if self.source.quirks().ignores_ranges() {
                 // Found out by another object while this one waited.
                 return Err(AttemptError::RangesIgnored);
@@ -170,7 +185,6 @@ impl<J: UploadJournal> Object<'_, J> {
         }
         let mut turn = Some(self.slots.multipart().await?);
         let mut next = FuturesUnordered::new();
-        let mut parts = FuturesUnordered::new();
         loop {
             if next.is_empty() {
                 match missing.next() {
@@ -187,10 +201,7 @@ impl<J: UploadJournal> Object<'_, J> {
             tokio::select! {
                 Some(reserved) = next.next() => {
                     let (number, range, memory) = reserved?;
-                    parts.push(async move {
-                        let part = self.stream_part(sending, order, number, range, memory).await?;
-                        Ok::<_, AttemptError>((number, part))
-                    });
+                    parts.push(stream(number, range, memory, None));
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.
@@ -219,23 +230,23 @@ impl<J: UploadJournal> Object<'_, J> {
         self.target.capabilities().streamed_parts && order.is_none()
     }
 
-    /// Read a part, and send it.
+    /// Read a part, and send it. `answered` is notified when the service answers the read with the range.
     async fn stream_part(
         &self,
         sending: &StreamSettings<'_>,
         order: Option<&PartOrder>,
-        number: u32,
-        range: Range,
+        (number, range): (u32, Range),
         memory: Option<MemoryPermit>,
+        answered: Option<Arc<Notify>>,
     ) -> Result<StreamedPart, AttemptError> {
         let span = debug_span!("part", part = number, size = range.len());
         let sent = async {
             if self.writes_as_it_reads(order) {
-                let part = self.write_range(sending, number, range).await;
+                let part = self.write_range(sending, number, range, answered).await;
                 drop(memory);
                 return part;
             }
-            let piece = self.read_range(sending, range).await?;
+            let piece = self.read_range(&sending.algorithms, range, answered).await?;
             self.send(sending, order, number, piece, memory).await
         };
         sent.instrument(span).await

@@ -1,14 +1,18 @@
 //! One part: read, sent or written while it is read, and compared with what the target answers.
 
+use std::sync::Arc;
+
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{DigestedBytes, fetch_pinned, read_pinned, with_digests};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned, with_digests};
 use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, decode_base64, hex};
 use seqferry_store::{
-    Advice, Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart,
+    Advice, Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, FetchedObject, ObjectStore,
+    PinnedObject, Range, StoreError, WrittenPart,
 };
+use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{AttemptError, Object};
@@ -18,10 +22,12 @@ use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::verification::is_digest;
 
 impl<J: UploadJournal> Object<'_, J> {
+    /// Read a part into memory. `answered` is notified when the service answers with the range.
     pub(super) async fn read_range(
         &self,
-        sending: &StreamSettings<'_>,
+        algorithms: &[DigestAlgorithm],
         range: Range,
+        answered: Option<Arc<Notify>>,
     ) -> Result<DigestedBytes, AttemptError> {
         let pinned = self.pinned_source();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
@@ -29,9 +35,10 @@ impl<J: UploadJournal> Object<'_, J> {
         let read = self
             .source
             .call(call, &self.retry_context, |store| {
-                let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
+                let (pinned, algorithms, answered) = (pinned.clone(), algorithms.to_vec(), answered.clone());
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
-                    read_pinned(&*store, &pinned, range, &algorithms).await
+                    let fetched = fetch_range(&*store, &pinned, range, answered).await?;
+                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
                 }));
                 join_request(reading, "GetObject")
             })
@@ -43,12 +50,14 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Write a part as it is read. A failed read or write is retried from the first byte of the part.
+    /// Write a part as it is read. A failed read or write is retried from the first byte of the part. `answered` is
+    /// notified when the service answers with the range.
     pub(super) async fn write_range(
         &self,
         sending: &StreamSettings<'_>,
         number: u32,
         range: Range,
+        answered: Option<Arc<Notify>>,
     ) -> Result<StreamedPart, AttemptError> {
         let pinned = self.pinned_source();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
@@ -56,13 +65,13 @@ impl<J: UploadJournal> Object<'_, J> {
         let written = self
             .source
             .call(call, &self.retry_context, |from| {
-                let pinned = pinned.clone();
+                let (pinned, answered) = (pinned.clone(), answered.clone());
                 // The target's own is over the same bytes, and in this process: once is enough.
                 let algorithms: Vec<DigestAlgorithm> =
                     sending.algorithms.iter().copied().filter(|wanted| Some(*wanted) != of_target).collect();
                 let writer = self.upload.part_writer();
                 let writing = AbortOnDropHandle::new(tokio::spawn(async move {
-                    let fetched = fetch_pinned(&*from, &pinned, Some(range)).await?;
+                    let fetched = fetch_range(&*from, &pinned, range, answered).await?;
                     let (body, digests) = with_digests(fetched.body, &algorithms);
                     let copied = writer.write(number, range.len(), body).await?;
                     let mut digests = digests.finish();
@@ -187,4 +196,18 @@ impl<J: UploadJournal> Object<'_, J> {
             plain,
         })
     }
+}
+
+/// Requests a range, and notifies `answered` of the head of the answer.
+async fn fetch_range(
+    store: &dyn ObjectStore,
+    source: &PinnedObject,
+    range: Range,
+    answered: Option<Arc<Notify>>,
+) -> Result<FetchedObject, StoreError> {
+    let fetched = fetch_pinned(store, source, Some(range)).await?;
+    if let Some(answered) = answered {
+        answered.notify_one();
+    }
+    Ok(fetched)
 }
