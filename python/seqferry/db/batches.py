@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db import bulk
+from seqferry.db import bulk, tallies
 from seqferry.db.record import receipts
 from seqferry.db.tables import batch, object_, transfer
 from seqferry.db.tallies import BatchKey, add_to_tallies, counting
@@ -185,8 +185,10 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
     if owned:
         together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
-        with counting(connection, before, bulk.matches_results(connection, together), barren_runs=0):
-            bulk.update_ended(connection, together)
+        differences = bulk.end_objects(connection, together)
+        # Also of batches none of whose objects has ended now: a run that tells of its objects is not barren.
+        unchanged = {(run.transfer_id, run.number): dict.fromkeys(tallies.COUNTERS, 0) for run, _ in owned}
+        tallies.add(connection, before, (unchanged | differences).items(), barren_runs=0)
     return {run for run, _ in owned}
 
 

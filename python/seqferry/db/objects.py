@@ -96,7 +96,7 @@ def count_included(connection: sa.Connection, transfer_id: str) -> int:
 
 
 def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
-    """The batch's objects that have not ended, at most 1,000."""
+    """The batch's objects that have not ended."""
     return _for_the_engine(connection, sa.and_(*batch_conditions(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
 
 
@@ -206,7 +206,7 @@ def _for_the_engine(
             object_.c.target_key,
             object_.c.size,
             object_.c.etag,
-            object_.c.version_id,
+            sa.func.nullif(object_.c.version_id, ""),
             object_.c.upload_id,
             object_.c.part_size,
             object_.c.target_etag,
@@ -217,11 +217,8 @@ def _for_the_engine(
         .order_by(object_.c.id)
         .limit(limit)
     )
-    return [
-        # By position: taking a thousand rows apart by name takes longer than reading them.
-        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, *others)
-        for row_id, source_key, target_key, size, etag, version_id, *others in rows
-    ]
+    # By position: taking a thousand rows apart by name takes longer than reading them.
+    return list(map(OpenObject._make, rows))
 
 
 def record_uploads(connection: sa.Connection, uploads: Iterable[tuple[int, str, int, str | None]]) -> None:

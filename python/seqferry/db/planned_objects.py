@@ -22,7 +22,7 @@ def add_batches(
     at: float,
     added: Callable[[int, Sequence[PlannedObject]], None] | None = None,
 ) -> list[int]:
-    """Add each group of at most 1,000 objects as a new batch, without those objects that the transfer has already.
+    """Add each group of objects as a new batch, without those objects that the transfer has already.
 
     ``added`` is called with number and objects of each. The caller holds the lock of the transfer.
 
@@ -37,12 +37,14 @@ def add_batches(
         fresh = _insert(connection, transfer_id, number, _storable(connection, group), at)
         if not fresh:
             continue
+        ended = [one for one in fresh if one.refusal is not None or one.left_out or one.verified is not None]
+        skipped = [one for one in ended if one.left_out or one.verified is not None]
         counters = {
             "objects": len(fresh),
-            "bytes": sum(planned.size for planned in fresh),
-            "failed": sum(planned.refusal is not None and not planned.left_out for planned in fresh),
-            "skipped": sum(planned.left_out or planned.verified is not None for planned in fresh),
-            "bytes_done": sum(planned.size for planned in fresh if planned.left_out or planned.verified is not None),
+            "bytes": sum([planned.size for planned in fresh]),
+            "failed": sum(planned.refusal is not None and not planned.left_out for planned in ended),
+            "skipped": len(skipped),
+            "bytes_done": sum(planned.size for planned in skipped),
         }
         connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
         for name, count in counters.items():
@@ -82,11 +84,8 @@ def _insert(
     """Add those objects that are not there; returns them."""
     # Nearly always none is there: to look first would take longer than to add them.
     attempt = connection.begin_nested()
-    is_expected = any(planned.expected is not None for planned in group)
-    row_of = _expected_row if is_expected else _object_row
-    if bulk.insert(
-        connection, transfer_id, number, (row_of(planned, at) for planned in group), is_expected=is_expected
-    ):
+    columns = _columns(group)
+    if bulk.insert(connection, transfer_id, number, _rows(group, columns, at), columns):
         attempt.commit()
         return group
     attempt.rollback()
@@ -96,14 +95,47 @@ def _insert(
     for planned in group:
         if planned.source not in known:
             fresh.setdefault(planned.source, planned)
-    rows = [row_of(planned, at) for planned in fresh.values()]
-    if rows and not bulk.insert(connection, transfer_id, number, rows, is_expected=is_expected):
+    added = list(fresh.values())
+    if added and not bulk.insert(connection, transfer_id, number, _rows(added, columns, at), columns):
         raise AssertionError("objects of a transfer were added by two planners concurrently")
-    return list(fresh.values())
+    return added
 
 
 _REFUSAL_CLASSES: Final = {"MissingAtSource": "mismatch"}
 """Classes of what planning refuses, where it is not the object itself that cannot be copied."""
+
+
+def _columns(group: Sequence[PlannedObject]) -> bulk.Columns:
+    """The columns that hold more than their defaults: few, where all objects are simply copied."""
+    is_expected = False
+    is_pending = True
+    for one in group:
+        if one.expected is not None:
+            is_expected = True
+            break
+        if one.refusal is not None or one.verified is not None or one.source_upload_id or one.member_place:
+            is_pending = False
+    if is_expected:
+        return bulk.EXPECTED
+    return bulk.PENDING if is_pending else bulk.PLANNED
+
+
+def _rows(group: Sequence[PlannedObject], columns: bulk.Columns, at: float) -> Sequence[bulk.Row]:
+    if columns is bulk.PENDING:
+        return [
+            (
+                one.source_key,
+                one.version_id or "",
+                one.target_key,
+                one.size,
+                one.etag,
+                one.last_modified,
+                one.storage_class,
+            )
+            for one in group
+        ]
+    row_of = _expected_row if columns is bulk.EXPECTED else _object_row
+    return [row_of(one, at) for one in group]
 
 
 def _object_row(planned: PlannedObject, at: float) -> bulk.Row:

@@ -8,7 +8,7 @@ Locks are taken in this order: transfer, batches, tallies, each kind in the orde
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,7 +16,10 @@ import sqlalchemy as sa
 
 from seqferry.db.tables import batch, object_, tally
 
-_HERE: Final = object_.c.state.in_(("done", "skipped"))
+ARRIVED: Final = ("done", "skipped")
+"""States of objects that are at the target."""
+
+_HERE: Final = object_.c.state.in_(ARRIVED)
 
 _COUNTERS: Final[dict[str, sa.ColumnElement[Any]]] = {
     # By state in columns, not in groups: the rows come in the order of the index, and need not be sorted.
@@ -24,6 +27,8 @@ _COUNTERS: Final[dict[str, sa.ColumnElement[Any]]] = {
     "bytes": sa.func.sum(object_.c.size),
     "bytes_done": sa.func.coalesce(sa.func.sum(object_.c.size).filter(_HERE), 0),
 }
+
+COUNTERS: Final = tuple(_COUNTERS)
 
 BatchKey = tuple[str, int]
 """Transfer and number of a batch."""
@@ -39,16 +44,32 @@ def counting(
     """
     was = _sum_counters(connection, which)
     yield
+    now = _sum_counters(connection, which)
+    differences = {
+        key: {name: count - was[key][name] for name, count in counters.items()} for key, counters in now.items()
+    }
+    add(connection, locked, differences.items(), **values)
+
+
+def add(
+    connection: sa.Connection,
+    locked: Mapping[BatchKey, sa.Row[Any]],
+    differences: Iterable[tuple[BatchKey, Mapping[str, int]]],
+    **values: int,
+) -> None:
+    """Add to the counters of ``locked`` batches, and to the tallies of their transfers.
+
+    ``values`` are set in the rows of these batches as well.
+    """
     changes: dict[str, dict[str, int]] = {}
     updates: list[dict[str, Any]] = []
-    for key, now in _sum_counters(connection, which).items():
+    for key, difference in differences:
         transfer_id, number = key
         change = changes.setdefault(transfer_id, dict.fromkeys(_COUNTERS, 0))
         update = {"of": transfer_id, "nth": number, **values}
-        for name, count in now.items():
-            difference = count - was[key][name]
-            change[name] += difference
-            update[name] = getattr(locked[key], name) + difference
+        for name, count in difference.items():
+            change[name] += count
+            update[name] = getattr(locked[key], name) + count
         updates.append(update)
     if updates:
         connection.execute(

@@ -5,6 +5,9 @@ database writes) and one of the few batches that a worker runs concurrently. Sma
 of ``GIANT`` bytes or more, but fewer: enough to use the bandwidth of S3 while some wait for their last part, and few
 enough for several workers to share a job. Where several workers share it, the last batches are divided, so that they
 end at about the same time (``GuidedSchedule``).
+
+Batches of small objects grow with their number: a million of them take a third of the batches. None has more than a
+64th of the objects that were found before it.
 """
 
 from __future__ import annotations
@@ -40,6 +43,12 @@ class Limit:
 SMALL: Final = Limit(objects=1000, bytes=8 * 1024**3)
 GIANTS: Final = Limit(objects=16, bytes=512 * 1024**3)
 
+MAX_OBJECTS: Final = 4000
+"""Objects of a batch at most, in a transfer of very many: 0.4 s of work, and some 4 MiB in memory."""
+
+_SHARE: Final = 64
+"""Part of the objects that were found before it which a batch has at most, beyond ``SMALL``."""
+
 
 class SizedObject(Protocol):
     @property
@@ -56,13 +65,21 @@ class Batcher(Generic[Item]):
         """Args: ``limit`` holds for small objects and giants alike; None: the usual ones."""
         self._small = _Group[Item](limit or SMALL)
         self._giants = _Group[Item](limit or GIANTS)
+        self._grows = limit is None
+        self._found = 0
 
     def add(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Add objects; returns the batches that are full."""
+        self._found += len(items)
+        if self._grows:
+            self._small.max_objects = max(SMALL.objects, min(MAX_OBJECTS, self._found // _SHARE))
         for item in items:
-            group = self._giants if item.size >= GIANT else self._small
-            if not group.has_room(item):
+            size = item.size
+            group = self._giants if size >= GIANT else self._small
+            if not group.has_room(size):
                 yield group.take()
-            group.add(item)
+            group.items.append(item)
+            group.bytes += size
 
     def rest(self) -> Iterator[list[Item]]:
         for group in (self._giants, self._small):
@@ -73,19 +90,16 @@ class Batcher(Generic[Item]):
 class _Group(Generic[Item]):
     def __init__(self, limit: Limit) -> None:
         self.items: list[Item] = []
-        self._limit = limit
-        self._bytes = 0
+        self.bytes = 0
+        self.max_objects = limit.objects
+        self._max_bytes = limit.bytes
 
-    def has_room(self, item: Item) -> bool:
-        fits = len(self.items) < self._limit.objects and self._bytes + item.size <= self._limit.bytes
+    def has_room(self, size: int) -> bool:
+        fits = len(self.items) < self.max_objects and self.bytes + size <= self._max_bytes
         return fits or not self.items
 
-    def add(self, item: Item) -> None:
-        self.items.append(item)
-        self._bytes += item.size
-
     def take(self) -> list[Item]:
-        full, self.items, self._bytes = self.items, [], 0
+        full, self.items, self.bytes = self.items, [], 0
         return full
 
 

@@ -9,6 +9,7 @@ Invariant: no request, no clock and no disk, so that a dry run and the transfer 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry.engine.engine import FailedLookup
@@ -30,6 +31,8 @@ MAX_VERSIONS: Final = 1000
 """Versions of one object: they make one batch."""
 
 _MAX_KEY_BYTES: Final = 1024
+_SHORT_KEY: Final = _MAX_KEY_BYTES // 4
+"""Characters of a key that has at most ``_MAX_KEY_BYTES`` in any case: one takes at most 4 in UTF-8."""
 
 
 class Decision(NamedTuple):
@@ -104,36 +107,77 @@ class ListedObject(SelectableObject, Protocol):
 def decide(
     spec: ResolvedSpec, found: ListedObject, rules: KeyRules = NO_RULES, there: ListedObject | None = None
 ) -> Decision:
-    """Decides on the action for ``found``, an object of the source. The spec as a whole has been ``checked``.
+    """As a ``Decider`` decides on one object."""
+    return Decider(spec, rules).decide(found, there)
 
-    Args:
-        there: the object that a listing shows under the target key, where ``compares_listings``.
+
+class Decider:
+    """Decides on the objects of a source. The spec as a whole has been ``checked``.
+
+    What does not depend on the object is found out once: a million objects are decided on by the same spec.
     """
-    to = target_key(spec, found.key, found.version_id)
-    if isinstance(found, FailedLookup):
-        return _decide_failed_lookup(spec, found, to)
-    if not is_selected(spec, found):
-        return Decision("ignore", to)
-    if is_left_out(spec, found.key, found.size):
-        return Decision("ignore", to)
-    decision = decide_names(spec, found.key, to, found.size, found.refusal, rules)
-    if decision.action != "copy":
-        return decision
-    if (
-        spec.selection.settle is not None
-        and parse_age(spec.selection.settle)
-        and found.last_modified > parse_time(spec.selection.settle, spec.as_of or 0.0)
-    ):
-        why = f"{spec.source.at(found.key)}: it was changed within the last {spec.selection.settle} and may still grow."
-        return refuse(to, "Unsettled", f"{why} Run the same command again later.")
-    if there is not None and there.refusal is None and spec.selection.if_exists == "size":
-        if found.size == there.size:
-            return Decision("skip", to, verified="size", target_etag=there.etag)
-    elif there is not None and there.refusal is None:
-        verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
-        if verified is not None:
-            return Decision("skip", to, verified=verified, target_etag=there.etag)
-    return decision
+
+    def __init__(self, spec: ResolvedSpec, rules: KeyRules = NO_RULES) -> None:
+        self._spec: Final = spec
+        self._rules: Final = rules
+        self._selects: Final = build_matcher(build_conditions(spec))
+        self._keeps_names: Final = not (spec.single or spec.targets or spec.names.rename)
+        self._is_plain: Final = _has_plain_names(spec, rules)
+        settle = spec.selection.settle
+        is_settling = settle is not None and parse_age(settle)
+        self._settled_at: Final = parse_time(settle, spec.as_of or 0.0) if settle is not None and is_settling else None
+
+    def decide(self, found: ListedObject, there: ListedObject | None = None) -> Decision:
+        """Decides on the action for ``found``, an object of the source.
+
+        Args:
+            there: the object that a listing shows under the target key, where ``compares_listings``.
+        """
+        spec, key = self._spec, found.key
+        if self._keeps_names:
+            to = spec.target.key + key.removeprefix(spec.strip)
+        else:
+            to = target_key(spec, key, found.version_id)
+        if isinstance(found, FailedLookup):
+            return _decide_failed_lookup(spec, found, to)
+        size = found.size
+        if self._selects is not None and not self._selects(key, size, found.last_modified):
+            return Decision("ignore", to)
+        if size == 0 and is_left_out(spec, key, size):
+            return Decision("ignore", to)
+        if self._is_plain and 0 < len(to) <= _SHORT_KEY and found.refusal is None and "\0" not in key:
+            decision = Decision("copy", to)
+        else:
+            decision = decide_names(spec, key, to, size, found.refusal, self._rules)
+            if decision.action != "copy":
+                return decision
+        if self._settled_at is not None and found.last_modified > self._settled_at:
+            why = f"{spec.source.at(key)}: it was changed within the last {spec.selection.settle} and may still grow."
+            return refuse(to, "Unsettled", f"{why} Run the same command again later.")
+        return decision if there is None or there.refusal is not None else self._compare(found, there, decision)
+
+    def _compare(self, found: ListedObject, there: ListedObject, decision: Decision) -> Decision:
+        """A skip when the listings show that both are equal, else ``decision``."""
+        if self._spec.selection.if_exists == "size":
+            verified = "size" if found.size == there.size else None
+        else:
+            verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
+        if verified is None:
+            return decision
+        return Decision("skip", decision.target_key, verified=verified, target_etag=there.etag)
+
+
+def _has_plain_names(spec: ResolvedSpec, rules: KeyRules) -> bool:
+    """True when no rule but those of S3 refuses a key without NUL: see ``refusal``, which knows all of them."""
+    return not (
+        isinstance(spec.source, LocalFolder)
+        or isinstance(spec.target, LocalFolder)
+        or spec.names.rename
+        or spec.targets
+        or "\0" in spec.target.key
+        or rules.confined
+        or _lists_same_store(spec)
+    )
 
 
 def decide_names(
@@ -287,8 +331,7 @@ def refusal(
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
         return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    lists = spec.kind.copies and spec.keys is None and not spec.single
-    if lists and target_key.startswith(spec.source.key) and is_same_store(spec):
+    if target_key.startswith(spec.source.key) and _lists_same_store(spec):
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
@@ -297,10 +340,21 @@ def refusal(
     return None
 
 
+def _lists_same_store(spec: ResolvedSpec) -> bool:
+    """True when all below a prefix is copied within a bucket."""
+    return spec.kind.copies and spec.keys is None and not spec.single and is_same_store(spec)
+
+
 def is_own(place: Location, key: str, own: str) -> bool:
     """True when a key of this place is in the folder of our records."""
-    within = paths.path_below(place.path, own) if isinstance(place, LocalFolder) else None
+    within = _path_below(place.path, own) if isinstance(place, LocalFolder) else None
     return within is not None and key.startswith(within)
+
+
+@lru_cache(maxsize=64)
+def _path_below(folder: str, own: str) -> str | None:
+    """``paths.path_below``, once for all keys: it follows links."""
+    return paths.path_below(folder, own)
 
 
 # --- members of archives ----------------------------------------------------------------------------------------------

@@ -79,20 +79,23 @@ def _decide(
     """``decide_listed`` for one source."""
     compare = compare and decision.compares_listings(spec)
     looked = spec.single and known is not None and known.target_absent is not None
+    decide = decision.Decider(spec, rules).decide
     for page in pages:
         there: dict[str, ObjectInfo] = {}
         if looked and known is not None and known.at_target is not None:
             there = {known.at_target.key: known.at_target} if compare else {}
         elif compare and page and not looked:
             there = _at_target(engine, spec, page)
-        found = [
-            (info, decision.decide(spec, info, rules, there.get(_target(spec, info)) if there else None))
-            for info in page
-        ]
-        for info, decided in found:
-            if decided.action == "ignore":
-                log.debug("left out %s: it is not selected, or no name is left for it", spec.source.at(info.key))
-        yield [one for one in found if one[1].action != "ignore"]
+        if there:
+            found = [(info, decide(info, there.get(_target(spec, info)))) for info in page]
+        else:
+            found = [(info, decide(info)) for info in page]
+        kept = [one for one in found if one[1].action != "ignore"]
+        if len(kept) < len(found) and log.isEnabledFor(logging.DEBUG):
+            for info, decided in found:
+                if decided.action == "ignore":
+                    log.debug("left out %s: it is not selected, or no name is left for it", spec.source.at(info.key))
+        yield kept
 
 
 def _sources(
@@ -141,6 +144,7 @@ def _predict_pages(
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
     """``predict_listed`` for one source."""
     compares = decision.compares_listings(spec)
+    decide = decision.Decider(spec, rules).decide
     for page in pages:
         failed = [info for info in page if isinstance(info, FailedLookup)]
         selected = [info for info in page if not isinstance(info, FailedLookup) and decision.is_selected(spec, info)]
@@ -148,7 +152,7 @@ def _predict_pages(
         found: list[tuple[Listed, Decision, PredictedAction | None]] = []
         for info in [*selected, *failed]:
             at = there.get(_target(spec, info))
-            decided = decision.decide(spec, info, rules, at if compares else None)
+            decided = decide(info, at if compares else None)
             if decided.action in ("copy", "skip"):
                 found.append((info, decided, decision.predict(spec, info.size, decided, at)))
             elif decided.action != "ignore":

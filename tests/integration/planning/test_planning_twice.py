@@ -19,6 +19,7 @@ from seqferry.db.tables import batch, object_
 from seqferry.dbos.queue import Queue
 from seqferry.model import names
 from seqferry.model.workers import Process
+from seqferry.planning import batching
 from seqferry.planning.batching import GIANT, GIANTS
 from seqferry.service.service import Service
 from seqferry.workflows.runtime import Runtime
@@ -140,6 +141,53 @@ def test_planning_twice_adds_nothing(
     assert opened.status(transfer_id).totals.objects == len(sizes)
     assert opened.status(transfer_id).totals.bytes == sum(sizes)
     counters_fit_rows(opened, transfer_id)
+
+
+@pytest.mark.parametrize("lives", [1, 3, 6])
+def test_a_kill_while_batches_grow_loses_no_object(
+    service: Service, monkeypatch: pytest.MonkeyPatch, lives: int
+) -> None:
+    monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=2, bytes=batching.SMALL.bytes))
+    monkeypatch.setattr(batching, "MAX_OBJECTS", 8)
+    monkeypatch.setattr(batching, "_SHARE", 8)
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    found = [planned(f"{number:03}", 1) for number in range(90)]
+    dying = _DyingQueue(service, lives)
+    with pytest.raises(SimulatedKill):
+        _plan(service, dying, transfer_id, [found[start : start + 3] for start in range(0, 90, 3)])
+    dying.close()
+    committed = service.status(transfer_id).totals.objects
+
+    # The second planning grows its batches from the start, so that they are cut elsewhere.
+    _plan(service, service.queue, transfer_id, [found[start : start + 7] for start in range(0, 90, 7)][::-1])
+
+    assert 0 < committed < 90 or lives == 1
+    assert sorted(record.source_key for record in service.objects(transfer_id)) == [one.source_key for one in found]
+    with service.database.read() as connection:
+        of_transfer = batch.c.transfer_id == transfer_id
+        sizes = connection.execute(sa.select(batch.c.objects).where(of_transfer).order_by(batch.c.number)).scalars()
+        assert max(sizes) > 2
+    counters_fit_rows(service, transfer_id)
+
+
+def test_texts_that_separate_or_escape_in_copies_of_rows_come_back_unchanged(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    names = ["plain", "tab\there", "line\nfeed", "return\r", "back\\slash", "\\N", "\\.", "ü\u2028", "\\\\", "'\""]
+    found = {name: planned(name) for name in names}
+    for number, one in enumerate(found.values()):
+        one.storage_class = None if number % 2 else "STANDARD"
+        one.last_modified = 1_764_000_000.123457 + number
+
+    with service.database.write() as connection:
+        for name in names:  # each alone, and with one that needs no escape
+            add_batch(connection, transfer_id, [found[name], planned(f"beside {name}")])
+        columns = (object_.c.source_key, object_.c.target_key, object_.c.storage_class, object_.c.last_modified)
+        rows = connection.execute(sa.select(*columns).where(object_.c.source_key.not_like("run/beside %"))).all()
+
+    assert {row.source_key: tuple(row) for row in rows} == {
+        one.source_key: (one.source_key, one.target_key, one.storage_class, one.last_modified) for one in found.values()
+    }
+    counters_fit_rows(service, transfer_id)
 
 
 def test_a_key_that_changed_between_two_plannings_stays_as_it_was_found_first(service: Service) -> None:

@@ -110,6 +110,38 @@ def test_results_that_cannot_be_written_fail_their_own_batch_only(service: Servi
     counters_fit_rows(service, transfer_id)
 
 
+def test_results_that_are_told_again_are_counted_once(service: Service) -> None:
+    """As after a commit whose answer was lost: the same results come again, some of them beside new ones."""
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    [(run, ids)] = _begun(service, transfer_id, 1, 4)
+    ends = {
+        "done": {"size": 11, "attempts": 1, "retries": 2},
+        "skipped": {"size": 10},
+        "failed": {"size": 10, "attempts": 3},
+    }
+    first = results(*({"id": one, "state": state, **end} for one, (state, end) in zip(ids, ends.items(), strict=False)))
+    again = results(
+        {"id": ids[0], "state": "failed", "size": 99},
+        {"id": ids[3], "state": "done", "size": 10},
+        {"id": ids[3], "state": "done", "size": 10},
+        {"id": 1 << 40, "state": "done", "size": 10},
+    )
+    with service.database.write() as connection:
+        assert batches.record(connection, [(run, first)]) == {run}
+    with service.database.write() as connection:
+        assert batches.record(connection, [(run, first)]) == {run}
+    with service.database.write() as connection:
+        assert batches.record(connection, [(run, again)]) == {run}
+
+    totals = service.status(transfer_id).totals
+    assert (totals.done, totals.skipped, totals.failed) == (2, 1, 1)
+    assert (totals.bytes, totals.bytes_done) == (41, 31)
+    records = {record.row: record for record in service.objects(transfer_id)}
+    assert [records[one].state for one in ids] == ["done", "skipped", "failed", "done"]
+    assert (records[ids[0]].attempts, records[ids[0]].retries) == (1, 2)
+    counters_fit_rows(service, transfer_id)
+
+
 def test_texts_with_every_kind_of_character_come_back_unchanged(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     texts = ['"', "\\", "{a,b}", "null", "NULL", "", " ", "tab\there", "line\nfeed", "\x01", "ä\U0001f9ec", "'", "\\N"]

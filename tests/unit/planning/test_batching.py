@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.planning.batching import GIANT, GIANTS, SMALL, Batcher, GuidedSchedule, count_requests, priority
+from seqferry.planning.batching import (
+    GIANT,
+    GIANTS,
+    MAX_OBJECTS,
+    SMALL,
+    Batcher,
+    GuidedSchedule,
+    Limit,
+    count_requests,
+    priority,
+)
 
 LEAST_REQUESTS = 100
 """That a part of a batch is to have, about."""
@@ -46,6 +56,27 @@ def test_many_small_ones_fill_whole_batches() -> None:
     batches = _batches([[NumberedObject(number, 1) for number in range(2500)]])
 
     assert [len(batch) for batch in batches] == [1000, 1000, 500]
+
+
+def test_batches_of_very_many_objects_grow_and_stay_a_small_part_of_them() -> None:
+    batcher = Batcher[NumberedObject]()
+    sizes: list[int] = []
+    for _ in range(1000):
+        sizes += [len(batch) for batch in batcher.add([NumberedObject(0, 1)] * 1000)]
+
+    assert sizes[:63] == [SMALL.objects] * 63
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == MAX_OBJECTS
+    assert all(size <= max(SMALL.objects, sum(sizes[: number + 1]) / 60) for number, size in enumerate(sizes))
+    assert sum(sizes) + sum(map(len, batcher.rest())) == 1_000_000
+
+
+def test_batches_of_a_given_limit_do_not_grow() -> None:
+    batcher = Batcher[NumberedObject](Limit(objects=100, bytes=SMALL.bytes))
+
+    batches = [batch for _ in range(100) for batch in batcher.add([NumberedObject(0, 1)] * 1000)]
+
+    assert {len(batch) for batch in batches} == {100}
 
 
 def test_giants_go_together_but_fewer_of_them() -> None:

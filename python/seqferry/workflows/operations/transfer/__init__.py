@@ -103,6 +103,16 @@ def restore_planned(values: Sequence[Any]) -> PlannedObject:
 
 
 def plan_object(info: Listed, decision: Decision) -> PlannedObject:
+    if decision.action == "copy":  # nearly all of them: fields that say more have their defaults
+        return PlannedObject(
+            info.key,
+            decision.target_key,
+            info.size,
+            info.etag,
+            info.last_modified,
+            info.version_id,
+            info.storage_class,
+        )
     return PlannedObject(
         source_key=info.key,
         target_key=decision.target_key,
