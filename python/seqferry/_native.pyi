@@ -1141,11 +1141,11 @@ class Gateway:
 
     @property
     def published(self) -> str | None:
-        """How clients find the port: ``itself`` or ``rpcbind``; None if they name it."""
+        """Way in which clients find the port: ``itself`` or ``rpcbind``; None if they name it."""
 
     @property
     def publish_error(self) -> str | None:
-        """Why clients have to name the port, if they were to find it."""
+        """Reason why clients have to name the port, if they were to find it."""
 
     @property
     def in_flight(self) -> int:

@@ -451,7 +451,7 @@ impl Gateway {
         self.address
     }
 
-    /// How clients find the port, or why they do not. None: they are not to find it.
+    /// The way in which clients find the port, or the reason why they do not. None: they are not to find it.
     pub fn published(&self) -> Option<&Result<Published, GatewayError>> {
         self.published.as_ref()
     }

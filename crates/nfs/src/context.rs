@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) verifier: writeverf3,
     pub(crate) replies: Arc<ReplyCache>,
     pub(crate) mounts: MountTable,
-    /// What clients find through our port mapper. None: there is none.
+    /// Programs that clients find by our port mapper. None: there is none.
     pub(crate) port_map: Option<PortMap>,
 }
 

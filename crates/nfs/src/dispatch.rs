@@ -1,4 +1,4 @@
-//! From a call to its reply, whichever way it came: programs, versions and procedures.
+//! Dispatch of a call to a procedure of its program, whichever way it came.
 
 use std::panic::AssertUnwindSafe;
 

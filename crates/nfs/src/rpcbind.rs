@@ -29,7 +29,7 @@ const SET: u32 = 1;
 const UNSET: u32 = 2;
 const DUMP: u32 = 4;
 
-/// Why programs could not be registered.
+/// Reason why programs could not be registered.
 #[derive(Debug)]
 pub(crate) enum RpcbindError {
     /// It cannot be reached, or does not answer as it should.

@@ -65,7 +65,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Where clients look for the port of a program.
+/// Places where clients look for the port of a program.
 #[derive(Debug, Clone)]
 pub struct PortMapping {
     /// Port of the port mapper.
@@ -80,7 +80,7 @@ impl Default for PortMapping {
     }
 }
 
-/// How clients find the port.
+/// The way in which clients find the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
     /// This server is the port mapper.
@@ -135,7 +135,7 @@ impl Server {
     /// server answers as the port mapper, or is registered with the rpcbind that does.
     ///
     /// # Errors
-    /// When neither is possible. The exports can be served all the same.
+    /// Neither is possible. The exports can be served all the same.
     pub async fn publish(&mut self, mapping: &PortMapping) -> Result<Published, ServerError> {
         let address = self.address;
         let cannot = |what: &str, error: &dyn std::fmt::Display| {

@@ -154,13 +154,13 @@ impl Gateway {
         (self.address.ip().to_string(), self.address.port())
     }
 
-    /// How clients find the port: "itself" or "rpcbind"; None if they name it.
+    /// Way in which clients find the port: "itself" or "rpcbind"; None if they name it.
     #[getter]
     fn published(&self) -> Option<&'static str> {
         self.published.as_ref()?.as_ref().ok().copied()
     }
 
-    /// Why clients have to name the port, if they were to find it.
+    /// Reason why clients have to name the port, if they were to find it.
     #[getter]
     fn publish_error(&self) -> Option<&str> {
         self.published.as_ref()?.as_ref().err().map(String::as_str)

@@ -234,7 +234,7 @@ def end_objects(connection: sa.Connection, results: Results) -> dict[BatchKey, d
     connection.exec_driver_sql(_UPDATE_SQLITE, list(zip(*map(columns.__getitem__, _ORDER_SQLITE), strict=True)))
     differences: dict[BatchKey, dict[str, int]] = {}
     for row_id, state, size in zip(columns["id"], columns["state"], columns["size"], strict=True):
-        # Once for each object, as it is written: one that is told again has ended by then.
+        # Once for each object, as it is written: one that is reported again has ended by then.
         was = found.pop(row_id, None)
         if was is None:
             continue

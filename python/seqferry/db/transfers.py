@@ -317,7 +317,7 @@ def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: 
 
 
 class Left(NamedTuple):
-    """What may be left of a transfer whose batches have ended."""
+    """The rest of a transfer whose batches have ended."""
 
     open_uploads: bool
     """Uploads of objects that failed because the storage could not be reached or was too busy."""

@@ -42,7 +42,7 @@ _ABANDONED_BATCHES: Final = 20
 
 
 _Submission = tuple["submissions.Keys", Callable[[sa.Connection], Submission]]
-"""What a submission may write to, and what records it."""
+"""Keys that a submission may write to, and the function that records it."""
 
 
 class Transfers(Queries):
