@@ -981,8 +981,7 @@ class GatewayWrites:
         cls,
         *,
         settle: float,
-        storage_classes: list[tuple[str, str]],
-        properties: Properties,
+        storage_class: str | None,
         ignore: list[str] | None,
         markers: list[str] | None,
         windows: list[tuple[int, int]],
@@ -992,8 +991,7 @@ class GatewayWrites:
 
         Args:
             settle: seconds for which a file must not change before it is uploaded.
-            storage_classes: patterns of names, and the class of objects that match; the first counts.
-            properties: encryption, access and tags of new objects.
+            storage_class: of new objects; None: as the bucket has it.
             ignore: patterns of names that stay on this machine; None: those of files that programs make for themselves.
             markers: patterns of names that are uploaded after all older files of their folder; None: those of
                 instruments.

@@ -6,7 +6,6 @@ use seqferry_client::{RecordedUpload, RequestError, RetryingClient, UploadJourna
 use seqferry_store::CreateUpload;
 
 use crate::error::GatewayError;
-use crate::object_properties::ObjectProperties;
 
 /// Key of the multipart upload that the probe creates and aborts. It never becomes an object.
 const PROBE: &str = ".seqferry-write-probe";
@@ -28,14 +27,12 @@ pub(crate) async fn probe_write_access(
     client: RetryingClient,
     bucket: &str,
     prefix: &str,
-    objects: &ObjectProperties,
+    storage_class: Option<&str>,
 ) -> Result<(), GatewayError> {
     let mut session = UploadSession::new(client, bucket, &format!("{prefix}{PROBE}"), 0.0, Arc::default());
     // Where uploads cannot be listed there is nothing to look for.
     let _swept = session.sweep(None).await;
-    // As the files: a bucket may refuse another class, or writes without this encryption, and the key may be refused.
-    let (storage_class, write) = (objects.storage_class(PROBE), objects.write_options());
-    let request = CreateUpload { storage_class, write, tags: objects.tags(Vec::new()), ..session.request() };
+    let request = CreateUpload { storage_class: storage_class.map(str::to_owned), ..session.request() };
     match session.begin(&request, &NoJournal).await {
         Ok(()) => {
             session.abort(true).await;

@@ -46,6 +46,7 @@ _REFUSALS: Final = {
 """Statuses of MOUNT (RFC 1813, 5.1.5)."""
 _ACCESS_DENIED: Final = 13
 
+_CLOSED: Final = "the server closes connections of this machine"
 _CLIENTS: Final = "Add the address of this machine to clients of the share, and start the gateway again."
 
 
@@ -223,8 +224,8 @@ def _over_tcp(connection: socket.socket, program: tuple[int, int], procedure: in
             reply += _read(connection, length)
     except TimeoutError:
         raise _NoReplyError(f"no reply to a call within {_TIME_LIMIT:.0f} s") from None
-    except OSError as why:
-        raise _ClosedError(f"the connection was closed: {os.strerror(why.errno) if why.errno else why}") from None
+    except OSError:
+        raise _ClosedError(_CLOSED) from None
     return _result(reply, number)
 
 
@@ -233,7 +234,7 @@ def _read(connection: socket.socket, length: int) -> bytes:
     while len(found) < length:
         more = connection.recv(length - len(found))
         if not more:
-            raise _ClosedError("the server closes connections of this machine")
+            raise _ClosedError(_CLOSED)
         found += more
     return found
 

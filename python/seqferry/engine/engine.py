@@ -38,7 +38,6 @@ from seqferry.engine.traces import trace, traced_transfer
 from seqferry.model.errors import ConfigError, StorageError
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec
-from seqferry.settings import memory_limits
 from seqferry.settings.config import Settings
 from seqferry.spec import properties
 
@@ -136,7 +135,6 @@ class Engine:
     def of(cls, settings: Settings) -> Engine:
         """Engine with the limits that the settings have now, and with their trace."""
         trace(settings.trace)
-        memory_limits.share_arena()
         if settings.attempts is not None:
             # The engine reads it as all AWS tools do, for each endpoint that it connects to.
             os.environ[_MAX_ATTEMPTS] = str(settings.attempts)

@@ -133,9 +133,10 @@ def share_arena() -> None:
     """
     # Imported here: short commands have no threads.
     import contextlib
-    import ctypes
 
-    with contextlib.suppress(OSError, AttributeError):  # another C library
+    with contextlib.suppress(ImportError, OSError, AttributeError):  # a small Python, or another C library
+        import ctypes
+
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 

@@ -261,6 +261,7 @@ class Worker:
                 inline_ids = self._inline.keys() - self._handed_over
                 recovery.enqueue_missing(self._database, self.service.queue, inline_ids)
             if not self._dbos.is_launched:
+                memory_limits.share_arena()
                 memory_limits.collect_garbage_soon()
                 self._dbos.launch(self._lanes.open, self._signal)
 

@@ -63,9 +63,9 @@ def test_a_batch_whose_end_the_database_has_lost_is_run_again(
     lost: list[int] = []
     close = batches.close
 
-    def close_once_for_nothing(connection: sa.Connection, run: BatchRun, now: float) -> bool:
+    def close_once_for_nothing(connection: sa.Connection, run: BatchRun, now: float, requests: int) -> bool:
         if lost:
-            return close(connection, run, now)
+            return close(connection, run, now, requests)
         lost.append(run.number)
         return True
 
