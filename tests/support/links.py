@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 
 class NoLinkError(Exception):
     """Links cannot be made here; the text says why."""
@@ -68,6 +70,15 @@ def shaped_link(bytes_per_second: int) -> Iterator[Link]:
     finally:
         # The interfaces go with it.
         _ip("netns", "del", namespace)
+
+
+def link_or_skip(bytes_per_second: int) -> Iterator[Link]:
+    """A link for a fixture; the test is skipped, with the reason, where none can be made."""
+    try:
+        with shaped_link(bytes_per_second) as made:
+            yield made
+    except NoLinkError as why:
+        pytest.skip(f"a link needs network namespaces and tc: {why}")
 
 
 def _ip(*arguments: str) -> None:

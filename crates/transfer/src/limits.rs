@@ -25,8 +25,8 @@ pub struct CopyLimits {
     /// Largest object that is streamed in one request: below 16 MiB the requests of a multipart upload cost more
     /// than concurrent parts save.
     pub stream_threshold: u64,
-    /// Ranges of an object that several requests read and one writes, where the source is far away. One request to S3
-    /// brings some 80 MiB/s after 30 ms and more: a smaller range does not end sooner.
+    /// Ranges of an object that several requests read and one writes, where the latency of the source is high. One
+    /// request to S3 brings some 80 MiB/s after 30 ms and more: a smaller range does not end sooner.
     pub stream_range: u64,
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
     /// reads of 8-16 MB, each concurrently with others, and a part is held in memory from its first byte read to its

@@ -186,7 +186,7 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     if owned:
         together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
         differences = bulk.end_objects(connection, together)
-        # Also of batches none of whose objects has ended now: a run that tells of its objects is not barren.
+        # Also batches of which no open object has ended: a run that reports objects is not barren.
         unchanged = {(run.transfer_id, run.number): dict.fromkeys(tallies.COUNTERS, 0) for run, _ in owned}
         tallies.add(connection, before, (unchanged | differences).items(), barren_runs=0)
     return {run for run, _ in owned}

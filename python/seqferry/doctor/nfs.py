@@ -6,7 +6,6 @@ Works with any server of NFS 3. Nothing is mounted.
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import struct
 from collections.abc import Generator, Iterator
@@ -14,6 +13,7 @@ from contextlib import closing
 from typing import Final
 
 from seqferry.doctor.findings import Finding
+from seqferry.engine.gateways import mount_command, port_options
 from seqferry.model.frozen import frozen
 
 PORT_MAPPER: Final = 111
@@ -95,14 +95,11 @@ def check_server(host: str, share: str | None, port: int | None) -> Iterator[Fin
         return
     mountable = yield from _shares(address, ports.mount, share)
     if mountable is not None:
-        options = ",".join([*ports.options, "nolock", "hard"])
-        place = shlex.quote(f"[{host}]:{mountable}" if ":" in host else f"{host}:{mountable}")
-        yield Finding("mount", "ok", f"mount -t nfs -o {options} {place} /mnt")
+        yield Finding("mount", "ok", mount_command(host, mountable, ports.options))
 
 
 def _named_ports(port: int) -> _Ports:
-    options = ("vers=3", "tcp", f"port={port}", f"mountport={port}", "mountproto=tcp")
-    return _Ports(port, port, options)
+    return _Ports(port, port, port_options(port))
 
 
 def _port_mapper(address: str) -> Generator[Finding, None, _Ports]:

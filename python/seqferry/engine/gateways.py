@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import shlex
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,21 +85,23 @@ def start(spec: GatewaySpec) -> _native.Gateway:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
 
 
-def mount_command(host: str, port: int, share: str, *, by_name: bool) -> str:
+def port_options(port: int) -> tuple[str, ...]:
+    """Options of a mount that asks no port mapper."""
+    return "vers=3", "tcp", f"port={port}", f"mountport={port}", "mountproto=tcp"
+
+
+def mount_command(host: str, share: str, options: Sequence[str] = ()) -> str:
     """The command by which a client of Linux mounts a share; the folder is an example.
 
     Args:
         host: where it is served. For all addresses of this machine its name is taken.
-        by_name: the port mapper names the port.
+        share: as /runs.
+        options: besides those of each mount.
     """
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        name = host
-    else:
-        name = socket.gethostname() if address.is_unspecified else f"[{host}]" if address.version == 6 else host
-    ports = "" if by_name else f"vers=3,tcp,port={port},mountport={port},mountproto=tcp,"
-    return f"mount -t nfs -o {ports}nolock,hard {shlex.quote(f'{name}:/{share}')} /mnt"
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        host = socket.gethostname()
+    place = f"[{host}]:{share}" if ":" in host else f"{host}:{share}"
+    return f"mount -t nfs -o {','.join([*options, 'nolock', 'hard'])} {shlex.quote(place)} /mnt"
 
 
 def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.buckets import MIB
-from support.links import Link, NoLinkError, shaped_link
+from support.links import Link, link_or_skip
 from support.mover import SMALL_PARTS, Mover
 from support.processes import RunningProcess
 from support.proxy import Proxy
@@ -39,11 +39,7 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as to:
 
 @pytest.fixture
 def link() -> Iterator[Link]:
-    try:
-        with shaped_link(LINK) as made:
-            yield made
-    except NoLinkError as why:
-        pytest.skip(f"a shaped link needs network namespaces and tc: {why}")
+    yield from link_or_skip(LINK)
 
 
 @dataclass

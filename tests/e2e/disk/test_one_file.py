@@ -21,8 +21,8 @@ def test_a_file_from_far_away_costs_one_head_and_concurrent_reads(
     mebibytes: int,
     reads: int,
 ) -> None:
-    away = ("--instant", "--set", "model.small.base_seconds=0.05")
-    simulator = make_simulator(*away, "--bucket", f"source=keys=run/{{i:01}}.bam;count=1;total={mebibytes}MiB")
+    distant = ("--instant", "--set", "model.small.base_seconds=0.05")
+    simulator = make_simulator(*distant, "--bucket", f"source=keys=run/{{i:01}}.bam;count=1;total={mebibytes}MiB")
     key = simulator.client().list_objects_v2(Bucket="source")["Contents"][0]["Key"]
     content = simulator.client().get_object(Bucket="source", Key=key)["Body"].read()
     simulator.reset()

@@ -12,7 +12,7 @@ import pytest
 
 from support import guest
 from support.gateways import ServedShares
-from support.links import Link, NoLinkError, shaped_link
+from support.links import Link, link_or_skip
 from support.processes import RunningProcess, run, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
@@ -26,11 +26,7 @@ _WIDE = 1 << 30
 @pytest.fixture
 def link() -> Iterator[Link]:
     """A network without other programs."""
-    try:
-        with shaped_link(_WIDE) as made:
-            yield made
-    except NoLinkError as why:
-        pytest.skip(f"port 111 needs a network namespace: {why}")
+    yield from link_or_skip(_WIDE)
 
 
 @pytest.fixture

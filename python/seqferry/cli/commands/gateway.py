@@ -13,7 +13,7 @@ from seqferry.cli.commands import gateway_control
 from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
 from seqferry.cli.output.findings import show_findings
-from seqferry.engine.gateways import GatewaySpec, mount_command
+from seqferry.engine.gateways import GatewaySpec, mount_command, port_options
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
@@ -190,7 +190,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     if served.publish_error is not None:
         display.say(f"seqferry: {text.printable(served.publish_error)}")
     for share, place in spec.shares:
-        command = mount_command(host, port, share.name, by_name=served.published is not None)
+        command = mount_command(host, f"/{share.name}", () if served.published is not None else port_options(port))
         if as_json:
             source = place.at(place.key)
             display.emit("served", share=f"/{share.name}", source=source, host=host, port=port, mount=command)
