@@ -12,6 +12,7 @@ import atexit
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import struct
@@ -57,14 +58,19 @@ class ForkedProcess:
             raise RuntimeError("the process that starts commands has ended")
         return int(_INT.unpack(told)[0])
 
+    def _is_readable(self, timeout: float | None) -> bool:
+        with selectors.PollSelector() as selector:  # ``select`` refuses descriptors from 1,024 on
+            selector.register(self._told, selectors.EVENT_READ)
+            return bool(selector.select(timeout))
+
     def poll(self) -> int | None:
-        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+        if self.returncode is None and self._is_readable(0):
             self._end()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._told], [], [], timeout)[0]:
+            if not self._is_readable(timeout):
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
             self._end()
         assert self.returncode is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -32,6 +33,13 @@ def eventually(
     """
     with measured("wait for a condition"):
         return _eventually(check, what, deadline, every, quiet)
+
+
+def is_readable(file: int, seconds: float) -> bool:
+    """Whether a descriptor of any number can be read, or is at its end, within these seconds."""
+    with selectors.PollSelector() as selector:
+        selector.register(file, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def _eventually(

@@ -90,7 +90,8 @@ class BodyLimit:
             yield
             return
         try:
-            await asyncio.wait_for(self._large.acquire(), _LARGE_WAIT_SECONDS)
+            async with asyncio.timeout(_LARGE_WAIT_SECONDS):
+                await self._large.acquire()
         except TimeoutError:
             detail = f"{_MAX_LARGE} requests with large bodies are under way; try again later."
             raise _RefusedError(503, "busy", detail) from None
@@ -103,10 +104,14 @@ class BodyLimit:
 async def _read(receive: Receive, limit: Limit) -> bytes:
     pieces: list[bytes] = []
     size = 0
+    clock = asyncio.get_running_loop().time
+    end = clock() + _SILENCE_SECONDS + limit.size / _BYTES_PER_SECOND
     try:
-        async with asyncio.timeout(_SILENCE_SECONDS + limit.size / _BYTES_PER_SECOND):
+        # Not ``wait_for`` within it: until Python 3.12 that loses a timeout that comes together with a message.
+        async with asyncio.timeout(None) as timeout:
             while True:
-                message = await asyncio.wait_for(receive(), _SILENCE_SECONDS)
+                timeout.reschedule(min(end, clock() + _SILENCE_SECONDS))
+                message = await receive()
                 if message["type"] == "http.disconnect":
                     raise _RefusedError(400, "bad_request", "The connection ended within the body.")
                 pieces.append(message.get("body", b""))

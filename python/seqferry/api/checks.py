@@ -66,7 +66,8 @@ class StorageChecks:
             return
         if not self._are_usable(buckets) and (under_way := self._checking.get(buckets)) is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(under_way.wait(), self._seconds)
+                async with asyncio.timeout(self._seconds):
+                    await under_way.wait()
         if self._are_usable(buckets):
             return
         began, ended = time.monotonic(), asyncio.Event()
@@ -92,7 +93,8 @@ class StorageChecks:
             Exception: what ``work`` raises.
         """
         try:
-            await asyncio.wait_for(self._free.acquire(), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                await self._free.acquire()
         except TimeoutError:
             raise OverloadError(
                 f"{MAX_CHECKS} other requests wait for their storage to answer; nothing was started. Try again later."

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from cli_process import MIB, Cli, Places
+
+from support.waiting import is_readable
 
 
 def run_on_a_terminal(cli: Cli, *arguments: str, env: dict[str, str] | None = None) -> tuple[int, str]:
@@ -41,7 +42,7 @@ def run_on_a_terminal(cli: Cli, *arguments: str, env: dict[str, str] | None = No
     deadline = time.monotonic() + 60
     try:
         while time.monotonic() < deadline:
-            if not select.select([ours], [], [], 0.1)[0]:
+            if not is_readable(ours, 0.1):
                 if process.poll() is not None:
                     break
                 continue

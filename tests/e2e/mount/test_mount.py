@@ -8,7 +8,6 @@ import filecmp
 import json
 import os
 import random
-import select
 import shutil
 import signal
 import stat
@@ -25,7 +24,7 @@ from support.processes import RunningProcess, run, run_seqferry, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
-from support.waiting import eventually
+from support.waiting import eventually, is_readable
 
 ObjectWriter = Callable[..., None]
 
@@ -232,7 +231,7 @@ def test_a_mount_in_the_background_keeps_nothing_open_of_the_shell_that_made_it(
 
     assert mount.is_mounted
     # The pipe ends when no process holds its other side any more; a lock of flock(1) likewise.
-    assert select.select([reading], [], [], 30)[0]
+    assert is_readable(reading, 30)
     assert os.read(reading, 1) == b""
     os.close(reading)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
+import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -161,18 +161,22 @@ def test_requests_that_are_sent_by_half_leave_room_for_other_tokens(
         address = (client.base_url.host, client.base_url.port)
         head = f"POST /start_transfer HTTP/1.1\r\nHost: x\r\nAuthorization: {client.headers['Authorization']}\r\n"
         half = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(6)]
+        selector = stack.enter_context(selectors.PollSelector())
         for connection in half:
+            selector.register(connection, selectors.EVENT_READ)
             connection.sendall(f"{head}Content-Length: 100\r\n\r\n[".encode())
         # When three are refused, the other three are under way.
-        refused: dict[socket.socket, bytes] = {}
+        refused: list[bytes] = []
         while len(refused) < 3:
-            ready, _, _ = select.select([one for one in half if one not in refused], [], [], 30)
+            ready = [key.fd for key, _ in selector.select(30)]
             assert ready, refused
-            refused |= {one: one.recv(65536) for one in ready}
+            for connection in [one for one in half if one.fileno() in ready]:
+                refused.append(connection.recv(65536))
+                selector.unregister(connection)
         with plain_client(str(client.base_url), other, timeout=60) as second:
             listed = second.get("/api/v1/transfers")
 
-    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused.values())
+    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
     assert listed.status_code == 200
 
 
