@@ -981,7 +981,8 @@ class GatewayWrites:
         cls,
         *,
         settle: float,
-        storage_class: str | None,
+        storage_classes: list[tuple[str, str]],
+        properties: Properties,
         ignore: list[str] | None,
         markers: list[str] | None,
         windows: list[tuple[int, int]],
@@ -991,7 +992,8 @@ class GatewayWrites:
 
         Args:
             settle: seconds for which a file must not change before it is uploaded.
-            storage_class: of new objects; None: as the bucket has it.
+            storage_classes: patterns of names, and the class of objects that match; the first counts.
+            properties: encryption, access and tags of new objects.
             ignore: patterns of names that stay on this machine; None: those of files that programs make for themselves.
             markers: patterns of names that are uploaded after all older files of their folder; None: those of
                 instruments.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::crash_point::{self, When};
-use seqferry_store::{ErrorClass, ObjectUri, StoreError};
+use seqferry_store::{ErrorClass, ObjectUri, StoreError, WriteOptions};
 use seqferry_transfer::remove::remove;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -53,6 +53,8 @@ pub(crate) struct ClaimSpec {
     pub(crate) bucket: String,
     /// Empty, or ends in a slash.
     pub(crate) prefix: String,
+    /// Encryption and access of the object.
+    pub(crate) write: WriteOptions,
     /// Id of the cache.
     pub(crate) cache: String,
     /// Name of the share.

@@ -375,8 +375,7 @@ async fn open_share(
             let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
             // Where there is a journal, the first upload sees whether the bucket can be written.
             if bucket_files.is_reachable() && !has_journal {
-                let probed =
-                    probe_write_access(asking.clone(), &bucket, &prefix, writes.storage_class.as_deref()).await;
+                let probed = probe_write_access(asking.clone(), &bucket, &prefix, &writes.objects).await;
                 probed.map_err(|error| of_share(error.0))?;
             }
             let prefix_length = prefix.len();
@@ -385,15 +384,16 @@ async fn open_share(
             let opened = opened.map_err(|error| of_share(error.0))?;
             let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
             let (bucket, prefix) = (bucket.clone(), prefix.clone());
-            let (storage_class, quiet) = (writes.storage_class.clone(), writes.settle);
+            let (objects, quiet) = (writes.objects.clone(), writes.settle);
             let (part_size, largest_copy) = (None, None);
-            let spec = UploadSpec { client, bucket, prefix, storage_class, quiet, part_size, largest_copy };
+            let spec = UploadSpec { client, bucket, prefix, objects, quiet, part_size, largest_copy };
             let (ignored, rules) = writes.rules();
             opened.set_rules(ignored, rules);
             let claim = PrefixClaim::new(ClaimSpec {
                 client: asking,
                 bucket: spec.bucket.clone(),
                 prefix: spec.prefix.clone(),
+                write: writes.objects.write_options(),
                 cache: id.to_owned(),
                 share: name.clone(),
                 take_over: place.take_over,

@@ -6,6 +6,7 @@ use seqferry_client::{RecordedUpload, RequestError, RetryingClient, UploadJourna
 use seqferry_store::CreateUpload;
 
 use crate::error::GatewayError;
+use crate::object_properties::ObjectProperties;
 
 /// Key of the multipart upload that the probe creates and aborts. It never becomes an object.
 const PROBE: &str = ".seqferry-write-probe";
@@ -27,12 +28,14 @@ pub(crate) async fn probe_write_access(
     client: RetryingClient,
     bucket: &str,
     prefix: &str,
-    storage_class: Option<&str>,
+    objects: &ObjectProperties,
 ) -> Result<(), GatewayError> {
     let mut session = UploadSession::new(client, bucket, &format!("{prefix}{PROBE}"), 0.0, Arc::default());
     // Where uploads cannot be listed there is nothing to look for.
     let _swept = session.sweep(None).await;
-    let request = CreateUpload { storage_class: storage_class.map(str::to_owned), ..session.request() };
+    // As the files: a bucket may refuse another class, or writes without this encryption, and the key may be refused.
+    let (storage_class, write) = (objects.storage_class(PROBE), objects.write_options());
+    let request = CreateUpload { storage_class, write, tags: objects.tags(Vec::new()), ..session.request() };
     match session.begin(&request, &NoJournal).await {
         Ok(()) => {
             session.abort(true).await;

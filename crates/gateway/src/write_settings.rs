@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use crate::name_list::{IGNORED, MARKERS, NameList};
+use crate::object_properties::ObjectProperties;
 use crate::upload_window::UploadWindow;
 use crate::writable_share::UploadRules;
 
 /// Settings of a writable share.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WriteSettings {
     /// Time for which a file must not change before it is uploaded.
     pub settle: Duration,
-    /// Storage class of objects; None for the bucket's default.
-    pub storage_class: Option<String>,
+    /// Properties of objects besides their bytes and the facts of their files.
+    pub objects: ObjectProperties,
     /// Patterns of names that stay on this machine.
     pub ignore: Vec<String>,
     /// Patterns of names that are uploaded after all older files of their folder and of those below it.
@@ -27,7 +28,7 @@ impl Default for WriteSettings {
     fn default() -> Self {
         Self {
             settle: Duration::from_secs(5),
-            storage_class: None,
+            objects: ObjectProperties::default(),
             ignore: IGNORED.map(str::to_owned).to_vec(),
             markers: MARKERS.map(str::to_owned).to_vec(),
             windows: Vec::new(),

@@ -7,11 +7,13 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::{Budget, RuntimeProbe};
-use seqferry_gateway::{GatewayMonitor, GatewaySpec, ShareDefaults, ShareSpec, UploadWindow, WriteSettings};
+use seqferry_gateway::WriteSettings;
+use seqferry_gateway::{GatewayMonitor, GatewaySpec, ObjectProperties, ShareDefaults, ShareSpec, UploadWindow};
 use seqferry_nfs::{PortMapping, Published, Squash};
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
+use crate::properties::PyProperties;
 use crate::upload_batches::{self, UploadBatch};
 use crate::values::PyEndpoint;
 
@@ -21,10 +23,11 @@ pub struct GatewayWrites(WriteSettings);
 #[pymethods]
 impl GatewayWrites {
     #[new]
-    #[pyo3(signature = (*, settle, storage_class, ignore, markers, windows, max_bandwidth))]
+    #[pyo3(signature = (*, settle, storage_classes, properties, ignore, markers, windows, max_bandwidth))]
     fn new(
         settle: f64,
-        storage_class: Option<String>,
+        storage_classes: Vec<(String, String)>,
+        properties: PyRef<'_, PyProperties>,
         ignore: Option<Vec<String>>,
         markers: Option<Vec<String>>,
         windows: Vec<(u16, u16)>,
@@ -34,7 +37,8 @@ impl GatewayWrites {
         let windows = windows.into_iter().map(|(start, end)| UploadWindow { start, end }).collect();
         let defaults = WriteSettings::default();
         let (ignore, markers) = (ignore.unwrap_or(defaults.ignore), markers.unwrap_or(defaults.markers));
-        Ok(Self(WriteSettings { settle, storage_class, ignore, markers, windows, max_bandwidth }))
+        let objects = ObjectProperties { properties: properties.0.clone(), storage_classes };
+        Ok(Self(WriteSettings { settle, objects, ignore, markers, windows, max_bandwidth }))
     }
 }
 

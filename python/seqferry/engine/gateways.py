@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.model.errors import ConfigError
+from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
 from seqferry.model.workers import WAITING, Activity, Limits
@@ -160,18 +161,40 @@ def native_share(share: Share, place: S3Location) -> _native.GatewayShare:
         file_mode=share.file_mode,
         directory_mode=share.directory_mode,
         free_space=share.free_space,
-        writes=None if share.read_only else _writes(share),
+        writes=None if share.read_only else _writes(share, place),
     )
 
 
-def _writes(writes: Writes) -> _native.GatewayWrites:
+def _writes(writes: Writes, place: S3Location) -> _native.GatewayWrites:
     from seqferry import _native
 
     return _native.GatewayWrites(
         settle=writes.settle,
-        storage_class=writes.storage_class,
+        storage_classes=list(writes.storage_class),
+        properties=_native.Properties(**_properties(writes, place)),
         ignore=None if writes.ignore is None else list(writes.ignore),
         markers=None if writes.markers is None else list(writes.markers),
         windows=list(writes.upload_window),
         max_bandwidth=writes.max_bandwidth,
     )
+
+
+def _properties(writes: Writes, place: S3Location) -> dict[str, Any]:
+    """Properties of the objects that a share writes, read and checked as those of a transfer to its place.
+
+    Raises:
+        ConfigError: they cannot be combined, or S3 does not take them.
+    """
+    from seqferry.model.models import TransferSpec
+    from seqferry.model.option_groups import Attributes, Protection
+    from seqferry.spec import properties
+
+    protection = Protection(sse=writes.sse, sse_kms_key_id=writes.sse_kms_key_id, acl=writes.acl, grants=writes.grants)
+    spec = TransferSpec(place, place, protection=protection, attributes=Attributes(tags=writes.tags or None))
+    try:
+        properties.check(spec)
+    except UsageError as why:
+        # The keys of the table are the options without their dashes.
+        text = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), str(why))
+        raise ConfigError(f"[[share]] {getattr(writes, 'name', place.bucket)}: {text}") from None
+    return properties.engine_properties(spec)

@@ -74,6 +74,7 @@ class Share(Writes):
 
     Args:
         source: ``s3://bucket/prefix``.
+        request_payer: pay for requests to a Requester Pays bucket.
         read_only: clients cannot write to it, and it has no keys of ``Writes``.
         clients: addresses and networks; none: programs on this machine.
         squash: users that count as the anonymous one.
@@ -89,6 +90,7 @@ class Share(Writes):
     endpoint_url: Text | None = None
     region: Text | None = None
     profile: Text | None = None
+    request_payer: Annotated[Literal["requester"] | None, Key("write requester, or leave it out")] = None
     read_only: Annotated[bool, Key("write true or false", strict=True)] = True
     clients: _Networks = ()
     squash: _Squash = "root"

@@ -125,7 +125,11 @@ name = "other"
 source = "s3://bucket/other/"
 read_only = false
 settle = 2.5
-storage_class = "STANDARD_IA"
+storage_class = { "*.bam" = "GLACIER_IR", "*" = "STANDARD_IA" }
+sse = "aws:kms"
+sse_kms_key_id = "lab"
+grants = ["read=id=1"]
+tags = { project = "run 42" }
 ignore = ["*.tmp"]
 markers = []
 upload_window = ["22:00-06:00", "12:30-24:00"]
@@ -134,10 +138,14 @@ max_bandwidth = "50MB/s"
     ).shares
 
     assert not plain.read_only
-    assert _writes(plain) == Writes(settle=5, storage_class=None, ignore=None, markers=None, upload_window=())
+    assert _writes(plain) == Writes()
     assert _writes(full) == Writes(
         settle=2.5,
-        storage_class="STANDARD_IA",
+        storage_class=(("*.bam", "GLACIER_IR"), ("*", "STANDARD_IA")),
+        sse="aws:kms",
+        sse_kms_key_id="lab",
+        grants=("read=id=1",),
+        tags=("project=run 42",),
         ignore=("*.tmp",),
         markers=(),
         upload_window=((22 * 60, 6 * 60), (12 * 60 + 30, 24 * 60)),
@@ -149,6 +157,17 @@ def _writes(share: Share) -> Writes:
     return Writes(**{key: getattr(share, key) for key in tables.keys(Writes)})
 
 
+def test_one_storage_class_is_for_all_files(tmp_path: Path) -> None:
+    [share] = load(
+        tmp_path,
+        '[[share]]\nname = "runs"\nsource = "s3://bucket"\nread_only = false\nstorage_class = "STANDARD_IA"\n'
+        'request_payer = "requester"\n',
+    ).shares
+
+    assert share.storage_class == (("*", "STANDARD_IA"),)
+    assert share.request_payer == "requester"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -157,6 +176,12 @@ def _writes(share: Share) -> Writes:
         ('settle = "5"', "write seconds"),
         ('storage_class = "glacier"', "'glacier' is no storage class"),
         ("storage_class = 1", "is no storage class"),
+        ("storage_class = {}", "write a storage class, or a table"),
+        ('storage_class = { "a/*" = "STANDARD" }', "'a/*' has a slash"),
+        ('storage_class = { "*.bam" = "cold" }', "'cold' is no storage class"),
+        ('sse = "aes"', "'aes' is none of AES256, aws:kms, aws:kms:dsse, none"),
+        ("tags = { a = 1 }", "write a table of texts"),
+        ("grants = []", "write a list of 1 to 100 grants"),
         ('ignore = "*.tmp"', "write a list of at most 100 patterns"),
         ('ignore = [""]', "'' is no pattern of a name"),
         ('ignore = ["tmp/*"]', "'tmp/*' has a slash"),

@@ -87,6 +87,7 @@ impl PrefixClaim {
             bucket: self.spec.bucket.clone(),
             key: key.to_owned(),
             attributes,
+            write: self.spec.write.clone(),
             digests: Digests::crc64nvme(&body),
             if_absent,
             if_match: replaces,

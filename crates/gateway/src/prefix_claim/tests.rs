@@ -35,6 +35,7 @@ impl Bucket {
             client: self.client(),
             bucket: "b".to_owned(),
             prefix: prefix.to_owned(),
+            write: WriteOptions::default(),
             cache: cache.to_owned(),
             share: format!("share-{cache}"),
             take_over: false,

@@ -45,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
+use crate::object_properties::ObjectProperties;
 use condition_probe::ConditionProbe;
 use plan::{FileUpload, UploadTask, find_tasks, has_any_moved};
 use schedule::{Schedule, SettleTracker};
@@ -65,8 +66,8 @@ pub struct UploadSpec {
     pub bucket: String,
     /// Keys are this and the path. Empty, or ends in a slash.
     pub prefix: String,
-    /// Storage class of objects; None for the bucket's default.
-    pub storage_class: Option<String>,
+    /// Properties of objects besides their bytes and the facts of their files.
+    pub objects: ObjectProperties,
     /// Time for which a file must not change before it is uploaded.
     pub quiet: Duration,
     /// Bytes of the first parts; a file that is smaller goes in one request. None: 8 MiB.

@@ -166,7 +166,7 @@ impl Properties {
     }
 
     /// Returns the options of a target that is made of many sources: only the requested ones, none of a source.
-    pub(crate) fn explicit_options(&self) -> WriteOptions {
+    pub fn explicit_options(&self) -> WriteOptions {
         WriteOptions {
             encryption: match &self.encryption {
                 EncryptionRule::Explicit(requested) => Some(requested.clone()),

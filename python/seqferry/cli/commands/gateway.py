@@ -162,6 +162,7 @@ def _place(share: Share) -> S3Location:
         endpoint_url=share.endpoint_url,
         region=share.region,
         profile=share.profile,
+        request_payer=share.request_payer,
     )
     check_place(place)
     return place

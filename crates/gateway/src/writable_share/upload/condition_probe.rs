@@ -176,7 +176,8 @@ impl<D: Disk> Uploader<D> {
     async fn put_probe(&self, path: &str, bytes: &'static [u8], condition: PutObject) -> Result<String, RequestError> {
         let (bytes, bucket) = (Bytes::from_static(bytes), self.spec.bucket.as_str());
         let (key, digests) = (self.key(path), Digests::crc64nvme(&bytes));
-        let object = PutObject { bucket: bucket.to_owned(), key, digests, ..condition };
+        let write = self.spec.objects.write_options();
+        let object = PutObject { bucket: bucket.to_owned(), key, digests, write, ..condition };
         let put = async |store: Arc<dyn ObjectStore>| store.put_object(&object, bytes.clone()).await;
         Ok(self.conditions.ask("PutObject", bucket, put).await?.etag)
     }
@@ -210,7 +211,8 @@ impl<D: Disk> Uploader<D> {
             let copy = async |store: Arc<dyn ObjectStore>| store.copy(&source, target).await;
             condition_result(self.conditions.ask("CopyObject", bucket, copy).await)
         };
-        let target = CopyTarget::new(bucket, &to);
+        let write = self.spec.objects.write_options();
+        let target = CopyTarget { write: Some(&write), ..CopyTarget::new(bucket, &to) };
         let absent = CopyTarget { if_absent: true, ..target };
         if copy(absent).await? != ConditionResult::Kept
             || copy(CopyTarget { if_match: Some(NO_ETAG), ..target }).await? != ConditionResult::Kept
@@ -233,7 +235,9 @@ impl<D: Disk> Uploader<D> {
         let absent = CompleteUpload { if_absent: true, ..CompleteUpload::default() };
         let other = CompleteUpload { if_match: Some(NO_ETAG.to_owned()), ..CompleteUpload::default() };
         for condition in [absent, other] {
-            let request = CreateUpload { bucket: bucket.to_owned(), key: key.clone(), size: 1, ..<_>::default() };
+            let write = self.spec.objects.write_options();
+            let request =
+                CreateUpload { bucket: bucket.to_owned(), key: key.clone(), write, size: 1, ..<_>::default() };
             let create = async |store: Arc<dyn ObjectStore>| store.create_upload(&request).await;
             let upload_id = self.conditions.ask("CreateMultipartUpload", bucket, create).await?;
             let upload = UploadRef::new(bucket, &key, &upload_id);

@@ -51,7 +51,8 @@ impl<D: Disk> Uploader<D> {
             let request = CreateUpload {
                 attributes: copy.attributes.clone(),
                 tags: copy.tags,
-                storage_class: self.spec.storage_class.clone(),
+                storage_class: self.spec.objects.storage_class(copy.to),
+                write: self.spec.objects.write_options(),
                 part_size: self.spec.part_size.unwrap_or(PART).max(size.div_ceil(MOST_PARTS)),
                 size,
                 ..session.request()

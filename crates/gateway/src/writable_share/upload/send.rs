@@ -196,6 +196,7 @@ impl<D: Disk> Uploader<D> {
             }
             _ => Vec::new(),
         };
+        let tags = self.spec.objects.tags(tags);
         if let Some(base) = node.base.as_ref().filter(|_| node.is_as_base()) {
             let Some(source) = &source else { return Ok(None) };
             let copied = if base.size <= self.spec.largest_copy.unwrap_or(LARGEST_COPY) {
@@ -245,14 +246,16 @@ impl<D: Disk> Uploader<D> {
         &self,
         from: &str,
         source: &ObjectMeta,
-        (to, replaces): (&str, &ReplaceCondition),
+        (path, replaces): (&str, &ReplaceCondition),
         attributes: &Attributes,
     ) -> Result<Option<UploadedObject>, UploadError> {
         let bucket = self.spec.bucket.as_str();
-        let (from, to) = (self.key(from), self.key(to));
+        let (from, to) = (self.key(from), self.key(path));
         let pinned = PinnedObject::of(bucket, &from, source);
+        let (storage_class, write) = (self.spec.objects.storage_class(path), self.spec.objects.write_options());
         let target = CopyTarget {
-            storage_class: self.spec.storage_class.as_deref(),
+            storage_class: storage_class.as_deref(),
+            write: Some(&write),
             attributes: Some(attributes),
             if_absent: *replaces == ReplaceCondition::Nothing,
             if_match: if let ReplaceCondition::Version(etag) = replaces { Some(etag) } else { None },
@@ -305,11 +308,11 @@ impl<D: Disk> Uploader<D> {
             attributes,
             carry_tags: false,
             tags: Some(tags),
-            ..Properties::default()
+            ..self.spec.objects.properties.clone()
         };
         let options = InputOptions {
             part_size: recorded.as_ref().map(|upload| upload.part_size).or(self.spec.part_size),
-            storage_class: self.spec.storage_class.clone(),
+            storage_class: self.spec.objects.storage_class(path),
             properties,
             if_exists: IfExists::Overwrite,
             journal: None,
@@ -426,6 +429,7 @@ impl<D: Disk> Uploader<D> {
             bucket: self.spec.bucket.clone(),
             key: self.key(path),
             attributes,
+            write: self.spec.objects.write_options(),
             digests: Digests::crc64nvme(bytes),
             if_absent: true,
             ..PutObject::default()

@@ -29,7 +29,7 @@ pub(super) fn spec(store: Arc<dyn ObjectStore>) -> UploadSpec {
         client,
         bucket,
         prefix,
-        storage_class: None,
+        objects: ObjectProperties::default(),
         quiet: QUIET,
         part_size: Some(1000),
         largest_copy: Some(2000),
