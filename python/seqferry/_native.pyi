@@ -160,6 +160,7 @@ class Properties:
         tags: Sequence[tuple[str, str]] | None = None,
         sse: str | None = None,
         sse_kms_key_id: str | None = None,
+        bucket_key_enabled: bool = False,
         sse_c: bool = False,
         acl: str | None = None,
         grants: Sequence[tuple[str, str]] | None = None,
@@ -176,6 +177,7 @@ class Properties:
             carry_tags: those of the source; ``tags`` go instead of them.
             sse: ``AES256`` | ``aws:kms`` | ``aws:kms:dsse``; None: what is encrypted stays so; ``none``: the bucket's
                 default.
+            bucket_key_enabled: ``aws:kms`` with an S3 Bucket Key.
             sse_c: the target has a customer's key (see ``Endpoint``).
             grants: the permission as headers have it (``read``, ``full-control``), and its grantees.
             copy_lock: Object Lock of the source is carried; else ``lock_mode``, ``lock_until`` (RFC 3339) and

@@ -14,7 +14,7 @@ pub struct PyProperties(pub(crate) Properties);
 impl PyProperties {
     #[new]
     #[pyo3(signature = (*, carry_attributes=true, attributes=None, metadata=None, carry_tags=true, tags=None, sse=None,
-                        sse_kms_key_id=None, sse_c=false, acl=None, grants=None, copy_lock=false, lock_mode=None,
+                        sse_kms_key_id=None, bucket_key_enabled=false, sse_c=false, acl=None, grants=None, copy_lock=false, lock_mode=None,
                         lock_until=None, legal_hold=false, checksum=None))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -25,6 +25,7 @@ impl PyProperties {
         tags: Option<Vec<(String, String)>>,
         sse: Option<&str>,
         sse_kms_key_id: Option<String>,
+        bucket_key_enabled: bool,
         sse_c: bool,
         acl: Option<String>,
         grants: Option<Vec<(String, String)>>,
@@ -50,7 +51,7 @@ impl PyProperties {
             return Err(PyValueError::new_err(format!("no attribute: {unknown}")));
         }
         let conflict = |conflict: PropertyConflict| PyValueError::new_err(conflict.to_string());
-        let encryption = EncryptionRule::of(sse, sse_kms_key_id, sse_c).map_err(conflict)?;
+        let encryption = EncryptionRule::of(sse, sse_kms_key_id, bucket_key_enabled, sse_c).map_err(conflict)?;
         let lock = LockRule::of(copy_lock, lock_mode, lock_until, legal_hold).map_err(conflict)?;
         let unknown = |name: &str| PyValueError::new_err(format!("no checksum: {name}"));
         let checksum =

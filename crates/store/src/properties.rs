@@ -14,12 +14,14 @@ pub struct Encryption {
     pub kms_key: Option<String>,
     /// True when the key is sent with each request (SSE-C).
     pub is_customer: bool,
+    /// True to request an S3 Bucket Key, which saves requests to KMS. Answers are not read for it.
+    pub bucket_key: bool,
 }
 
 impl Encryption {
     /// Encryption with a key that the service manages.
     pub fn new(algorithm: &str, kms_key: Option<String>) -> Self {
-        Self { algorithm: algorithm.to_owned(), kms_key, is_customer: false }
+        Self { algorithm: algorithm.to_owned(), kms_key, is_customer: false, bucket_key: false }
     }
 
     /// True when the key is one of KMS.
@@ -179,6 +181,8 @@ impl WriteOptions {
         if let Some(encryption) = self.encryption.as_ref().filter(|encryption| !encryption.is_customer) {
             add("x-amz-server-side-encryption", Some(&encryption.algorithm));
             add("x-amz-server-side-encryption-aws-kms-key-id", encryption.kms_key.as_ref());
+            let bucket_key = encryption.bucket_key.then(|| "true".to_owned());
+            add("x-amz-server-side-encryption-bucket-key-enabled", bucket_key.as_ref());
         }
         add("x-amz-acl", self.acl.as_ref());
         for (suffix, grantees) in &self.grants {
@@ -227,5 +231,20 @@ mod tests {
         assert!(!shown.satisfies(&Encryption::new("aws:kms", Some("abd".to_owned()))));
         assert!(!shown.satisfies(&Encryption::new("AES256", None)));
         assert!(!Encryption::new("AES256", None).satisfies(&Encryption::new("aws:kms", None)));
+    }
+    #[test]
+    fn a_bucket_key_is_requested_with_the_key_of_kms() {
+        let encryption = Encryption { bucket_key: true, ..Encryption::new("aws:kms", Some("abc".to_owned())) };
+        let write = WriteOptions { encryption: Some(encryption), ..WriteOptions::default() };
+
+        let headers: Vec<_> = write.headers().into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(
+            headers,
+            [
+                "x-amz-server-side-encryption: aws:kms",
+                "x-amz-server-side-encryption-aws-kms-key-id: abc",
+                "x-amz-server-side-encryption-bucket-key-enabled: true",
+            ]
+        );
     }
 }

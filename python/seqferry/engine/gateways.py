@@ -189,7 +189,13 @@ def _properties(writes: Writes, place: S3Location) -> dict[str, Any]:
     from seqferry.model.option_groups import Attributes, Protection
     from seqferry.spec import properties
 
-    protection = Protection(sse=writes.sse, sse_kms_key_id=writes.sse_kms_key_id, acl=writes.acl, grants=writes.grants)
+    protection = Protection(
+        sse=writes.sse,
+        sse_kms_key_id=writes.sse_kms_key_id,
+        bucket_key_enabled=writes.bucket_key_enabled,
+        acl=writes.acl,
+        grants=writes.grants,
+    )
     spec = TransferSpec(place, place, protection=protection, attributes=Attributes(tags=writes.tags or None))
     try:
         properties.check(spec)

@@ -261,6 +261,13 @@ class Protection:
             http=Http(text="KMS key id, alias or ARN for `sse` aws:kms.", max_length=HEADER),
         ),
     ] = None
+    bucket_key_enabled: Annotated[
+        bool,
+        Option(
+            "Use an S3 Bucket Key with --sse aws:kms: fewer requests to KMS.",
+            http=Http(text="Use an S3 Bucket Key with `sse` aws:kms: fewer requests to KMS."),
+        ),
+    ] = False
     acl: Annotated[
         str | None,
         Option("Canned ACL of the copies, as bucket-owner-full-control.", "NAME", http=Http(max_length=HEADER)),

@@ -126,6 +126,7 @@ class Writes:
     storage_class: _StorageClasses = ()
     sse: _Sse | None = None
     sse_kms_key_id: Text | None = None
+    bucket_key_enabled: Annotated[bool, Key("write true or false", strict=True)] = False
     acl: Text | None = None
     grants: _Grants = ()
     tags: _Tags = ()

@@ -81,6 +81,10 @@ def _check_encryption(spec: TransferSpec) -> None:
             "--sse-kms-key-id names a key of KMS: give --sse aws:kms or --sse aws:kms:dsse with it."
         ).about("sse_kms_key_id")
     _check_value("sse_kms_key_id", spec.protection.sse_kms_key_id)
+    if spec.protection.bucket_key_enabled and spec.protection.sse != "aws:kms":
+        raise UsageError("--bucket-key-enabled is for keys of KMS: give --sse aws:kms with it.").about(
+            "bucket_key_enabled"
+        )
     has_key = isinstance(spec.target, S3Location) and spec.target.sse_c is not None
     if has_key and spec.protection.sse not in (None, "none"):
         raise UsageError("--sse and a customer's key (--sse-c-key) cannot be combined; choose one.").about(
@@ -186,6 +190,7 @@ def engine_properties(spec: TransferSpec) -> dict[str, Any]:
         "tags": None if spec.attributes.tags is None else list(_split(spec.attributes.tags)),
         "sse": spec.protection.sse,
         "sse_kms_key_id": spec.protection.sse_kms_key_id,
+        "bucket_key_enabled": spec.protection.bucket_key_enabled,
         "sse_c": isinstance(spec.target, S3Location) and spec.target.sse_c is not None,
         "acl": spec.protection.acl,
         "grants": grants(spec),

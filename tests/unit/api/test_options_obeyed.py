@@ -48,6 +48,7 @@ VALUES: Final[dict[str, Any]] = {
     "request_payer": "requester",
     "sse": "AES256",
     "sse_kms_key_id": "key",
+    "bucket_key_enabled": True,
     "acl": "private",
     "grants": ["read=uri=http://acs.amazonaws.com/groups/global/AllUsers"],
     "object_lock_mode": "GOVERNANCE",

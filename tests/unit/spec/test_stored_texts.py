@@ -30,6 +30,7 @@ KEPT: Final[Mapping[str, Mapping[str, Any]]] = json.loads(
 PROPERTIES: Final[dict[str, Any]] = {
     "sse": "aws:kms",
     "sse_kms_key_id": "key",
+    "bucket_key_enabled": True,
     "acl": "bucket-owner-full-control",
     "content_type": "text/plain",
     "content_encoding": "gzip",

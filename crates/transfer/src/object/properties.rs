@@ -31,18 +31,22 @@ pub enum EncryptionRule {
 }
 
 impl EncryptionRule {
-    /// The rule for the options of a user: an algorithm, `none` for the bucket's default, a key of KMS, a customer's
-    /// key.
+    /// The rule for the options of a user: an algorithm, `none` for the bucket's default, a key of KMS with or without
+    /// an S3 Bucket Key, a customer's key.
     ///
     /// # Errors
     /// When two of these exclude each other.
     pub fn of(
         algorithm: Option<&str>,
         kms_key: Option<String>,
+        bucket_key: bool,
         has_customer_key: bool,
     ) -> Result<Self, PropertyConflict> {
         if kms_key.is_some() && !algorithm.is_some_and(|algorithm| algorithm.starts_with("aws:kms")) {
             return Err(PropertyConflict::KeyWithoutKms);
+        }
+        if bucket_key && algorithm != Some("aws:kms") {
+            return Err(PropertyConflict::BucketKeyWithoutKms);
         }
         match algorithm {
             None | Some("none") if has_customer_key => {
@@ -51,7 +55,7 @@ impl EncryptionRule {
             Some(_) if has_customer_key => Err(PropertyConflict::CustomerKeyAndAlgorithm),
             None => Ok(Self::Carry),
             Some("none") => Ok(Self::BucketDefault),
-            Some(algorithm) => Ok(Self::Explicit(Encryption::new(algorithm, kms_key))),
+            Some(algorithm) => Ok(Self::Explicit(Encryption { bucket_key, ..Encryption::new(algorithm, kms_key) })),
         }
     }
 }
@@ -100,6 +104,8 @@ pub enum PropertyConflict {
     CustomerKeyAndAlgorithm,
     /// A key of KMS without an algorithm of KMS.
     KeyWithoutKms,
+    /// An S3 Bucket Key without `aws:kms`.
+    BucketKeyWithoutKms,
     /// A retention without its mode or its time.
     HalfOfRetention,
     /// The source's lock, and another one beside it.
@@ -111,6 +117,7 @@ impl fmt::Display for PropertyConflict {
         f.write_str(match self {
             Self::CustomerKeyAndAlgorithm => "a customer's key and another encryption cannot be had together",
             Self::KeyWithoutKms => "a key of KMS needs an algorithm of KMS",
+            Self::BucketKeyWithoutKms => "an S3 Bucket Key needs the algorithm aws:kms",
             Self::HalfOfRetention => "a retention needs both its mode and its time",
             Self::CopiedLockAndAnother => "the source's lock and another one cannot be had together",
         })
@@ -475,7 +482,16 @@ mod tests {
             (None, key.clone(), false, Err(PropertyConflict::KeyWithoutKms)),
             (Some("AES256"), key.clone(), false, Err(PropertyConflict::KeyWithoutKms)),
         ] {
-            assert_eq!(EncryptionRule::of(algorithm, kms_key, has_customer_key), rule, "{algorithm:?}");
+            assert_eq!(EncryptionRule::of(algorithm, kms_key, false, has_customer_key), rule, "{algorithm:?}");
+        }
+        let with = Encryption { bucket_key: true, ..Encryption::new("aws:kms", None) };
+        for (algorithm, rule) in [
+            (Some("aws:kms"), Ok(EncryptionRule::Explicit(with))),
+            (Some("aws:kms:dsse"), Err(PropertyConflict::BucketKeyWithoutKms)),
+            (Some("AES256"), Err(PropertyConflict::BucketKeyWithoutKms)),
+            (None, Err(PropertyConflict::BucketKeyWithoutKms)),
+        ] {
+            assert_eq!(EncryptionRule::of(algorithm, None, true, false), rule, "{algorithm:?}");
         }
     }
 
