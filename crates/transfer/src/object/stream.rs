@@ -43,7 +43,7 @@ const BESIDES_BYTES: u64 = 192 << 10;
 
 /// Time of a HEAD from which a source is far enough for several reads of such an object to end sooner than one: at a
 /// shorter distance one connection is as fast as the network.
-const FAR: Duration = Duration::from_millis(5);
+const FAR: Duration = Duration::from_millis(10);
 
 /// The path of the bytes: inside the service, or through this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
