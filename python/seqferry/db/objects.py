@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from seqferry.db.batches import BatchRun, batch_conditions
 from seqferry.db.bulk import PlannedSource
+from seqferry.db.database import fetch
 from seqferry.db.tables import object_, transfer
 from seqferry.model.errors import TRANSIENT_CLASSES
 from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
@@ -199,26 +201,25 @@ def uploads_in_use(connection: sa.Connection, upload_ids: Sequence[str]) -> set[
 def _for_the_engine(
     connection: sa.Connection, which: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[OpenObject]:
-    rows = connection.execute(
-        sa.select(
-            object_.c.id,
-            object_.c.source_key,
-            object_.c.target_key,
-            object_.c.size,
-            object_.c.etag,
-            sa.func.nullif(object_.c.version_id, ""),
-            object_.c.upload_id,
-            object_.c.part_size,
-            object_.c.target_etag,
-            object_.c.source_upload_id,
-            object_.c.member_place,
-        )
-        .where(which)
-        .order_by(object_.c.id)
-        .limit(limit)
+    rows = connection.execute(_selection().where(which).order_by(object_.c.id).limit(limit))
+    return list(map(OpenObject._make, fetch(rows)))
+
+
+@cache
+def _selection() -> sa.Select[*tuple[Any, ...]]:
+    return sa.select(
+        object_.c.id,
+        object_.c.source_key,
+        object_.c.target_key,
+        object_.c.size,
+        object_.c.etag,
+        sa.func.nullif(object_.c.version_id, ""),
+        object_.c.upload_id,
+        object_.c.part_size,
+        object_.c.target_etag,
+        object_.c.source_upload_id,
+        object_.c.member_place,
     )
-    # By position: taking a thousand rows apart by name takes longer than reading them.
-    return list(map(OpenObject._make, rows))
 
 
 def record_uploads(connection: sa.Connection, uploads: Iterable[tuple[int, str, int, str | None]]) -> None:

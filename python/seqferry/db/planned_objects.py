@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -29,7 +30,7 @@ def add_batches(
     Returns:
         The numbers of the batches. A group of which all were there gives none: an interrupted planning added them.
     """
-    last = connection.execute(sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == transfer_id)).scalar()
+    last = connection.execute(_last_number(), {"of": transfer_id}).scalar()
     number = 0 if last is None else last + 1
     numbers: list[int] = []
     found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0, "bytes_done": 0}
@@ -46,7 +47,9 @@ def add_batches(
             "skipped": len(skipped),
             "bytes_done": sum(planned.size for planned in skipped),
         }
-        connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
+        connection.execute(
+            _batch_insert(), {"transfer_id": transfer_id, "number": number, "state": "queued", **counters}
+        )
         for name, count in counters.items():
             found[name] += count
         if added is not None:
@@ -56,6 +59,16 @@ def add_batches(
     if numbers:
         add_to_tallies(connection, {transfer_id: found})  # last: recording of results waits for these rows
     return numbers
+
+
+@cache
+def _last_number() -> sa.Select[Any]:
+    return sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == sa.bindparam("of"))
+
+
+@cache
+def _batch_insert() -> sa.Insert:
+    return batch.insert()
 
 
 def _storable(connection: sa.Connection, group: Sequence[PlannedObject]) -> Sequence[PlannedObject]:

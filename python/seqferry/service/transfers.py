@@ -37,7 +37,7 @@ _IDEMPOTENCY_KEY_BYTES: Final = 255
 _WRITERS: Final = 2
 """Transactions at a time that record submissions: one waits for the lock of the ledger, or its sync, at its end."""
 
-_ABANDONED_BATCHES: Final = 20
+_ABANDONED_BATCHES: Final = 5
 """Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
 

@@ -41,7 +41,7 @@ _OWN_BATCH: Final = 0
 _CHECK_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
 _BATCHES_PER_COMMIT: Final = 5
-_CANCELS_PER_COMMIT: Final = 20
+_CANCELS_PER_COMMIT: Final = 5
 """Batches per transaction: on SQLite all others wait for the lock meanwhile, and what is planned is held in memory."""
 
 
