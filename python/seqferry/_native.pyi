@@ -440,6 +440,30 @@ class Listing:
         """Stop listing; the rest is dropped."""
 
 @final
+class MerkleTree:
+    """A Merkle tree over rows (RFC 9162), which grows row by row and holds one hash for each of its levels.
+
+    A leaf is ``SHA256(0x00, row)``, a node ``SHA256(0x01, left, right)``; a row is hashed as JSON without spaces.
+    ``kept`` is the number of bytes of each leaf that ``add`` returns.
+    """
+
+    def __new__(cls, kept: int = 32) -> MerkleTree: ...
+    def add(self, rows: Sequence[Sequence[object]], *, first: int = 0, times: Sequence[int] = ...) -> bytes:
+        """Add rows, without their values before ``first``; returns the first bytes of their leaves.
+
+        Args:
+            times: places of values in seconds, which are hashed as whole microseconds.
+
+        Raises:
+            TypeError: a value is no text, whole number, time or None. The rows before it are not added either.
+            ValueError: a number cannot be hashed.
+        """
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+    def root(self) -> bytes: ...
+
+@final
 class ScanOptions:
     def __new__(
         cls,

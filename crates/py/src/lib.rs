@@ -2,10 +2,10 @@
 //!
 //! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
 //! (digests of contents), [`engine`] (the process-wide engine), [`failure`] (failures that do not raise), [`gateway`]
-//! (shares over NFS), [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`], [`mount`],
-//! [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and output), [`properties`] (what objects
-//! carry), [`recorded`] (objects as a record has them), [`stats`] (metrics), [`unpack`] (members of archives),
-//! [`values`] (what goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
+//! (shares over NFS), [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`], [`merkle`] (trees
+//! over rows), [`mount`], [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and output),
+//! [`properties`] (what objects carry), [`recorded`] (objects as a record has them), [`stats`] (metrics), [`unpack`]
+//! (members of archives), [`values`] (what goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
@@ -19,6 +19,7 @@ mod gateway;
 mod inventory;
 mod job;
 mod listing;
+mod merkle;
 #[cfg(target_os = "linux")]
 mod mount;
 mod patterns;
@@ -83,6 +84,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::Job>()?;
     module.add_class::<job::PyJobPlace>()?;
     module.add_class::<listing::Listing>()?;
+    module.add_class::<merkle::MerkleTree>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<gateway::Gateway>()?;
     module.add_class::<gateway::GatewayShare>()?;

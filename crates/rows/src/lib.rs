@@ -1,9 +1,12 @@
-//! Ends of objects as columns of text, which go into a database unread.
+//! Ends of objects as columns of text, which go into a database unread; rows of the record as they are hashed
+//! ([`merkle`]).
 //!
 //! Each text is the inside of a list: `1,null` or `"a","b \"c\""`. PostgreSQL reads it within braces as an array; all
 //! other databases read it within brackets as JSON. Control characters are not escaped, unlike in JSON, since
 //! PostgreSQL knows no escapes for them. NUL characters are left out: no database takes them, and they carry no
 //! meaning.
+
+pub mod merkle;
 
 use std::fmt::Write as _;
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from seqferry.db import delivery_mail_rows, transfer_pages
 from seqferry.db.database import Database
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
-from seqferry.db.record import events, merkle, receipts
+from seqferry.db.record import events, receipts
 from seqferry.db.tables import object_, sample, seal, tally, transfer
 from seqferry.dbos.queue import Queue
 from seqferry.model import names
@@ -120,10 +120,8 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> None:
     found = connection.execute(sa.select(seal.c.root, seal.c.archive).where(*of_batch).with_for_update()).one_or_none()
     if found is None or found.archive is not None:
         return
-    tree, rows = merkle.Tree(), list[receipts.Row]()
-    for row in receipts.read_stored_rows(connection, transfer_id, number):
-        tree.add(receipts.leaf(row))
-        rows.append(row)
+    tree, rows = receipts.new_tree(), list(receipts.read_stored_rows(connection, transfer_id, number))
+    tree.add(rows)
     if tree.root().hex() != found.root:
         raise ConflictError(
             f"Transfer {transfer_id} is not pruned: the objects of its batch {number} are not as they were recorded. "

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.record import events, merkle, receipts, sealed_row, signing
+from seqferry.db.record import events, receipts, sealed_row, signing
 from seqferry.db.record.findings import MAX_NAMED_OBJECTS, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
@@ -211,14 +211,12 @@ def _check_seal(
     recorded = connection.execute(
         sa.select(seal.c.leaves).where(seal.c.transfer_id == of, seal.c.number == each.number)
     ).scalar_one()
-    tree, keys = merkle.Tree(), list[tuple[bytes, str]]()
+    tree, keys = receipts.new_tree(), list[tuple[bytes, str]]()
     state_at, key_at = receipts.COLUMNS.index("state"), receipts.COLUMNS.index("source_key")
     size_at = receipts.COLUMNS.index("size")
     try:
         for row in receipts.read_rows(connection, of, each.number):
-            leaf = receipts.leaf(row)
-            tree.add(leaf)
-            keys.append((leaf[: receipts.LEAF_BYTES], row[key_at]))
+            keys.append((tree.add([row]), row[key_at]))
             ends[row[state_at]] += 1
             ends["bytes"] += row[size_at]
     except (ValueError, TypeError, IndexError, receipts.ArchiveError):

@@ -14,13 +14,16 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.database import Database
-from seqferry.db.record import events, merkle, signing
+from seqferry.db.database import Database, fetch
+from seqferry.db.record import events, signing
 from seqferry.db.tables import batch, event, object_, seal, tally, transfer
+
+if TYPE_CHECKING:
+    from seqferry.engine.merkle import MerkleTree
 
 FORMAT: Final = 1
 
@@ -79,6 +82,7 @@ _PAGE: Final = 2000
 _FACTS_PREFIX: Final = b"\x02"
 _COLUMNS: Final = tuple(object_.c[name] for name in COLUMNS)
 _TIME_AT: Final = tuple(COLUMNS.index(name) for name in TIMES)
+_TIME_AFTER_ID: Final = tuple(at + 1 for at in _TIME_AT)
 _encode: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -87,9 +91,11 @@ def microseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1_000_000)
 
 
-def leaf(row: Row) -> bytes:
-    """The leaf of an object."""
-    return merkle.leaf(_encode(row).encode("utf-8", "surrogatepass"))
+def new_tree() -> MerkleTree:
+    """A tree over rows, which returns the part of each leaf that a seal keeps."""
+    from seqferry.engine.merkle import MerkleTree  # most commands seal nothing
+
+    return MerkleTree(LEAF_BYTES)
 
 
 # --- sealing ----------------------------------------------------------------------------------------------------------
@@ -97,11 +103,10 @@ def leaf(row: Row) -> bytes:
 
 def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None:
     """Record the root of a batch whose objects have all ended; a second call does nothing."""
-    tree, leaves = merkle.Tree(), bytearray()
-    for row in read_stored_rows(connection, transfer_id, number):
-        hashed = leaf(row)
-        tree.add(hashed)
-        leaves += hashed[:LEAF_BYTES]
+    tree = new_tree()
+    # As they come from the database: their times are rounded where they are hashed.
+    pages = _stored_pages(connection, transfer_id, number)
+    leaves = b"".join([tree.add(page, first=1, times=_TIME_AFTER_ID) for page in pages])
     key, root = signing.current_key(connection), tree.root().hex()
     values = {
         "transfer_id": transfer_id,
@@ -110,7 +115,7 @@ def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None
         "root": root,
         "key_id": None if key is None else key.id,
         "mac": signing.sign(key, "seal", transfer_id, number, tree.size, root),
-        "leaves": bytes(leaves),
+        "leaves": leaves,
     }
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
@@ -218,9 +223,8 @@ def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
 
 def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]:
     """Number of seals of a transfer, and the root over them."""
-    tree = merkle.Tree()
-    for each in read_seals(connection, transfer_id):
-        tree.add(merkle.leaf(signing.encode([each.number, each.objects, each.root])))
+    tree = new_tree()
+    tree.add([(each.number, each.objects, each.root) for each in read_seals(connection, transfer_id)])
     return tree.size, tree.root().hex()
 
 
@@ -315,8 +319,22 @@ def read_pages(database: Database, transfer_id: str, number: int) -> Iterator[li
 
 
 def _page(connection: sa.Connection, transfer_id: str, number: int, after: int) -> list[tuple[int, Row]]:
-    rows = connection.execute(_ROWS, {"of": transfer_id, "number": number, "after": after})
-    return [(found[0], _canonical(found[1:])) for found in rows]
+    return [(found[0], _canonical(found[1:])) for found in _stored_page(connection, transfer_id, number, after)]
+
+
+def _stored_page(connection: sa.Connection, transfer_id: str, number: int, after: int) -> list[tuple[Any, ...]]:
+    """Ids and values of objects."""
+    return fetch(connection.execute(_ROWS, {"of": transfer_id, "number": number, "after": after}))
+
+
+def _stored_pages(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Pages of the objects of a batch that are rows, in their order."""
+    after = 0
+    while page := _stored_page(connection, transfer_id, number, after):
+        yield page
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
 
 
 _ROWS: Final = (
@@ -341,13 +359,8 @@ def _canonical(found: Sequence[Any]) -> Row:
 
 def read_stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch that are rows, in their order. Bounded memory."""
-    after = 0
-    while True:
-        found = _page(connection, transfer_id, number, after)
-        yield from (row for _, row in found)
-        if len(found) < _PAGE:
-            return
-        after = found[-1][0]
+    for page in _stored_pages(connection, transfer_id, number):
+        yield from (_canonical(found[1:]) for found in page)
 
 
 def batch_numbers(connection: sa.Connection, transfer_id: str) -> list[int]:
