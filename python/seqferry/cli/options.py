@@ -142,7 +142,7 @@ BlockMemory = Annotated[
             envvar="SEQFERRY_MOUNT_MEMORY",
             metavar="SIZE",
             parser=size,
-            help="Memory limit for file contents, at least 16MiB. Default: 512MiB.",
+            help="Memory limit for file contents, at least 16MiB. Default: 128MiB; 512MiB for gateways.",
             rich_help_panel="Speed",
         )
     ),

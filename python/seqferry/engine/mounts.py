@@ -35,7 +35,8 @@ _STATS: Final = "user.seqferry.stats"
 _HIDDEN: Final = "user.seqferry.hidden"
 _TABLE: Final = Path("/proc/self/mountinfo")
 _LIFETIME: Final = 60.0
-DEFAULT_MEMORY: Final = 512 << 20
+DEFAULT_MEMORY: Final = 128 << 20
+GATEWAY_MEMORY: Final = 512 << 20
 _REQUESTS: Final = 256
 _SMALLEST_MEMORY: Final = 16 << 20
 """Some reads of 1 MiB at a time."""

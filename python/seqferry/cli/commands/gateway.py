@@ -14,7 +14,7 @@ from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
 from seqferry.cli.output.findings import show_findings
 from seqferry.engine.gateways import GatewaySpec, mount_command, port_options
-from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
+from seqferry.engine.mounts import GATEWAY_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.places.endpoints import is_loopback
@@ -126,7 +126,7 @@ def serve(
         max_cache_size=max_cache_size,
         unsafe_cache=unsafe_cache,
         take_over=take_over,
-        memory=DEFAULT_MEMORY if memory is None else memory,
+        memory=GATEWAY_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
     place = None if metrics is None else metrics_address.parse_address(metrics, _METRICS)
