@@ -85,6 +85,9 @@ impl<S: RangeSource> ForwardReader<S> {
             self.ahead.clear();
             self.choose(offset.saturating_sub(end));
             self.request(offset / self.sizes.block * self.sizes.block);
+        } else {
+            // What was requested ahead is read.
+            self.depth = (self.depth * 2).min(self.sizes.ahead);
         }
         self.request_ahead();
         let began = Instant::now();

@@ -9,6 +9,8 @@ mod fuse;
 #[cfg(target_os = "linux")]
 mod interrupt;
 #[cfg(target_os = "linux")]
+mod kernel_pages;
+#[cfg(target_os = "linux")]
 mod known_files;
 #[cfg(target_os = "linux")]
 mod log;

@@ -13,6 +13,8 @@ use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
 use crate::fuse::ShareFuse;
+use crate::kernel_pages::KernelPages;
+use crate::log::log_line;
 use crate::options::{MountError, MountOptions};
 use crate::read_only_share::ReadOnlyShare;
 
@@ -34,7 +36,15 @@ pub struct MountSession {
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
 pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
-    start_share(Arc::new(ReadOnlyShare::new(files, options)), options, runtime)
+    let mounted = start_share(Arc::new(ReadOnlyShare::new(Arc::clone(&files), options)), options, runtime)?;
+    if let Some(session) = &mounted.session {
+        // Without it, memory alone keeps what was read ahead.
+        match KernelPages::start(session.notifier()) {
+            Ok(pages) => files.set_page_cache(pages),
+            Err(error) => log_line(&format!("cannot start the thread that fills the page cache: {error}")),
+        }
+    }
+    Ok(mounted)
 }
 
 /// Mount a share. The folder can be used when this returns.

@@ -1,11 +1,12 @@
 //! Blocks: bytes of objects in memory, each with its share of the pool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::ahead::AheadUse;
 use crate::version::VersionDigest;
 
 /// Bytes that one permit stands for.
@@ -26,15 +27,15 @@ pub(crate) struct Block {
     pub(crate) touched: AtomicBool,
     /// The block was read, or is not from read-ahead.
     used: AtomicBool,
-    /// Counter of blocks that are evicted unused. None: the block is not from read-ahead.
-    pub(crate) wasted: Option<Arc<AtomicU32>>,
+    /// The reader that the block was fetched ahead of. None: the block is not from read-ahead.
+    pub(crate) ahead: Option<Arc<AheadUse>>,
     _memory: Option<PoolReservation>,
 }
 
 impl Block {
-    pub(crate) fn new(bytes: Bytes, memory: Option<PoolReservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
-        let used = AtomicBool::new(wasted.is_none());
-        Arc::new(Self { bytes, touched: AtomicBool::new(true), used, wasted, _memory: memory })
+    pub(crate) fn new(bytes: Bytes, memory: Option<PoolReservation>, ahead: Option<Arc<AheadUse>>) -> Arc<Self> {
+        let used = AtomicBool::new(ahead.is_none());
+        Arc::new(Self { bytes, touched: AtomicBool::new(true), used, ahead, _memory: memory })
     }
 
     /// The bytes.
@@ -44,7 +45,11 @@ impl Block {
 
     pub(crate) fn touch(&self) {
         self.touched.store(true, Ordering::Relaxed);
-        self.used.store(true, Ordering::Relaxed);
+        if !self.used.swap(true, Ordering::Relaxed)
+            && let Some(ahead) = &self.ahead
+        {
+            ahead.count_used();
+        }
     }
 
     pub(crate) fn is_unused(&self) -> bool {

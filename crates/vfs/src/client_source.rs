@@ -46,6 +46,10 @@ impl Source for ClientSource {
         &self.endpoint
     }
 
+    fn max_bandwidth(&self) -> Option<u64> {
+        self.demand.budget().stats().max_bandwidth
+    }
+
     async fn list(&self, request: &ListRequest, priority: Urgency) -> Result<ListPage, StoreError> {
         self.client(priority).list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
     }

@@ -3,7 +3,7 @@
 //! A block is fetched by at most one fetch at a time. A fetch is cancelled when its last `FetchGuard` is dropped. A
 //! body that breaks is requested again from the first missing block. Bytes of another version are rejected.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -15,14 +15,19 @@ use tokio::sync::{OnceCell, watch};
 use tracing::{Instrument as _, debug_span};
 
 use crate::access::AccessCache;
+use crate::ahead::AheadUse;
 use crate::block::{Block, BlockKey, PoolReservation, share};
 use crate::in_flight::{Fetch, FetchError, FetchWaiter};
+use crate::link::LinkMeter;
 use crate::pool::{BlockSlot, Pool};
 use crate::source::{BlockTier, Source, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
 
 /// Longest gap between missing blocks, in blocks, that is fetched along: another request costs more than 256 KiB.
 pub(crate) const MAX_GAP: u64 = 2;
+
+/// Blocks that the tier below loads at a time: 1 MiB, so that handing work to its thread costs little.
+const TIER_RUN: usize = 8;
 
 /// Breaks of a body in a row, without a block gained, after which the read fails. Each request is retried below.
 const MAX_BREAKS: u32 = 5;
@@ -105,6 +110,7 @@ pub(crate) struct Origin {
     pub(crate) pool: Arc<Pool>,
     pub(crate) counters: FetchCounters,
     pub(crate) proofs: AccessCache,
+    pub(crate) meter: LinkMeter,
 }
 
 impl Origin {
@@ -143,8 +149,8 @@ pub(crate) struct FetchPlan {
     pub(crate) blocks: std::ops::Range<u64>,
     pub(crate) memory: PoolReservation,
     pub(crate) priority: Urgency,
-    /// Counter of blocks that are evicted unused. None: the fetch is not read-ahead.
-    pub(crate) wasted: Option<Arc<AtomicU32>>,
+    /// The reader that the blocks are fetched ahead of. None: the fetch is not read-ahead.
+    pub(crate) ahead: Option<Arc<AheadUse>>,
 }
 
 /// Begin a fetch. The caller holds the lock of the blocks and has made sure that none of these is there or on its way.
@@ -165,7 +171,7 @@ pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::BlockTable, p
         origin: Arc::clone(origin),
         fetch,
         memory: Mutex::new(plan.memory),
-        plan: FetchRunPlan { object: plan.object, priority: plan.priority, wasted: plan.wasted },
+        plan: FetchRunPlan { object: plan.object, priority: plan.priority, ahead: plan.ahead },
     };
     let span = debug_span!("fetch", key = &*run.plan.object.version.key, block = run.fetch.first, blocks = count);
     tokio::spawn(run.run().instrument(span));
@@ -175,7 +181,7 @@ pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::BlockTable, p
 struct FetchRunPlan {
     object: Arc<OpenObject>,
     priority: Urgency,
-    wasted: Option<Arc<AtomicU32>>,
+    ahead: Option<Arc<AheadUse>>,
 }
 
 /// A fetch that is under way. When it ends, however that is, no slot points to it any more.
@@ -236,13 +242,16 @@ impl FetchRun {
 
     async fn load_from_tier(&self) -> Result<(), StoreError> {
         let Some(tier) = &self.origin.tier else { return Ok(()) };
-        for index in 0..self.fetch.blocks.len() {
-            let block = self.fetch.number(index);
-            let length = self.plan.object.block_length(block);
-            if let Some(bytes) = tier.load(&self.plan.object.version, block).await.filter(|b| b.len() == length) {
-                self.origin.check_access(&self.plan.object, self.plan.priority).await?;
-                self.origin.counters.tier_blocks.fetch_add(1, Ordering::Relaxed);
-                self.put(index, bytes);
+        for first in (0..self.fetch.blocks.len()).step_by(TIER_RUN) {
+            let count = TIER_RUN.min(self.fetch.blocks.len() - first) as u64;
+            let loaded = tier.load(&self.plan.object.version, self.fetch.number(first), count).await;
+            for (index, bytes) in (first..).zip(loaded) {
+                let length = self.plan.object.block_length(self.fetch.number(index));
+                if let Some(bytes) = bytes.filter(|bytes| bytes.len() == length) {
+                    self.origin.check_access(&self.plan.object, self.plan.priority).await?;
+                    self.origin.counters.tier_blocks.fetch_add(1, Ordering::Relaxed);
+                    self.put(index, bytes);
+                }
             }
         }
         Ok(())
@@ -272,7 +281,9 @@ impl FetchRun {
         let range = Range { first: first * BLOCK_SIZE, last: end - 1 };
         self.origin.counters.requests.fetch_add(1, Ordering::Relaxed);
         let version_id = object.version_id.get().map(String::as_str);
+        let request = self.origin.meter.send();
         let answer = self.origin.source.get(&object.version, version_id, range, self.plan.priority).await?;
+        request.begun();
         object.check(&answer.meta)?;
         self.origin.proofs.add(object.digest);
         let mut bytes = answer.bytes;
@@ -287,6 +298,7 @@ impl FetchRun {
                     };
                     rest = chunk?;
                     self.origin.counters.bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
+                    request.received(rest.len() as u64);
                 }
                 block.extend_from_slice(&rest.split_to(rest.len().min(length - block.len())));
             }
@@ -306,7 +318,7 @@ impl FetchRun {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.split(share(bytes.len()))
         };
-        let block = Block::new(bytes, memory, self.plan.wasted.clone());
+        let block = Block::new(bytes, memory, self.plan.ahead.clone());
         if self.fetch.blocks[index].set(Arc::clone(&block)).is_err() {
             return;
         }

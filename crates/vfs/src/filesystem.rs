@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use seqferry_store::{ErrorClass, ObjectRef, StoreError};
 
+use crate::ahead::PageCache;
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
@@ -107,6 +108,11 @@ impl FileSystem {
         self.reader.stats()
     }
 
+    /// Let the interface keep pages of these files that memory has no space for; inodes are those of this file system.
+    pub fn set_page_cache(&self, pages: Arc<dyn PageCache>) {
+        self.reader.pool().set_page_cache(pages);
+    }
+
     /// Files that are open.
     pub fn open_handles(&self) -> usize {
         lock(&self.handles).len()
@@ -165,7 +171,7 @@ impl FileSystem {
             return Err(archived(&object));
         }
         let pattern = self.predict(inode);
-        let read = ReadHandle::with_pattern(Arc::clone(&object), pattern);
+        let read = ReadHandle::with_pattern(Arc::clone(&object), pattern).with_pages(inode);
         if let Err(error) = self.validate(&read).await {
             if matches!(error, VfsError::Stale) {
                 self.tree.replaced(inode).await?;

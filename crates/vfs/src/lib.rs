@@ -5,6 +5,7 @@
 //! in blocks of [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
 mod access;
+mod ahead;
 mod block;
 mod bucket_files;
 mod client_source;
@@ -14,6 +15,7 @@ mod error;
 mod fetch;
 pub mod filesystem;
 mod in_flight;
+mod link;
 mod manifest;
 mod own_file;
 pub mod pool;
@@ -24,6 +26,7 @@ pub mod testing;
 pub mod tree;
 mod version;
 
+pub use ahead::PageCache;
 pub use bucket_files::{ArchiveView, BucketFiles, BucketFilesError, BucketFilesSpec, FILE_RETRIES, check_bucket};
 pub use client_source::ClientSource;
 pub use error::{Result, VfsError};

@@ -267,6 +267,10 @@ impl Source for ManifestSource {
         self.bytes.endpoint()
     }
 
+    fn max_bandwidth(&self) -> Option<u64> {
+        self.bytes.max_bandwidth()
+    }
+
     async fn list(&self, request: &ListRequest, _priority: Urgency) -> Result<ListPage, StoreError> {
         Ok(self.manifest.list(request))
     }

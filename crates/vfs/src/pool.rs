@@ -2,17 +2,19 @@
 //!
 //! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in
 //! order and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict
-//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always
-//! continue.
+//! blocks that were read ahead and not used yet, unless the interface keeps their pages. No reader waits for memory
+//! while holding some, so reads always continue.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 
+use crate::ahead::PageCache;
 use crate::block::{Block, BlockKey, GRAIN, PoolReservation, grains};
 use crate::in_flight::Fetch;
+use crate::version::BLOCK_SIZE;
 
 /// The least that a pool can have: some reads of 1 MiB at a time.
 pub const SMALLEST_POOL: u64 = 16 << 20;
@@ -41,6 +43,7 @@ pub struct Pool {
     /// Bytes that are waited for.
     waiting: AtomicU64,
     blocks: Mutex<BlockTable>,
+    pages: OnceLock<Arc<dyn PageCache>>,
 }
 
 /// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is abandoned.
@@ -72,6 +75,7 @@ impl Pool {
             reserve: capacity / 8,
             waiting: AtomicU64::new(0),
             blocks: Mutex::default(),
+            pages: OnceLock::new(),
         })
     }
 
@@ -80,8 +84,18 @@ impl Pool {
         PoolUse { capacity: self.capacity, used: self.capacity - self.available() }
     }
 
+    /// Let the interface keep unused pages that memory has no space for. The first call counts.
+    pub fn set_page_cache(&self, pages: Arc<dyn PageCache>) {
+        let _ = self.pages.set(pages);
+    }
+
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// Bytes that read-ahead may take.
+    pub(crate) fn ahead_capacity(&self) -> u64 {
+        self.capacity - self.reserve
     }
 
     fn available(&self) -> u64 {
@@ -134,19 +148,39 @@ impl Pool {
                 looks -= 1;
                 let Some(key) = blocks.queue.pop_front() else { break };
                 let Some(BlockSlot::Ready(block)) = blocks.slots.get(&key) else { continue };
-                let keep = block.touched.swap(false, Ordering::Relaxed) || (!for_demand && block.is_unused());
+                let keep = block.touched.swap(false, Ordering::Relaxed)
+                    || (!for_demand && block.is_unused() && !self.has_pages_for(block));
                 if keep {
                     blocks.queue.push_back(key);
                     continue;
                 }
                 freed += grains(block.bytes().len() as u64) * GRAIN;
-                if let (true, Some(wasted)) = (block.is_unused(), &block.wasted) {
-                    wasted.fetch_add(1, Ordering::Relaxed);
+                if let Some(BlockSlot::Ready(block)) = blocks.slots.remove(&key) {
+                    evicted.push((key.block, block));
                 }
-                evicted.extend(blocks.slots.remove(&key));
             }
         }
-        drop(evicted);
+        for (number, block) in evicted {
+            self.release(number, block);
+        }
+    }
+
+    fn has_pages_for(&self, block: &Block) -> bool {
+        let has_inode = block.ahead.as_ref().is_some_and(|ahead| ahead.inode().is_some());
+        has_inode && self.pages.get().is_some_and(|pages| pages.is_ready())
+    }
+
+    /// An evicted block: one that was fetched ahead and not used goes to the interface, if that keeps pages.
+    fn release(&self, number: u64, block: Arc<Block>) {
+        let Some(ahead) = block.ahead.as_ref().filter(|_| block.is_unused()).map(Arc::clone) else { return };
+        if let (Some(pages), Some(inode)) = (self.pages.get(), ahead.inode()) {
+            let bytes = block.bytes().clone();
+            if pages.keep(inode, number * BLOCK_SIZE, bytes, Box::new(block)) {
+                ahead.handed_over().insert(number);
+                return;
+            }
+        }
+        ahead.count_wasted();
     }
 
     /// Make space for all waiting reads. Called when a read begins to wait, and when a block has come, which can be

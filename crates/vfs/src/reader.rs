@@ -4,31 +4,33 @@
 //! missing blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead
 //! of each by as much as proved useful. A handle at rest holds no memory of the pool.
 
+mod random_reads;
 mod read_ahead;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::access::AccessCache;
+use crate::ahead::AheadUse;
 use crate::block::{Block, PoolReservation};
 use crate::error::{Result, VfsError};
 use crate::fetch::{self, FetchCounters, FetchPlan, MAX_GAP, OpenObject, Origin};
 use crate::in_flight::{FetchError, FetchGuard, FetchWaiter};
+use crate::link::LinkMeter;
 use crate::pool::{BlockSlot, BlockTable, Pool, PoolUse};
 use crate::source::{BlockTier, Source, TierUse, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
+use random_reads::RandomReads;
 pub(crate) use read_ahead::Pattern;
 use read_ahead::{Cursors, ReadStep};
 
-/// Share of the memory that one object may take that is fetched as a whole.
-const WHOLE_SHARE: u64 = 2;
 /// Share of the memory that one window may take.
 const WINDOW_SHARE: u64 = 4;
-/// Blocks of one request for such an object: 8 MiB.
+/// Blocks of one request for an object that is fetched as a whole: 8 MiB.
 const WHOLE_RANGE: usize = 64;
 
 /// Objects up to this size are fetched whole with the first read: one request.
@@ -72,6 +74,7 @@ pub struct ReadStats {
 pub struct ReadHandle {
     object: Arc<OpenObject>,
     cursors: Mutex<Cursors>,
+    random: Mutex<RandomReads>,
 }
 
 impl ReadHandle {
@@ -82,7 +85,13 @@ impl ReadHandle {
 
     /// An unused handle of an object that is likely to be read with this pattern.
     pub(crate) fn with_pattern(object: Arc<OpenObject>, pattern: Pattern) -> Self {
-        Self { object, cursors: Mutex::new(Cursors::new(pattern)) }
+        Self { object, cursors: Mutex::new(Cursors::new(pattern)), random: Mutex::default() }
+    }
+
+    /// The same handle, for an inode whose pages an interface can keep.
+    #[must_use]
+    pub(crate) fn with_pages(self, inode: u64) -> Self {
+        Self { random: Mutex::new(RandomReads::with_pages(inode)), ..self }
     }
 
     /// The object.
@@ -179,7 +188,14 @@ impl Reader {
         lifetime: Option<Duration>,
     ) -> Arc<Self> {
         let proofs = AccessCache::new(lifetime);
-        let origin = Arc::new(Origin { source, tier, pool, counters: FetchCounters::default(), proofs });
+        let origin = Arc::new(Origin {
+            source,
+            tier,
+            pool,
+            counters: FetchCounters::default(),
+            proofs,
+            meter: LinkMeter::default(),
+        });
         Arc::new(Self { origin, wanted: AtomicU64::new(0), hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
     }
 
@@ -196,6 +212,10 @@ impl Reader {
             pool: self.origin.pool.usage(),
             tier: self.origin.tier.as_ref().map(|tier| tier.usage()).unwrap_or_default(),
         }
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.origin.pool
     }
 
     /// Make sure that this identity may read an object, before something of it is shown that was kept on a disk.
@@ -225,9 +245,12 @@ impl Reader {
         self.wanted.fetch_add(end - offset, Ordering::Relaxed);
         let wanted = offset / BLOCK_SIZE..end.div_ceil(BLOCK_SIZE);
         // Before the read itself: what it lacks is one request with what is read ahead.
-        self.read_ahead(handle, offset, end, &wanted);
+        let mut around = self.read_ahead(handle, offset, end, &wanted);
         for _ in 0..ROUNDS {
             let needs = self.plan(object, &wanted).await;
+            if std::mem::take(&mut around) {
+                self.fetch_around(handle, &wanted);
+            }
             let count = |counter: &AtomicU64, blocks: usize| counter.fetch_add(blocks as u64, Ordering::Relaxed);
             let ready = needs.iter().filter(|need| matches!(need, NeededBlock::Ready(_))).count();
             count(&self.hits, ready);
@@ -275,7 +298,7 @@ impl Reader {
                             blocks: run,
                             memory,
                             priority: Urgency::Demand,
-                            wasted: None,
+                            ahead: None,
                         };
                         started.push(fetch::begin(&self.origin, &mut blocks, plan));
                     }
@@ -299,8 +322,9 @@ impl Reader {
         }
     }
 
-    /// Follow the program, and fetch ahead of it along with what it lacks.
-    fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, wanted: &Range<u64>) {
+    /// Follow the program, and fetch ahead of it along with what it lacks. Returns true for a read that misses at a
+    /// place of its own.
+    fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, wanted: &Range<u64>) -> bool {
         let object = &handle.object;
         let read = ReadStep {
             offset,
@@ -310,17 +334,43 @@ impl Reader {
             most: self.origin.pool.capacity() / WINDOW_SHARE,
         };
         let mut cursors = handle.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ahead) = cursors.follow(&read) else { return };
-        let unused = ahead.wasted();
+        let followed = cursors.follow(&read);
+        let misses = followed.is_new && read.waits;
+        let Some(ahead) = followed.plan else { return misses };
         let mut begin = ahead.blocks.start;
         while begin < ahead.blocks.end {
             let stop = (begin + ahead.range).min(ahead.blocks.end);
             let priority = if begin < wanted.end { Urgency::Demand } else { Urgency::ReadAhead };
-            match self.fetch_ahead(object, begin..stop, priority, &unused) {
+            match self.fetch_ahead(object, begin..stop, priority, &ahead.ahead_use) {
                 Ok(guards) => cursors.hold(ahead.cursor, guards),
-                Err(()) => return cursors.cut_short(ahead.cursor, begin),
+                Err(()) => {
+                    cursors.cut_short(ahead.cursor, begin);
+                    break;
+                }
             }
             begin = stop;
+        }
+        misses
+    }
+
+    /// Fetch around a read that has missed at a place of its own, as far as that is useful and there is memory for it.
+    fn fetch_around(&self, handle: &ReadHandle, wanted: &Range<u64>) {
+        let object = &handle.object;
+        let mut random = handle.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = random.miss(self.origin.meter.link(self.origin.source.max_bandwidth()), wanted);
+        if length == 0 {
+            return;
+        }
+        let window = {
+            let table = self.origin.pool.lock();
+            random.window(wanted, length, object.version.blocks(), |block| table.slots.contains_key(&object.key(block)))
+        };
+        for range in random_reads::ranges(&window, wanted, length) {
+            let blocks = range.end - range.start;
+            match self.fetch_ahead(object, range, Urgency::ReadAhead, random.ahead_use()) {
+                Ok(guards) => random.hold(blocks, guards),
+                Err(()) => break,
+            }
         }
     }
 
@@ -336,7 +386,7 @@ impl Reader {
         object: &Arc<OpenObject>,
         blocks: Range<u64>,
         priority: Urgency,
-        wasted: &Arc<AtomicU32>,
+        ahead: &Arc<AheadUse>,
     ) -> std::result::Result<Vec<FetchGuard>, ()> {
         let runs = missing_runs(&self.origin.pool.lock(), object, &blocks);
         let needed: u64 = runs.iter().map(|run| object.shares(run.clone())).sum();
@@ -348,13 +398,8 @@ impl Reader {
         let mut guards = Vec::new();
         for run in missing_runs(&slots, object, &blocks) {
             let Some(memory) = memory.split(object.shares(run.clone())) else { break };
-            let plan = FetchPlan {
-                object: Arc::clone(object),
-                blocks: run,
-                memory,
-                priority,
-                wasted: Some(Arc::clone(wasted)),
-            };
+            let plan =
+                FetchPlan { object: Arc::clone(object), blocks: run, memory, priority, ahead: Some(Arc::clone(ahead)) };
             guards.push(fetch::begin(&self.origin, &mut slots, plan).into_guard());
         }
         Ok(guards)
@@ -369,10 +414,10 @@ impl Reader {
     }
 
     /// Fetch all of an object of which much was read, in ranges concurrently; what there is no memory for is left out.
-    /// None for an object that is too large a share of the memory. The fetches continue while the returned value is
+    /// None for an object that is larger than the memory for read-ahead. The fetches continue while the returned value is
     /// kept.
     pub fn prefetch_whole(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
-        if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
+        if object.version.size > self.origin.pool.ahead_capacity() {
             return None;
         }
         let mut guards = Vec::new();

@@ -48,6 +48,11 @@ pub trait Source: Send + Sync + Debug + 'static {
     /// The endpoint, as [`ObjectVersion::endpoint`] names it.
     fn endpoint(&self) -> &str;
 
+    /// Bytes per second that the user allows. None: no limit.
+    fn max_bandwidth(&self) -> Option<u64> {
+        None
+    }
+
     /// One page of a listing. Each key and common prefix starts with the prefix of the request.
     async fn list(&self, request: &ListRequest, priority: Urgency) -> Result<ListPage, StoreError>;
 
@@ -70,8 +75,9 @@ pub trait Source: Send + Sync + Debug + 'static {
 /// A tier makes reads faster and never returns wrong bytes: a block that it cannot verify is a miss.
 #[async_trait]
 pub trait BlockTier: Send + Sync + Debug + 'static {
-    /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None: a miss, also on errors.
-    async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes>;
+    /// The bytes of `count` blocks from `first` on ([`block_length`](crate::block_length) of them each), verified. None
+    /// for a miss, also on errors; fewer past the end of the object.
+    async fn load(&self, version: &ObjectVersion, first: u64, count: u64) -> Vec<Option<Bytes>>;
 
     /// Keep a block. Returns immediately; a tier that is busy, full or failing drops the block.
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);

@@ -1,17 +1,18 @@
 //! Reading an archive: windows that neighbouring members share, and long ranges.
 //!
-//! Small members that lie beside each other come from one ranged read of some MiB. No read waits for a free window:
-//! where all are being filled, a member is read alone, so that members that wait for each other cannot block. One of
-//! the members that want a read makes it, under its own request permit.
+//! Small members that lie beside each other come from one ranged read of some MiB. One of the members that want a read
+//! makes it, under its own request permit. A member waits for a free window only while all of them are being read:
+//! those reads end without it. A window is dropped when all its members were taken; a member that comes later, such as
+//! one that failed, is read alone.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use seqferry_client::Endpoint;
 use seqferry_client::reading::{PinnedReader, fetch_pinned, head_pinned};
 use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
-use tokio::sync::{OnceCell, OwnedMutexGuard};
+use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
 
 use super::ArchiveRef;
 use super::member_location::Format;
@@ -45,6 +46,32 @@ struct WindowSlot {
 struct WindowSlots {
     uses: u64,
     held: Vec<WindowSlot>,
+    /// Members of each window, by its start, that were not taken. None: they all were.
+    left: HashMap<u64, u32>,
+}
+
+/// Place where a member is read.
+enum WindowUse {
+    /// In this window, whose bytes are here or have to be read.
+    Shared(Span, Arc<OnceCell<Bytes>>),
+    /// By itself.
+    Alone,
+    /// In a window, once one of those that are being read is there.
+    Wait,
+}
+
+/// A member reads a window, or waits for its bytes. Wakes the members that wait for a window, however that ends.
+struct WindowRead<'a> {
+    bytes: Option<Arc<OnceCell<Bytes>>>,
+    freed: &'a Notify,
+}
+
+impl Drop for WindowRead<'_> {
+    fn drop(&mut self) {
+        // A window whose read was given up is one that no member holds.
+        drop(self.bytes.take());
+        self.freed.notify_waiters();
+    }
 }
 
 /// A compressed tar that is being read.
@@ -112,6 +139,8 @@ pub(super) struct ArchiveBytes {
     pool: Arc<WindowPool>,
     retained: Option<Arc<RetainedBytes>>,
     slots: Mutex<WindowSlots>,
+    /// A window may have become free.
+    freed: Notify,
 }
 
 impl Drop for ArchiveBytes {
@@ -131,8 +160,12 @@ impl ArchiveBytes {
     ) -> Self {
         let retained = pool.retained(&source, &archive, format);
         let store = source.store;
-        let windows = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window()) };
-        Self { store, archive, format, decoding: Arc::default(), windows, pool, retained, slots: Mutex::default() }
+        let joined = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window()) };
+        let left = joined.iter().map(|(window, members)| (window.start, *members)).collect();
+        let windows = joined.into_iter().map(|(window, _)| window).collect();
+        let slots = Mutex::new(WindowSlots { left, ..WindowSlots::default() });
+        let (decoding, freed) = (Arc::default(), Notify::new());
+        Self { store, archive, format, decoding, windows, pool, retained, slots, freed }
     }
 
     fn slots(&self) -> MutexGuard<'_, WindowSlots> {
@@ -249,11 +282,38 @@ impl ArchiveBytes {
         if self.format.is_stream() {
             return self.read_plain(etag, start, end).await;
         }
-        let Some((window, bytes)) = self.window(start, end) else { return self.read_alone(etag, start, end).await };
+        let (window, bytes) = loop {
+            let freed = self.freed.notified();
+            match self.window(start, end) {
+                WindowUse::Shared(window, bytes) => break (window, bytes),
+                WindowUse::Alone => return self.read_alone(etag, start, end).await,
+                WindowUse::Wait => freed.await,
+            }
+        };
+        let reading = WindowRead { bytes: Some(bytes), freed: &self.freed };
+        let Some(bytes) = &reading.bytes else { return Ok(Bytes::new()) };
         let read = bytes.get_or_try_init(|| self.read_alone(etag, window.start, window.end)).await?;
         let (from, to) = (index(start - window.start), index(end - window.start));
-        // Copied, so that a window ends when it is replaced, and not with the last of its members.
-        Ok(read.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default())
+        // Copied, so that a window ends when all were taken, and not with the last of its members.
+        let taken = read.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default();
+        drop(reading);
+        self.count_taken(window.start);
+        Ok(taken)
+    }
+
+    /// A member of a window was taken. The window is dropped with the last of them.
+    fn count_taken(&self, window: u64) {
+        let mut slots = self.slots();
+        let Some(left) = slots.left.get_mut(&window) else { return };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            slots.left.remove(&window);
+            let before = slots.held.len();
+            slots.held.retain(|slot| slot.start != window);
+            self.pool.put_back(before - slots.held.len());
+            drop(slots);
+            self.freed.notify_waiters();
+        }
     }
 
     async fn read_alone(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
@@ -263,25 +323,39 @@ impl ArchiveBytes {
     }
 
     /// The window of a range, and its bytes or the place for them.
-    fn window(&self, start: u64, end: u64) -> Option<(Span, Arc<OnceCell<Bytes>>)> {
-        let at = self.windows.partition_point(|window| window.start <= start).checked_sub(1)?;
-        let window = *self.windows.get(at).filter(|window| end <= window.end)?;
+    fn window(&self, start: u64, end: u64) -> WindowUse {
+        let at = self.windows.partition_point(|window| window.start <= start).checked_sub(1);
+        let window = at.and_then(|at| self.windows.get(at)).filter(|window| end <= window.end);
+        let Some(window) = window.copied() else { return WindowUse::Alone };
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
         if let Some(slot) = slots.held.iter_mut().find(|slot| slot.start == window.start) {
             slot.used = used;
-            return Some((window, Arc::clone(&slot.bytes)));
+            return WindowUse::Shared(window, Arc::clone(&slot.bytes));
+        }
+        if !slots.left.contains_key(&window.start) {
+            return WindowUse::Alone;
         }
         let slot = WindowSlot { start: window.start, used, bytes: Arc::default() };
         let bytes = Arc::clone(&slot.bytes);
         if self.pool.take() {
             slots.held.push(slot);
-        } else {
-            let filled = slots.held.iter_mut().filter(|slot| slot.bytes.initialized());
-            *filled.min_by_key(|slot| slot.used)? = slot;
+            return WindowUse::Shared(window, bytes);
         }
-        Some((window, bytes))
+        if slots.held.is_empty() {
+            // Other archives have all windows.
+            return WindowUse::Alone;
+        }
+        // One that was read, or whose read was given up.
+        let free = slots.held.iter_mut().filter(|slot| slot.bytes.initialized() || Arc::strong_count(&slot.bytes) == 1);
+        match free.min_by_key(|slot| slot.used) {
+            Some(replaced) => {
+                *replaced = slot;
+                WindowUse::Shared(window, bytes)
+            }
+            None => WindowUse::Wait,
+        }
     }
 }
 
@@ -289,18 +363,19 @@ fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Neighbours among the small members, joined.
-fn windows(wanted: impl IntoIterator<Item = Span>, longest: u64) -> Vec<Span> {
-    let mut joined: Vec<Span> = Vec::new();
+/// Neighbours among the small members, joined, each with the number of its members.
+fn windows(wanted: impl IntoIterator<Item = Span>, longest: u64) -> Vec<(Span, u32)> {
+    let mut joined: Vec<(Span, u32)> = Vec::new();
     for span in wanted {
         if span.end.saturating_sub(span.start) > SHARED.min(longest) {
             continue;
         }
         match joined.last_mut() {
-            Some(last) if span.start <= last.end.saturating_add(GAP) && span.end - last.start <= longest => {
+            Some((last, members)) if span.start <= last.end.saturating_add(GAP) && span.end - last.start <= longest => {
                 last.end = last.end.max(span.end);
+                *members += 1;
             }
-            _ => joined.push(span),
+            _ => joined.push((span, 1)),
         }
     }
     joined
@@ -308,7 +383,87 @@ fn windows(wanted: impl IntoIterator<Item = Span>, longest: u64) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures::{StreamExt as _, stream};
+    use seqferry_client::{Budget, BudgetLimits};
+    use seqferry_store::Attributes;
+    use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+    use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
+
     use super::*;
+
+    const MEMBER: u64 = 100_000;
+    const MEMBERS: u64 = 200;
+
+    /// An archive of small members, read within 32 MiB of memory: four windows of 2 MiB.
+    struct Setting {
+        store: Arc<FaultStore>,
+        content: Bytes,
+        etag: String,
+        pool: Arc<WindowPool>,
+        bytes: ArchiveBytes,
+    }
+
+    impl Setting {
+        async fn new() -> Self {
+            let memory = MemoryStore::new(5 << 20);
+            memory.create_bucket("b");
+            let store = Arc::new(FaultStore::new(Arc::new(memory)));
+            let content: Bytes = (0..MEMBERS * MEMBER).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            let written = store.put("b", "x.tar", content.clone(), &Attributes::default()).await.unwrap();
+            let pool = WindowPool::new(&Budget::new(BudgetLimits { memory: 32 << 20, ..BudgetLimits::default() }));
+            let source = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+            let archive = ArchiveRef { bucket: "b".to_owned(), key: "x.tar".to_owned() };
+            let spans = (0..MEMBERS).map(|number| Span { start: number * MEMBER, end: (number + 1) * MEMBER });
+            let bytes = ArchiveBytes::new(source, archive, Format::Plain, Arc::clone(&pool), spans);
+            Self { store, content, etag: written.etag, pool, bytes }
+        }
+
+        async fn read(&self, number: u64) -> Result<bool, StoreError> {
+            let (start, end) = (number * MEMBER, (number + 1) * MEMBER);
+            Ok(self.bytes.read(&self.etag, start, end).await? == self.content[index(start)..index(end)])
+        }
+
+        /// Reads all members, so many at a time; returns how many failed.
+        async fn read_all(&self, concurrent: usize) -> usize {
+            let reads = stream::iter(0..MEMBERS).map(|number| self.read(number)).buffered(concurrent);
+            let failed = reads.filter(|read| {
+                let is_failed = !matches!(read, Ok(true));
+                async move { is_failed }
+            });
+            failed.count().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn members_read_side_by_side_wait_for_their_windows_and_leave_none() {
+        let setting = Setting::new().await;
+        setting.store.rule(Rule::always("GetObject", Fault::Delay(Duration::from_millis(30))));
+
+        assert_eq!(setting.read_all(100).await, 0);
+
+        // 20 members each.
+        assert_eq!(setting.store.count("GetObject"), 10);
+        assert_eq!(setting.pool.free(), setting.pool.capacity());
+        assert!(setting.read(7).await.unwrap());
+        assert_eq!((setting.store.count("GetObject"), setting.pool.free()), (11, setting.pool.capacity()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_that_fails_or_is_given_up_keeps_no_member_waiting() {
+        let setting = Setting::new().await;
+        setting.store.rule(Rule::always("GetObject", Fault::Delay(Duration::from_millis(30))));
+        // All windows are being read when their readers go away.
+        let given_up = futures::future::join_all((0..4).map(|window| setting.read(window * 20)));
+        assert!(tokio::time::timeout(Duration::from_millis(10), given_up).await.is_err());
+        setting.store.clear_rules();
+        setting.store.rule(Rule::always("GetObject", Fault::Fail("ServiceUnavailable", 503)).times(5));
+
+        let failed = tokio::time::timeout(Duration::from_mins(1), setting.read_all(100)).await.unwrap();
+
+        assert_eq!(failed, 5);
+    }
 
     /// Longest window of these tests.
     const LONGEST: u64 = 8 << 20;
@@ -327,11 +482,11 @@ mod tests {
             ],
             LONGEST,
         );
-        let found: Vec<_> = found.iter().map(|window| (window.start, window.end)).collect();
-        assert_eq!(found, [(0, 3000 + GAP), (9 * GAP, 9 * GAP + 10)]);
+        let found: Vec<_> = found.iter().map(|(window, members)| (window.start, window.end, *members)).collect();
+        assert_eq!(found, [(0, 3000 + GAP, 3), (9 * GAP, 9 * GAP + 10, 2)]);
 
         let many = windows((0..1000).map(|at| span(at << 20, (at + 1) << 20)), LONGEST);
-        assert!(many.iter().all(|window| window.end - window.start <= LONGEST));
+        assert!(many.iter().all(|(window, _)| window.end - window.start <= LONGEST));
         assert_eq!(many.len(), 125);
     }
 }

@@ -36,7 +36,7 @@ impl WindowPool {
     /// A pool of a quarter of the memory for buffers, in windows of at most 8 MiB.
     pub fn new(budget: &Budget) -> Arc<Self> {
         let room = budget.memory_limit() / 4;
-        let window = (room / 8).clamp(1 << 20, WINDOW);
+        let window = (room / 4).clamp(1 << 20, WINDOW);
         let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
         Arc::new(Self { free: AtomicUsize::new(capacity), capacity, window, retained: Mutex::default() })
     }
@@ -327,7 +327,7 @@ mod tests {
         assert!(!kept.is_complete());
         assert!(kept.joined("v1", 0, 2 << 20).is_some());
         assert!(kept.joined("v1", 0, 2 << 20).is_none());
-        assert_eq!(kept.pool.free(), free - free / 2 + 2);
+        assert_eq!(kept.pool.free(), free - free / 2 + 1);
         let pool = Arc::clone(&kept.pool);
         pool.retain(None);
         drop(kept);

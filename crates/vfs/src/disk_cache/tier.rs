@@ -89,14 +89,14 @@ impl CacheTier {
 
 #[async_trait]
 impl BlockTier for CacheTier {
-    async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes> {
-        let span = debug_span!("cache_read", key = &*version.key, block, hit = false);
-        let _permit = self.reads.acquire().await.ok()?;
+    async fn load(&self, version: &ObjectVersion, first: u64, count: u64) -> Vec<Option<Bytes>> {
+        let span = debug_span!("cache_read", key = &*version.key, block = first, blocks = count, hits = 0);
+        let Ok(_permit) = self.reads.acquire().await else { return Vec::new() };
         let (cache, version) = (Arc::clone(&self.cache), version.clone());
-        let read = tokio::task::spawn_blocking(move || cache.read(&version, block, 1).pop().flatten());
-        let bytes = read.await.ok().flatten();
-        span.record("hit", bytes.is_some());
-        bytes
+        let read = tokio::task::spawn_blocking(move || cache.read(&version, first, count));
+        let blocks = read.await.unwrap_or_default();
+        span.record("hits", blocks.iter().flatten().count());
+        blocks
     }
 
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes) {

@@ -1,8 +1,9 @@
-//! Tests of the time that reading a file in sequence takes from a service with latency, by a paused clock.
+//! Tests of the time that reading a file takes from a service with latency, by a paused clock.
 
 // Sizes of tests fit.
 #![allow(clippy::cast_possible_truncation)]
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use seqferry_store::{ListPage, ListRequest, ObjectMeta, ObjectRef, StoreError};
 use tokio::time::{Instant, sleep_until};
 
 use super::*;
+use crate::ahead::PageCache;
 use crate::source::RangeBody;
 use crate::version::VersionPin;
 
@@ -109,17 +111,75 @@ impl Source for Shared {
     }
 }
 
-/// Seconds for reading an object of this size as the kernel does for one program, and most requests under way.
-async fn read_in_sequence(size: u64, pool: u64, latency_ms: u64, rates: (u64, u64)) -> (f64, usize, u64) {
-    let source = PacedSource::new(Duration::from_millis(latency_ms), rates);
-    let reader = Reader::new(Arc::new(Shared(Arc::clone(&source))), Pool::new(pool), None);
-    let handle = reader.open(ObjectVersion {
+fn version(size: u64) -> ObjectVersion {
+    ObjectVersion {
         endpoint: "paced".into(),
         bucket: "b".into(),
         key: "k".into(),
         pin: VersionPin::Etag("e".into()),
         size,
-    });
+    }
+}
+
+/// A kernel that keeps all pages, and takes them immediately.
+#[derive(Debug, Default)]
+struct Pages(Mutex<HashSet<u64>>);
+
+impl PageCache for Pages {
+    fn keep(&self, _: u64, offset: u64, bytes: Bytes, _: Box<dyn Send>) -> bool {
+        assert_eq!((offset % BLOCK_SIZE, bytes.len() as u64), (0, BLOCK_SIZE));
+        self.0.lock().unwrap().insert(offset / BLOCK_SIZE)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// Seconds for 500 random reads of 4 KiB, and bytes fetched for them.
+async fn read_at_random(size: u64, latency_ms: u64, rates: (u64, u64)) -> (f64, u64) {
+    let source = PacedSource::new(Duration::from_millis(latency_ms), rates);
+    let pool = Pool::new(32 * MIB);
+    let pages = Arc::new(Pages::default());
+    pool.set_page_cache(Arc::clone(&pages) as Arc<dyn PageCache>);
+    let reader = Reader::new(Arc::new(Shared(source)), pool, None);
+    let handle = reader.open(version(size)).with_pages(7);
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let begun = Instant::now();
+    for _ in 0..500 {
+        let offset = random.u64(0..size / 4096) * 4096;
+        // What a program has read the kernel keeps as well, without being handed it.
+        if !pages.0.lock().unwrap().contains(&(offset / BLOCK_SIZE)) {
+            assert_eq!(reader.read(&handle, offset, 4096).await.unwrap().len(), 4096);
+        }
+    }
+    (begun.elapsed().as_secs_f64(), reader.stats().bytes_fetched)
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_reads_on_a_fast_link_fetch_the_file_and_stop_waiting() {
+    let (took, fetched) = read_at_random(256 * MIB, 20, (100 * MIB, 600 * MIB)).await;
+
+    println!("{took:.3} s, {} MiB", fetched / MIB);
+    // Alone they take 10 s and more.
+    assert!(took <= 4.0, "{took:.3} s");
+    assert!(fetched <= 300 * MIB, "{} MiB of 256 MiB", fetched / MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_reads_on_a_slow_link_fetch_their_blocks_and_one_sample() {
+    let (_, fetched) = read_at_random(256 * MIB, 20, (100 * MIB, 100 * MIB)).await;
+
+    assert!(fetched <= 500 * BLOCK_SIZE + random_reads::PROBE, "{} MiB", fetched / MIB);
+}
+
+/// Seconds for reading an object of this size as the kernel does for one program, and most requests under way.
+async fn read_in_sequence(size: u64, pool: u64, latency_ms: u64, rates: (u64, u64)) -> (f64, usize, u64) {
+    let source = PacedSource::new(Duration::from_millis(latency_ms), rates);
+    let reader = Reader::new(Arc::new(Shared(Arc::clone(&source))), Pool::new(pool), None);
+    let handle = reader.open(version(size));
     let begun = Instant::now();
     let reads =
         stream::iter((0..size).step_by(READ as usize)).map(|offset| reader.read(&handle, offset, READ as usize));

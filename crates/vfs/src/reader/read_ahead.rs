@@ -12,8 +12,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::ahead::AheadUse;
 use crate::in_flight::FetchGuard;
 use crate::version::BLOCK_SIZE;
 
@@ -85,7 +85,7 @@ struct Cursor {
     /// The program has waited since the last read-ahead.
     waited: bool,
     used: u64,
-    wasted: Arc<AtomicU32>,
+    ahead_use: Arc<AheadUse>,
     /// Fetches that were started for it.
     guards: Vec<FetchGuard>,
 }
@@ -97,16 +97,19 @@ pub(super) struct ReadAheadPlan {
     pub(super) blocks: Range<u64>,
     /// Blocks of one request.
     pub(super) range: u64,
-    wasted: Arc<AtomicU32>,
+    pub(super) ahead_use: Arc<AheadUse>,
 }
 
-impl ReadAheadPlan {
-    pub(super) fn wasted(&self) -> Arc<AtomicU32> {
-        Arc::clone(&self.wasted)
-    }
+/// A read as the cursors see it.
+#[derive(Debug)]
+pub(super) struct FollowedRead {
+    /// The read begins at a place of its own.
+    pub(super) is_new: bool,
+    /// Blocks to fetch for it and ahead of it. None: only the read itself is fetched.
+    pub(super) plan: Option<ReadAheadPlan>,
 }
 
-/// A read, as a cursor sees it.
+/// A read, as it comes to a cursor.
 #[derive(Debug)]
 pub(super) struct ReadStep {
     pub(super) offset: u64,
@@ -124,9 +127,8 @@ impl Cursors {
         Self { pattern, all: Vec::new(), clock: 0 }
     }
 
-    /// A program makes a read. Returns the blocks to fetch for it and ahead of it; None when only the read itself is
-    /// fetched.
-    pub(super) fn follow(&mut self, step: &ReadStep) -> Option<ReadAheadPlan> {
+    /// A program makes a read.
+    pub(super) fn follow(&mut self, step: &ReadStep) -> FollowedRead {
         self.clock += 1;
         let clock = self.clock;
         let found = self.all.iter().enumerate().filter(|(_, cursor)| cursor.leads_to(step.offset));
@@ -135,8 +137,12 @@ impl Cursors {
         let index = nearest.unwrap_or_else(|| self.begin(step, clock));
         let cursor = &mut self.all[index];
         cursor.used = clock;
-        let blocks = if is_new && self.pattern == Pattern::Unknown { None } else { cursor.advance(step) }?;
-        Some(ReadAheadPlan { cursor: index, blocks, range: cursor.range(), wasted: Arc::clone(&cursor.wasted) })
+        let blocks = if is_new && self.pattern == Pattern::Unknown { None } else { cursor.advance(step) };
+        let plan = blocks.map(|blocks| {
+            let ahead_use = Arc::clone(&cursor.ahead_use);
+            ReadAheadPlan { cursor: index, blocks, range: cursor.range(), ahead_use }
+        });
+        FollowedRead { is_new, plan }
     }
 
     /// The fetches of a cursor continue while they are held here.
@@ -169,7 +175,7 @@ impl Cursors {
             is_from_start: step.offset == 0 && self.pattern == Pattern::Unknown,
             waited: false,
             used,
-            wasted: Arc::default(),
+            ahead_use: Arc::default(),
             guards: Vec::new(),
         };
         if self.all.len() < CURSORS {
@@ -227,7 +233,7 @@ impl Cursor {
     }
 
     fn next_window(&mut self, most: u64) -> u64 {
-        if self.wasted.swap(0, Ordering::Relaxed) > 0 {
+        if self.ahead_use.take_wasted() > 0 {
             self.shrink();
             return self.window;
         }
