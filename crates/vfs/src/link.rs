@@ -16,7 +16,7 @@ pub(crate) const SAMPLE: u64 = 2 << 20;
 const NEWEST: f64 = 1.0 / 8.0;
 
 /// Time after which a rate is measured again. Short enough for a laptop that changes its network; a sample costs 2 MiB.
-const RATE_LIFETIME: Duration = Duration::from_secs(60);
+const RATE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Latency and rate of the link, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,7 +83,7 @@ impl MeteredRequest<'_> {
         let took = self.sent.elapsed();
         let mut state = self.meter.lock();
         state.latency = Some(match state.latency {
-            Some(latency) if took > latency => latency + (took - latency).mul_f64(NEWEST),
+            Some(latency) if took > latency => latency + took.saturating_sub(latency).mul_f64(NEWEST),
             _ => took,
         });
     }

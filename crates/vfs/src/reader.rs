@@ -341,13 +341,11 @@ impl Reader {
         while begin < ahead.blocks.end {
             let stop = (begin + ahead.range).min(ahead.blocks.end);
             let priority = if begin < wanted.end { Urgency::Demand } else { Urgency::ReadAhead };
-            match self.fetch_ahead(object, begin..stop, priority, &ahead.ahead_use) {
-                Ok(guards) => cursors.hold(ahead.cursor, guards),
-                Err(()) => {
-                    cursors.cut_short(ahead.cursor, begin);
-                    break;
-                }
-            }
+            let Ok(guards) = self.fetch_ahead(object, begin..stop, priority, &ahead.ahead_use) else {
+                cursors.cut_short(ahead.cursor, begin);
+                break;
+            };
+            cursors.hold(ahead.cursor, guards);
             begin = stop;
         }
         misses
