@@ -94,7 +94,7 @@ impl BucketMount {
         };
         let opened = runtime.block_on(BucketFiles::open(spec, &clients, Pool::new(self.memory)));
         let bucket_files = opened.map_err(|error| MountError(error.0))?;
-        let mounted = start(Arc::clone(bucket_files.files()), &self.options, runtime.handle())?;
+        let mounted = start(bucket_files.files(), &self.options, runtime.handle())?;
         Advice::serve();
         bucket_files.maintain(runtime.handle());
         Ok(MountedBucket { mounted, bucket_files, runtime: Some(runtime) })

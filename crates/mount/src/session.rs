@@ -35,8 +35,8 @@ pub struct MountSession {
 ///
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
-pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
-    let mounted = start_share(Arc::new(ReadOnlyShare::new(Arc::clone(&files), options)), options, runtime)?;
+pub fn start(files: &Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
+    let mounted = start_share(Arc::new(ReadOnlyShare::new(Arc::clone(files), options)), options, runtime)?;
     if let Some(session) = &mounted.session {
         // Without it, memory alone keeps what was read ahead.
         match KernelPages::start(session.notifier()) {

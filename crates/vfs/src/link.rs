@@ -137,7 +137,9 @@ mod tests {
         advance(Duration::from_millis(30)).await;
         requests.iter().for_each(MeteredRequest::begun);
         advance(Duration::from_millis(10)).await;
-        requests.iter().for_each(|request| request.received(MIB));
+        for request in &requests {
+            request.received(MIB);
+        }
 
         let rate = meter.link(None).rate.unwrap();
         assert!((rate / (200.0 * MIB as f64) - 1.0).abs() < 0.01, "{rate}");

@@ -110,10 +110,6 @@ REFUSALS: Final[Mapping[str, str]] = {
         ("--allow-delete", "--allow-overwrite", "--incremental-upload", "--vfs-write-back"),
         "a mount writes with --read-write and --cache DIR; it then also replaces and removes.",
     ),
-    **dict.fromkeys(
-        ("--sse", "--sse-kms-key-id"),
-        "reads need no such option, and mounts that are written leave it to the bucket.",
-    ),
     "--allow-root": "write --allow-other, which is for root as well.",
     "--negative-metadata-ttl": "--metadata-ttl holds for names that are not there as well.",
     "--expected-bucket-owner": "the owner of a bucket is not checked.",
@@ -139,6 +135,7 @@ _FLAGS: Final = {
     "foreground": "--foreground",
     "read_write": "--read-write",
     "pin": "--pin",
+    "bucket_key_enabled": "--bucket-key-enabled",
     "f": "--foreground",
 }
 _VALUES: Final = {
@@ -158,6 +155,9 @@ _VALUES: Final = {
     "directory_mode": "--dir-mode",
     "settle": "--settle",
     "storage_class": "--storage-class",
+    "sse": "--sse",
+    "sse_kms_key_id": "--sse-kms-key-id",
+    "acl": "--acl",
     "max_upload_bandwidth": "--max-upload-bandwidth",
     "free_space": "--free-space",
     "memory": "--memory",
@@ -174,14 +174,21 @@ _VALUES: Final = {
     "stat_cache_expire": "--metadata-ttl",
     "stat_cache_interval_expire": "--metadata-ttl",
 }
-_LISTS: Final = {"ignore": "--ignore", "markers": "--markers", "upload_window": "--upload-window"}
+_LISTS: Final = {
+    "ignore": "--ignore",
+    "markers": "--markers",
+    "upload_window": "--upload-window",
+    "grants": "--grants",
+    "tags": "--tags",
+}
 """Options whose value is a list, within quotation marks where it has commas: ``markers="Run.txt,Copy.txt"``."""
 
-_NO_WRITING: Final = "reads need no such option, and mounts that are written leave it to the bucket; leave it out"
 _CERTIFICATES: Final = "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE"
 _TRACE: Final = "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from"
 _LIST_REFUSALS: Final = {
-    **dict.fromkeys(("use_sse", "use_rrs", "default_acl", "use_acl", "acl"), _NO_WRITING),
+    "use_sse": "for a writable mount, write sse=AES256, or sse=aws:kms and sse_kms_key_id=KEY",
+    "use_rrs": "for a writable mount, write storage_class=NAME",
+    **dict.fromkeys(("default_acl", "use_acl"), "for a writable mount, write acl=NAME"),
     **dict.fromkeys(("no_check_certificate", "ssl_verify_hostname", "insecure"), _CERTIFICATES),
     **dict.fromkeys(("dbglevel", "curldbg", "d", "debug"), _TRACE),
     "allow_root": "write allow_other, which is for root as well",

@@ -33,6 +33,65 @@ StorageClass = Annotated[
         rich_help_panel="Writing",
     ),
 ]
+Sse = Annotated[
+    str | None,
+    typer.Option(
+        "--sse",
+        envvar="SEQFERRY_MOUNT_SSE",
+        metavar="KIND",
+        help="Server-side encryption of new objects: AES256, aws:kms or aws:kms:dsse. Default: that of the bucket.",
+        rich_help_panel="Writing",
+    ),
+]
+SseKmsKeyId = Annotated[
+    str | None,
+    typer.Option(
+        "--sse-kms-key-id",
+        envvar="SEQFERRY_MOUNT_SSE_KMS_KEY_ID",
+        metavar="KEY",
+        help="KMS key id, alias or ARN for --sse aws:kms.",
+        rich_help_panel="Writing",
+    ),
+]
+BucketKeyEnabled = Annotated[
+    bool,
+    typer.Option(
+        "--bucket-key-enabled",
+        envvar="SEQFERRY_MOUNT_BUCKET_KEY_ENABLED",
+        help="Use an S3 Bucket Key with --sse aws:kms: fewer requests to KMS.",
+        rich_help_panel="Writing",
+    ),
+]
+Acl = Annotated[
+    str | None,
+    typer.Option(
+        "--acl",
+        envvar="SEQFERRY_MOUNT_ACL",
+        metavar="NAME",
+        help="Canned ACL of new objects, as bucket-owner-full-control.",
+        rich_help_panel="Writing",
+    ),
+]
+Grants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grants",
+        envvar="SEQFERRY_MOUNT_GRANTS",
+        metavar="GRANT",
+        help="Grant permissions on new objects: PERMISSION=KIND=GRANTEE, as read=id=79a5... Can be repeated.",
+        rich_help_panel="Writing",
+    ),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tags",
+        envvar="SEQFERRY_MOUNT_TAGS",
+        metavar="NAME=VALUE",
+        help="Tags of new objects. Can be repeated.",
+        rich_help_panel="Writing",
+    ),
+]
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,7 +157,7 @@ def option_of(key: str) -> str:
 
 def refuse_write_options(given: Mapping[str, Any]) -> None:
     """Raise UsageError if one of these was given for a mount that is only read."""
-    for key in (key for key, value in given.items() if value is not None):
+    for key in (key for key, value in given.items() if value not in (None, False)):
         raise UsageError(f"{option_of(key)} is for writable mounts: add --read-write and --cache DIR.")
 
 
@@ -106,12 +165,12 @@ def parse(given: Mapping[str, Any]) -> Writes:
     """Settings for writing.
 
     Args:
-        given: values of options by the keys of a share; None for an option that was not given.
+        given: values of options by the keys of a share; None, or False, for an option that was not given.
 
     Raises:
         UsageError: a value does not fit.
     """
-    table = {key: _in_the_form_of_a_file(key, value) for key, value in given.items() if value is not None}
+    table = {key: _in_the_form_of_a_file(key, value) for key, value in given.items() if value not in (None, False)}
     try:
         return tables.build(Writes, table, "[[share]]") if table else Writes()
     except TableError as why:
@@ -119,6 +178,10 @@ def parse(given: Mapping[str, Any]) -> Writes:
 
 
 def _in_the_form_of_a_file(key: str, value: Any) -> Any:
+    if key == "tags":
+        for item in (item for item in value if "=" not in item):
+            raise UsageError(f"--tags: '{item}' has no '='; write NAME=VALUE.")
+        return {name: text for name, _, text in (item.partition("=") for item in value)}
     if isinstance(value, list):
         return [item for item in cast("list[str]", value) if item]
     if key == "settle":

@@ -39,7 +39,7 @@ _FIRST_FIELDS: Final = frozenset({
     "older_than", "as_of", "versions", "targets", "ranges", "rename", "inventory", "restore", "restore_days",
     "restore_tier", "settle", "content_type", "content_encoding", "content_language", "content_disposition",
     "cache_control", "expires", "metadata", "metadata_directive", "tags", "copy_props", "checksum_algorithm", "sse",
-    "sse_kms_key_id", "acl", "grants", "object_lock", "object_lock_mode", "object_lock_until",
+    "sse_kms_key_id", "bucket_key_enabled", "acl", "grants", "object_lock", "object_lock_mode", "object_lock_until",
     "object_lock_legal_hold", "tpslimit", "preflight", "max_depth", "operation", "options", "retry_of",
     "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access", "request_payer", "attempts", "sse_c",
     "sse_c_proof",

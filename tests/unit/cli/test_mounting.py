@@ -130,6 +130,12 @@ def test_a_fake_mount_mounts_nothing_and_still_checks_its_options() -> None:
 _KEYS = {
     "settle": "60",
     "storage_class": "STANDARD_IA",
+    "sse": "aws:kms",
+    "sse_kms_key_id": "alias/lab",
+    "bucket_key_enabled": "",
+    "acl": "bucket-owner-full-control",
+    "grants": "read=id=79a5",
+    "tags": "project=run42",
     "ignore": "*.tmp",
     "markers": "Run.txt",
     "upload_window": "22:00-06:00",
@@ -142,9 +148,10 @@ def test_every_key_of_a_share_that_is_written_is_an_option_of_a_mount_and_of_fst
     command: Any = typer.main.get_command(application(["mount"]))
     for key, value in {**_KEYS, "free_space": "1TiB"}.items():
         option = mount_write_options.option_of(key)
-        command.commands["mount"].make_context("mount", ["s3://b", "/mnt", "--read-write", option, value])
-        listed = f"{option.removeprefix('--').replace('-', '_')}={value}"
-        assert translate(["mount", "s3://b", "/mnt", "-o", listed]) == ["mount", "s3://b", "/mnt", option, value]
+        words = [option, value] if value else [option]
+        command.commands["mount"].make_context("mount", ["s3://b", "/mnt", "--read-write", *words])
+        listed = "=".join([option.removeprefix("--").replace("-", "_"), *words[1:]])
+        assert translate(["mount", "s3://b", "/mnt", "-o", listed]) == ["mount", "s3://b", "/mnt", *words]
 
 
 def test_keys_of_a_share_that_is_read_are_options_of_a_mount_or_for_clients_over_nfs() -> None:
@@ -161,6 +168,8 @@ def test_options_of_writing_are_those_of_a_share() -> None:
     given = {
         "settle": "60s",
         "storage_class": None,
+        "bucket_key_enabled": False,
+        "tags": ["project=run42", "kind="],
         "ignore": [""],
         "markers": ["Run.txt", "End*"],
         "upload_window": ["22:00-06:00"],
@@ -170,7 +179,12 @@ def test_options_of_writing_are_those_of_a_share() -> None:
     written = mount_write_options.parse(given)
 
     assert written == share_writes.Writes(
-        settle=60.0, ignore=(), markers=("Run.txt", "End*"), upload_window=((1320, 360),), max_bandwidth=50_000_000
+        settle=60.0,
+        tags=("project=run42", "kind="),
+        ignore=(),
+        markers=("Run.txt", "End*"),
+        upload_window=((1320, 360),),
+        max_bandwidth=50_000_000,
     )
 
 
@@ -178,7 +192,13 @@ def test_options_of_writing_are_those_of_a_share() -> None:
     ("key", "value"),
     [
         *(("settle", "soon"), ("settle", "0"), ("storage_class", "cheap"), ("ignore", ["a/b"])),
-        *(("markers", ["x" * 256]), ("upload_window", ["22-6"]), ("upload_window", [""])),
+        *(
+            ("sse", "rot13"),
+            ("tags", ["project"]),
+            ("markers", ["x" * 256]),
+            ("upload_window", ["22-6"]),
+            ("upload_window", [""]),
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_the_name_of_the_option(key: str, value: Any) -> None:
