@@ -45,7 +45,7 @@ use file_lock::FileLock;
 pub(crate) use inspect::{FlushCounts, NameState, WriteStatus};
 pub use upload::UploadSpec;
 use upload::control::UploadControl;
-pub(crate) use upload::control::{CONFLICTS, UploadRules};
+pub(crate) use upload::control::{CONFLICTS, UploadRules, is_range_list};
 use waiting_writers::WaitingWriters;
 use walk::LastOutage;
 

@@ -366,23 +366,7 @@ impl ObjectRead for FaultStore {
                 });
                 Ok(FetchedObject { meta, body: Body::from_stream(altered.boxed()) })
             }
-            Some(Fault::Fail(code, status)) => {
-                Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
-            }
-            Some(Fault::Hold(latch)) => {
-                latch.pass().await;
-                self.inner.fetch(source, range).await
-            }
-            Some(Fault::HoldReply(latch)) => {
-                let answer = self.inner.fetch(source, range).await;
-                latch.pass().await;
-                answer
-            }
-            Some(Fault::Hook(hook)) => {
-                (hook.0)().await;
-                self.inner.fetch(source, range).await
-            }
-            _ => self.inner.fetch(source, range).await,
+            fault => self.meet(fault, "GetObject", &bucket, &key, self.inner.fetch(source, range)).await,
         }
     }
 

@@ -155,6 +155,9 @@ def test_conflicts_are_listed_with_the_place_where_the_file_is_kept(
     assert client.get_object(Bucket=bucket, Key=f"runs/{conflict['kept']}")["Body"].read() == b"ours"
     assert shares.writing()["conflicts"] == 1
     assert "/runs/a.v1" in shares.ask("conflicts").stdout
+    # The list of the ranges of a kept file that are not known is no conflict.
+    client.put_object(Bucket=bucket, Key=f"runs/{conflict['kept']}.unknown", Body=b"0 999\n")
+    assert shares.events("conflicts") == [conflict]
     shares.restart()
     eventually(lambda: shares.writing()["conflicts"] == 1, what="the conflicts to be counted again")
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{GatewayControl, POLL_INTERVAL, ShareControl};
-use crate::writable_share::{CONFLICTS, FlushCounts, NameState};
+use crate::writable_share::{CONFLICTS, FlushCounts, NameState, is_range_list};
 
 /// Names and conflicts of one answer at most.
 const MAX_NAMES: usize = 10_000;
@@ -186,7 +186,11 @@ impl ShareControl {
                 ListRequest { bucket, prefix: folder.clone(), continuation: continuation.take(), ..Default::default() };
             let page = self.client.list_page(&request).await?;
             for object in page.objects {
-                let Some(kept) = object.key.strip_prefix(&folder).filter(|kept| !kept.ends_with('/')) else { continue };
+                let Some(kept) =
+                    object.key.strip_prefix(&folder).filter(|kept| !kept.ends_with('/') && !is_range_list(kept))
+                else {
+                    continue;
+                };
                 let (path, changed) = kept.rsplit_once('.').unwrap_or((kept, ""));
                 let changed = changed.parse::<u64>().ok().map(|nanoseconds| nanoseconds as f64 / 1e9);
                 if found.len() >= MAX_NAMES {

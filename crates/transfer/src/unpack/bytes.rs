@@ -456,7 +456,8 @@ mod tests {
         setting.store.rule(Rule::always("GetObject", Fault::Delay(Duration::from_millis(30))));
         // All windows are being read when their readers go away.
         let given_up = futures::future::join_all((0..4).map(|window| setting.read(window * 20)));
-        assert!(tokio::time::timeout(Duration::from_millis(10), given_up).await.is_err());
+        let ended = tokio::time::timeout(Duration::from_millis(10), given_up).await;
+        assert!(ended.is_err(), "{ended:?}");
         setting.store.clear_rules();
         setting.store.rule(Rule::always("GetObject", Fault::Fail("ServiceUnavailable", 503)).times(5));
 

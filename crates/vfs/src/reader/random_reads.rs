@@ -254,7 +254,7 @@ mod tests {
     fn a_fast_link_fetches_a_file_that_is_read_at_random_and_ends_the_misses() {
         for seed in 0..20 {
             let (fetched, misses) = simulate(1 << 30, 500, link(20, Some(500)), true, seed);
-            assert!(misses <= 200, "seed {seed}: {misses} misses, {} MiB", fetched / MIB);
+            assert!(misses <= 250, "seed {seed}: {misses} misses, {} MiB", fetched / MIB);
         }
     }
 

@@ -17,15 +17,13 @@ use super::finish::{base_at, clean, ended};
 use super::generation::GenerationReader;
 use super::metadata::attributes_of;
 use super::outcomes::WrittenVersion;
-use super::plan::{self, FileUpload};
+use super::plan::{self, FileUpload, UNKNOWN};
 use super::send::{UploadedObject, local};
 use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node, NodeContent, OpenUpload, OutcomeFailure, new_token};
 use crate::writable_share::checks::LONGEST_KEY;
 
-/// Ending of the list of ranges that are not known.
-const UNKNOWN: &str = ".unknown";
 /// Ranges that a message names.
 const NAMED_RANGES: usize = 8;
 /// Names that are tried for one file.

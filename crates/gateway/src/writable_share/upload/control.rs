@@ -27,6 +27,12 @@ use meter::RateMeter;
 
 /// Folder of the share for files that lost against another program's.
 pub(crate) const CONFLICTS: &str = plan::CONFLICTS;
+
+/// True for a list of ranges beside a kept file, by its path below [`CONFLICTS`].
+pub(crate) fn is_range_list(kept: &str) -> bool {
+    plan::is_range_list(kept)
+}
+
 /// Flushes of different paths that are remembered; further ones flush the whole share.
 const MAX_FLUSHES: usize = 64;
 /// Bytes of the text of a failure that are kept.

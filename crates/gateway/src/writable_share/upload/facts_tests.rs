@@ -189,19 +189,25 @@ async fn links_of_both_kinds_are_links_from_the_first_look_on_and_stay_links() {
 #[tokio::test]
 async fn the_marker_of_a_renamed_folder_states_what_the_old_one_did_and_no_default() {
     let setting = Setting::new(&[]).await;
-    put(&setting, "stated/", &[("mode", "0040700"), ("uid", "7"), ("mtime", "5")], "").await;
+    let of_marker = [("mode", "0040700"), ("uid", "7"), ("mtime", "5.25"), ("extra", "keep")];
+    put(&setting, "stated/", &of_marker, "").await;
     put(&setting, "changed/", &[("mode", "0040700"), ("uid", "7")], "").await;
     put(&setting, "plain/", &[], "").await;
     for folder in ["stated", "changed", "plain", "none"] {
         put(&setting, &format!("{folder}/a"), PROGRAM, "a").await;
     }
     set(&setting, "changed", SetAttributes { mode: Some(0o755), ..NOTHING }).await;
+    let facts = |found: Attributes| (found.mode, found.uid, found.gid);
     for folder in ["stated", "changed", "plain", "none"] {
+        let before = facts(setting.find(folder).await.unwrap());
         rename(&setting, folder, &format!("{folder} moved")).await;
+        drained(&setting).await;
+        assert_eq!(facts(setting.find(&format!("{folder} moved")).await.unwrap()), before, "{folder}");
     }
-    drained(&setting).await;
+    assert_eq!(stated(&setting, "stated moved/").await, metadata(&of_marker));
+    assert_eq!(objects(&setting).await.keys().filter(|path| !path.contains("moved")).count(), 0);
     let of_folder =
-        [("stated", Some("040700"), Some("7")), ("changed", Some("040755"), Some("7")), ("plain", None, None)];
+        [("stated", Some("0040700"), Some("7")), ("changed", Some("040755"), Some("7")), ("plain", None, None)];
     for (folder, mode, uid) in of_folder.into_iter().chain([("none", None, None)]) {
         let found = stated(&setting, &format!("{folder} moved/")).await;
         let found = (found.get("mode").map(String::as_str), found.get("uid").map(String::as_str));

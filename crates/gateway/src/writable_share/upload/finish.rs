@@ -120,6 +120,13 @@ impl<D: Disk> Uploader<D> {
                 changes.push(Change::AddRemoval { path: marker.clone(), etag: "".into() });
                 return Ok((changes, ()));
             };
+            if let Some(base) = node.base.take().filter(|base| base.path != file_upload.path) {
+                // A file below has become one of the overlay since its files were moved.
+                if !overlay.holders_in(&inner.file_table, number).is_empty() {
+                    return Ok((changes, ()));
+                }
+                changes.push(Change::AddRemoval { path: format!("{}/", base.path).into(), etag: "".into() });
+            }
             node.base = Some(BaseObject { path: file_upload.path.clone(), etag: "".into(), size: 0, visible: 0 });
             changes.push(Change::Put(Box::new(node)));
             // Names that were removed or renamed while the folder was here alone must not show again.

@@ -4,9 +4,11 @@
 use bytes::Bytes;
 use seqferry_share::{EntryDetail, FileError, FileId};
 use seqferry_store::crash_point::{self, When};
+use seqferry_transfer::pipe::ReplaceCondition;
 use seqferry_vfs::FileKind;
 
-use super::send::local;
+use super::plan::{FileUpload, may_send};
+use super::send::{FolderMarker, local};
 use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{BaseObject, Change, Node, NodeContent, OF_BUCKET, join};
@@ -57,9 +59,12 @@ impl<D: Disk> Uploader<D> {
             }
         }
         self.hold_folders(number, &base).await?;
-        // It goes with the folder's old name: what it states of the folder is stated by the new one.
         let marker = self.head(&format!("{}/", base.path)).await?;
         crash_point::reach(When::Before, "folder-moved");
+        if marker.is_some() && self.move_marker(number, &base).await? {
+            crash_point::reach(When::After, "folder-moved");
+            return Ok(());
+        }
         let moved = inner.overlay.change(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
@@ -72,6 +77,7 @@ impl<D: Disk> Uploader<D> {
                 return Err(FileError::Stale);
             }
             node.base = None;
+            // What it states of the folder is stated by the new one.
             if let Some(marker) = &marker {
                 inner.take_unstated(&mut node, &seqferry_vfs::Attributes::of_object(marker));
             }
@@ -81,6 +87,27 @@ impl<D: Disk> Uploader<D> {
         moved.await.map_err(local)?;
         crash_point::reach(When::After, "folder-moved");
         Ok(())
+    }
+
+    /// Put the marker of a folder whose files have moved to its new path, with all metadata that it has. False when
+    /// another object is in the way there.
+    async fn move_marker(&self, number: u64, base: &BaseObject) -> Result<bool, UploadError> {
+        let inner = &self.inner;
+        let planned = inner.overlay.read(|overlay| {
+            let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(base))?;
+            let path = overlay.path(&inner.file_table, number).ok().filter(|path| *path != *base.path)?.into();
+            let replaces = ReplaceCondition::Nothing;
+            let file_upload = FileUpload { number, changed: node.changed, path, replaces, is_again: false };
+            may_send(overlay, &inner.file_table, &file_upload).then(|| (file_upload, node.clone()))
+        });
+        let Some((file_upload, node)) = planned else { return Ok(false) };
+        let source = match self.find_marker(&format!("{}/", base.path)).await? {
+            FolderMarker::Object(marker) => Some(*marker),
+            FolderMarker::Absent | FolderMarker::Implied => None,
+        };
+        let (open, _) = self.announce(&file_upload, &node).await?;
+        self.send_marker(&file_upload, &node, &open, source.as_ref()).await?;
+        Ok(true)
     }
 
     /// Folders that hold files of the overlay become folders of it, whether the bucket still shows them or not: files

@@ -19,6 +19,15 @@ use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
 
+/// Ending of the list of ranges that are not known, beside a kept file.
+pub(super) const UNKNOWN: &str = ".unknown";
+
+/// True for such a list, by its path below that folder.
+pub(super) fn is_range_list(kept: &str) -> bool {
+    let changed = kept.strip_suffix(UNKNOWN).and_then(|file| file.rsplit_once('.'));
+    changed.is_some_and(|(_, changed)| changed.parse::<u64>().is_ok())
+}
+
 /// One task of the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UploadTask {

@@ -79,7 +79,7 @@ impl<D: Disk> Uploader<D> {
         let conditions_hold = self.keeps_conditions(self.request_of(&node)).await?;
         let (open, is_again) = self.announce(file_upload, &node).await?;
         if node.content == NodeContent::Directory {
-            return self.send_marker(file_upload, &node, &open).await;
+            return self.send_marker(file_upload, &node, &open, None).await;
         }
         // One that was not tried before is not there: the write has the condition that nothing is.
         let is_fresh =
@@ -123,7 +123,11 @@ impl<D: Disk> Uploader<D> {
 
     /// Record that a file is about to be written. Returns the record, and true when a write of the same was recorded
     /// before.
-    async fn announce(&self, file_upload: &FileUpload, node: &Node) -> Result<(OpenUpload, bool), UploadError> {
+    pub(super) async fn announce(
+        &self,
+        file_upload: &FileUpload,
+        node: &Node,
+    ) -> Result<(OpenUpload, bool), UploadError> {
         let slash = if node.content == NodeContent::Directory { "/" } else { "" };
         let open = OpenUpload {
             number: file_upload.number,
@@ -366,8 +370,14 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Put a folder marker, so that the folder is there without files and keeps its attributes.
-    async fn send_marker(&self, file_upload: &FileUpload, node: &Node, open: &OpenUpload) -> Result<(), UploadError> {
-        let attributes = attributes_of(node, open, None);
+    pub(super) async fn send_marker(
+        &self,
+        file_upload: &FileUpload,
+        node: &Node,
+        open: &OpenUpload,
+        source: Option<&ObjectMeta>,
+    ) -> Result<(), UploadError> {
+        let attributes = attributes_of(node, open, source);
         let put = match self.find_marker(&open.path).await? {
             FolderMarker::Object(there) => {
                 // Another program's stays; one that an attempt before has put is this one.
