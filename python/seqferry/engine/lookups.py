@@ -6,6 +6,7 @@ from seqferry._native import ObjectInfo
 from seqferry.model.errors import StorageError
 from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import ERROR_CLASSES
 from seqferry.spec.addresses import MAX_KEY_BYTES
 
@@ -32,7 +33,7 @@ class FailedLookup:
         """The entry of an object that is not at the place."""
         version = f" (version {version_id})" if version_id else ""
         what = "file" if isinstance(place, LocalFolder) else "object"
-        why = f"There is no {what} {place.at(key)}{version}. Check its name."
+        why = f"There is no {what} {place.at(key)}{version}. {COMMAND_LINE.text('check_names')}"
         failure = StorageError(why, "object", "NoSuchKey", "HeadObject")
         return cls(key, failure, version_id, is_absent=True)
 
@@ -52,7 +53,8 @@ def is_too_long(place: Location, key: str) -> bool:
 
 def too_long(key: str) -> str:
     """The refusal of such a key."""
-    return f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key. Correct the list."
+    why = f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key."
+    return f"{why} {COMMAND_LINE.text('check_names')}"
 
 
 Listed = ObjectInfo | FailedLookup

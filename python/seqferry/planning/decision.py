@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from seqferry.engine.engine import FailedLookup
 from seqferry.engine.rules import equal_as_listed, path_refusal
 from seqferry.model.locations import LocalFolder, Location
+from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
@@ -321,23 +322,27 @@ def refusal(
             return None
         return refused[0], f"{source()} cannot be a file in {spec.target.path}: {refused[1]}"
     if target_key == "":
-        why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
-        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
+        why = f"{source()} is the source prefix itself: no name is left for it in {spec.target.at('')}"
+        return "EmptyTargetKey", _with_step(f"{why} (unlike in {spec.target.at('copy/')}).", "choose_prefix")
     if spec.names.rename and {".", ".."} & (set(target_key.split("/")) - set(source_key.split("/"))):
         why = f"{source()} would become {spec.target.at(target_key)}, and some storages take '.' and '..' for folders."
-        return "DotSegment", f"{why} Change the rule of --rename."
+        return "DotSegment", _with_step(why, "change_renaming")
     # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
     size = len(target_key.encode("utf-8", "surrogateescape"))
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
-        return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
+        return "TargetKeyTooLong", _with_step(why, "choose_shorter_prefix")
     if target_key.startswith(spec.source.key) and _lists_same_store(spec):
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
-        return "TargetInsideSource", f"{why} Choose a target outside of the source."
+        return "TargetInsideSource", _with_step(why, "choose_target_outside")
     if rules.confined and not spec.kind.compares and not isinstance(spec.target, LocalFolder):
         return policy.find_refusal(spec.target, target_key)
     return None
+
+
+def _with_step(why: str, step: str) -> str:
+    return f"{why} {COMMAND_LINE.text(step)}"
 
 
 def _lists_same_store(spec: ResolvedSpec) -> bool:
@@ -390,14 +395,15 @@ def decide_member(spec: ResolvedSpec, member: ListedMember, rules: KeyRules) -> 
         return leave_out(to, code, reason) if member.left_out else Decision("refuse", to, code, reason)
     decision = decide_names(spec, source_key, to, member.size, None, rules)
     if decision.action == "copy" and to == spec.source.key and is_same_store(spec):
-        why = f"{spec.target.at(to)} is the archive itself. Choose another target prefix."
-        return refuse(to, "TargetIsSource", why)
+        why = f"{spec.target.at(to)} is the archive itself."
+        return refuse(to, "TargetIsSource", _with_step(why, "choose_other_prefix"))
     return decision
 
 
 def missing_member(spec: ResolvedSpec, name: str) -> Decision:
     """Decision on a name that no member of the archive has."""
-    return refuse(spec.target.key + name, "NoSuchMember", f"The archive {spec.source.uri} has no member '{name}'.")
+    why = f"The archive {spec.source.uri} has no member '{name}'."
+    return refuse(spec.target.key + name, "NoSuchMember", _with_step(why, "check_names"))
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -417,8 +423,7 @@ def decide_versions(
     verified = [verification_of_version(*both) for both in zip(found, there, strict=False)]
     if len(there) > len(found) or None in verified:
         why = f"{spec.target.at(target_key)} has versions that are not those of {spec.source.at(source_key)}."
-        why = f"{why} Choose another target, or remove them: seqferry rm --all-versions."
-        return [refuse(target_key, "OtherHistory", why)] * len(found)
+        return [refuse(target_key, "OtherHistory", _with_step(why, "remove_versions"))] * len(found)
     skipped = [
         Decision("skip", target_key, verified=proof, target_etag=etag)
         for proof, (_, etag) in zip(verified, there, strict=True)

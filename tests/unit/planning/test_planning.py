@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from seqferry.engine.engine import FailedLookup
+from seqferry.engine.lookups import too_long
+from seqferry.model.errors import StorageError
 from seqferry.model.locations import LocalFolder, S3Location
-from seqferry.model.models import TransferSpec
+from seqferry.model.messages import steps
+from seqferry.model.models import FailureGroup, TransferSpec
 from seqferry.planning import decision, removal_rules
 
 SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
@@ -87,6 +91,41 @@ def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
 
     assert (decided.action, decided.code) == (action, code)
     assert (decided.reason is None) == (code is None)
+
+
+def _refused(target: S3Location | LocalFolder, key: str, **names: object) -> decision.Decision:
+    return decision.decide(replace(SPEC.with_options(**names), target=target), FoundObject(key, size=1))
+
+
+_TO = S3Location("to", "in/")
+_TOO_LONG = StorageError(too_long("x" * 2000), "object", "KeyTooLongError", "HeadObject")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param(_refused(S3Location("to", ""), "run/"), id="no name is left"),
+        pytest.param(_refused(S3Location("to", "x" * 1020), "run/abcde"), id="a target key that is too long"),
+        pytest.param(_refused(_TO, "run/a/b", rename=("s/a/../",)), id="a rule that leads out"),
+        pytest.param(_refused(S3Location("from", ""), "run/run/a"), id="a target inside of the source"),
+        pytest.param(decision.missing_member(replace(SPEC, source=S3Location("b", "x.tar")), "a"), id="no such member"),
+        pytest.param(decision.decide_versions(SPEC, "run/a", "in/a", [(1, OTHER)], [(3, PLAIN)])[0], id="versions"),
+        pytest.param(decision.decide(SPEC, FailedLookup.absent(SPEC.source, "run/a")), id="no such object"),
+        pytest.param(decision.decide(SPEC, FailedLookup.absent(SPEC.source, "run/a", "v1")), id="no such version"),
+        pytest.param(decision.decide(SPEC, FailedLookup.absent(LocalFolder("/d"), "a")), id="no such file"),
+        pytest.param(decision.decide(SPEC, FailedLookup.of("x" * 2000, _TOO_LONG)), id="a key that is too long"),
+    ],
+)
+def test_what_is_refused_says_once_what_to_do(refused: decision.Decision) -> None:
+    assert refused.action == "refuse"
+    assert refused.reason is not None
+    group = FailureGroup("object", refused.code or "", "plan", refused.reason, 1, ("run/a",))
+    why, found = steps.split_next_step(refused.reason)
+
+    assert found == steps.step_code(group), "the step of the message is the only one"
+    assert why.endswith(".")
+    step = steps.command_step(found, retry="seqferry retry 3f2a")
+    assert step == refused.reason.removeprefix(f"{why} ")
 
 
 def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:

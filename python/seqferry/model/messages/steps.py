@@ -179,6 +179,13 @@ _OF_PLANNING: Final = {
     "allow_writing": "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again.",
     "restore_first": "Have them restored, or let the transfer do it with --restore.",
     "correct_list": "Correct the list, or go on without them.",
+    "check_names": "Check their names, or go on without them.",
+    "choose_prefix": "Choose a target prefix.",
+    "choose_other_prefix": "Choose another target prefix.",
+    "choose_shorter_prefix": "Choose a shorter target prefix.",
+    "choose_target_outside": "Choose a target outside of the source.",
+    "change_renaming": "Change the rule of --rename.",
+    "remove_versions": "Choose another target, or remove them: seqferry rm --all-versions.",
     "divide": "Split them, or pack them with others.",
 }
 
@@ -227,6 +234,7 @@ _OF_PAGE: Final = {
     "confirm_removals": "Nothing was removed; check the list before it is allowed.",
     "confirm_aborts": "Nothing was aborted; check the list before it is allowed.",
     "check_number": "Nothing was done; check the list, and {anew}.",
+    "remove_versions": "Choose another target, or have them removed with all their versions.",
     "check_rest": "What was planned before is removed, and nothing else; check the list again.",
     "skip_preflight": "Nothing was moved; {anew} without --preflight to skip this check.",
     "credentials": f"Have the people who run the server renew its credentials, and {_AGAIN}.",
