@@ -144,6 +144,7 @@ class ArrivedObject(NamedTuple):
     checksum_algorithm: str | None
     checksum: str | None
     ended_at: float | None
+    verified: str
 
 
 def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:

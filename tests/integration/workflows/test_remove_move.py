@@ -379,6 +379,44 @@ def test_a_source_stays_whose_size_alone_was_compared(ferry: Ferry, tmp_path: Pa
     assert [name.removeprefix("from/") for name in left] == ["other"]
 
 
+@pytest.mark.every_server
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # local files need it
+@pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize("size", [1000, 9 << 20])  # in one request, and in parts
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_source_stays_that_has_other_bytes_than_what_has_its_size_and_time(
+    ferry: Ferry, tmp_path: Path, way: str, size: int, is_listed: bool
+) -> None:
+    (tmp_path / "files").mkdir()
+    ours = [tmp_path / "files" / name for name in ("other", "same")]
+    remote = f"s3://{ferry.target}/"
+    for path in ours:
+        path.write_bytes(b"a" * size)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    ferry.work()
+    up = build_spec(f"{tmp_path}/files/", remote, endpoint_url=ferry.server.endpoint_url, allow_local=True)
+    assert ferry.until_ended(ferry.service.submit(up, actor="ada")).state == "done"
+    # As cp -p and rsync -a do: other bytes with the size and the time of before.
+    ours[0].write_bytes(b"b" * size)
+    os.utime(ours[0], (1_600_000_000, 1_600_000_000))
+
+    from_, to = (f"{tmp_path}/files/", remote) if way == "up" else (remote, f"{tmp_path}/files/")
+    spec = _move_spec(ferry, from_, to)
+    if is_listed:
+        spec = build_run_spec([ListedCommand(1, spec)], "list")
+    status = ferry.until_ended(ferry.service.submit(spec, actor="ada"))
+
+    assert (status.state, status.error_code) == ("failed", "SourcesLeft")
+    assert "its copy has the same size and time, and other bytes (--verify checksum" in (status.error_message or "")
+    client = ferry.server.client(ferry.server.user)
+    assert client.get_object(Bucket=ferry.target, Key="other")["Body"].read() == b"a" * size
+    assert ours[0].read_bytes() == b"b" * size
+    if way == "up":
+        assert [path.exists() for path in ours] == [True, False]
+    else:
+        assert sorted(keys(ferry.server, ferry.target)) == ["other"]
+
+
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # local files need it
 def test_files_move_to_a_bucket_and_back(ferry: Ferry, tmp_path: Path) -> None:
     folder = tmp_path / "data"
