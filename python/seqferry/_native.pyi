@@ -212,6 +212,7 @@ class CopyPolicy:
         since: float = 0.0,
         only_clean: bool = False,
         compare_only: bool = False,
+        ignore_times: bool = False,
         in_order: bool = False,
         no_sync: bool = False,
         transfer: str = "",
@@ -242,6 +243,7 @@ class CopyPolicy:
                 version (``NoVersions``), the others fail.
             no_sync: files that are written in one step need not be on the disk when they count as done.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
+            ignore_times: equal sizes and times are no evidence of equal bytes: the source is removed afterwards.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
                 order in which they began. Empty: the job is its own flow.
             settle_seconds: a file that was younger when it was opened is checked again after its copy, this much

@@ -195,7 +195,7 @@ impl CopyPolicy {
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
                         properties=None, md5=false, data_path="copy", resumed=false, target_was_empty=false, since=0.0, only_clean=false,
-                        compare_only=false, in_order=false, no_sync=false, transfer="", settle_seconds=0.0))]
+                        compare_only=false, ignore_times=false, in_order=false, no_sync=false, transfer="", settle_seconds=0.0))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -217,6 +217,7 @@ impl CopyPolicy {
         since: f64,
         only_clean: bool,
         compare_only: bool,
+        ignore_times: bool,
         in_order: bool,
         no_sync: bool,
         transfer: &str,
@@ -248,6 +249,7 @@ impl CopyPolicy {
             since,
             only_clean,
             compare_only,
+            ignore_times,
             in_order,
             max_objects: None,
             settle: seconds(settle_seconds),

@@ -144,16 +144,16 @@ class ArrivedObject(NamedTuple):
     checksum_algorithm: str | None
     checksum: str | None
     ended_at: float | None
-    verified: str
 
 
 def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
     """Objects that were copied, or found identical, in the order of their rows.
 
-    Objects that were skipped for their size are neither: the source may be the only one with its bytes.
+    Objects that were skipped for their size, or size and time, are neither: the source may be the only one with its
+    bytes.
     """
     proven = object_.c.verified.is_not(None) & (object_.c.verified != "none") & object_.c.error_code.is_(None)
-    by_size = (object_.c.state == "skipped") & (object_.c.verified == "size") & (object_.c.size > 0)
+    unread = (object_.c.state == "skipped") & object_.c.verified.in_(("size", "time")) & (object_.c.size > 0)
     rows = connection.execute(
         sa.select(*(object_.c[name] for name in ArrivedObject._fields))
         .where(
@@ -161,7 +161,7 @@ def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, lim
             object_.c.id > after,
             object_.c.state.in_(("done", "skipped")),
             proven,
-            sa.not_(by_size),
+            sa.not_(unread),
         )
         .order_by(object_.c.id)
         .limit(limit)

@@ -53,6 +53,7 @@ def policy(spec: ResolvedSpec, context: JobContext) -> _native.CopyPolicy:
         since=context.since,
         only_clean=context.only_clean,
         compare_only=spec.kind.compares,
+        ignore_times=spec.kind.removes_sources,
         in_order=spec.kind.copies_versions,
         no_sync=bool(spec.options.get("no_sync")),
         transfer=context.transfer,

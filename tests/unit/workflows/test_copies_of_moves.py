@@ -34,7 +34,7 @@ class _Copy:
 
 def _arrived(number: int = 1, *, etag: str = _MD5, target_etag: str | None = _MD5, **more: Any) -> ArrivedObject:
     usual = dict.fromkeys(("part_size", "target_version_id", "checksum_algorithm", "checksum", "ended_at"))
-    place = {"source_key": f"run/{number}", "target_key": f"in/{number}", "size": 3, "verified": "etag"}
+    place = {"source_key": f"run/{number}", "target_key": f"in/{number}", "size": 3}
     return ArrivedObject(**{**usual, "id": number, "etag": etag, "target_etag": target_etag, **place} | more)
 
 

@@ -75,7 +75,7 @@ def test_the_keys_of_a_part_come_back_from_its_rows(name: str, line: int) -> Non
 
 
 def _arrived(source: str, target: str) -> ArrivedObject:
-    return ArrivedObject(1, source, "e", target, None, 1, None, None, None, None, None, "etag")
+    return ArrivedObject(1, source, "e", target, None, 1, None, None, None, None, None)
 
 
 def test_only_lines_that_move_have_sources_to_remove() -> None:
