@@ -243,7 +243,7 @@ class CopyPolicy:
                 version (``NoVersions``), the others fail.
             no_sync: files that are written in one step need not be on the disk when they count as done.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
-            ignore_times: equal sizes and times are no evidence of equal bytes: the source is removed afterwards.
+            ignore_times: equal sizes and times do not verify equal bytes: the source is removed afterwards.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
                 order in which they began. Empty: the job is its own flow.
             settle_seconds: a file that was younger when it was opened is checked again after its copy, this much

@@ -79,7 +79,7 @@ pub struct Policy {
     pub only_clean: bool,
     /// True to write nothing: an object whose target does not hold the same bytes fails as a mismatch.
     pub compare_only: bool,
-    /// True to take equal sizes and times for no evidence of equal bytes: the source is removed afterwards.
+    /// True if equal sizes and times do not verify equal bytes: the source is removed afterwards.
     pub ignore_times: bool,
     /// True when items of one target are versions of one object: each begins after the success of the one before.
     pub in_order: bool,

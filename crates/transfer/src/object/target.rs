@@ -75,8 +75,8 @@ impl<J: UploadJournal> Object<'_, J> {
         if !matches!(verdict, Verdict::Verified(_)) && !hopeless {
             let source = self.head_source().await?;
             // The time of a target that an earlier run wrote decides nothing: that run may have been interrupted.
-            let trusts_times = self.policy.verify == VerificationRule::Auto && !self.policy.ignore_times;
-            let trust_times = trusts_times && !self.may_be_ours();
+            let by_rule = self.policy.verify == VerificationRule::Auto && !self.policy.ignore_times;
+            let trust_times = by_rule && !self.may_be_ours();
             verdict = self.compare_sides(&source, &target, false, trust_times).await?;
             *source_meta = Some(source);
         }
