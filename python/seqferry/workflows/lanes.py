@@ -12,6 +12,7 @@ from typing import Final
 
 from seqferry.db import lanes
 from seqferry.db.lanes import Lane
+from seqferry.model.formatting import count
 from seqferry.service.service import Service
 from seqferry.spec import identity
 
@@ -67,4 +68,4 @@ class Lanes:
             return
         with database.write() as connection:
             lanes.record_skipped(connection, marked, reason)
-        log.warning("%d transfers are left to %s: %s", len(marked), reason, ", ".join(marked[:3]))
+        log.warning("%s left to %s: %s", count(len(marked), "transfer"), reason, ", ".join(marked[:3]))

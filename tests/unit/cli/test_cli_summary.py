@@ -137,6 +137,17 @@ def test_the_next_step_is_the_smallest_change_that_helps(error_class: str, words
     assert next_step(error_class, "", message=message, retry="R").endswith(step)
 
 
+@pytest.mark.parametrize("action", ["s3:GetObject", "kms:GenerateDataKey"])
+def test_an_action_that_the_service_names_is_all_that_has_to_be_allowed(action: str) -> None:
+    refused = f"User: arn:aws:iam::1:user/x is not authorized to perform: {action} on resource: arn:aws:s3:::b/k"
+    message = f"CopyObject s3://b/k: AccessDenied (403): {refused}. {ADVICE['grant_copy']}"
+
+    step = next_step("person", "AccessDenied", message=message, retry="seqferry retry 3f2a")
+
+    assert step == "Allow the action that the message names, then run `seqferry retry 3f2a`."
+    assert action in split_next_step(message)[0]
+
+
 @pytest.mark.parametrize(
     ("operation", "totals", "title"),
     [

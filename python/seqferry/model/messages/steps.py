@@ -176,6 +176,7 @@ _OF_PLANNING: Final = {
     "read_folder": "Allow this user to read the folder{then}.",
     "skip_preflight": "Nothing was moved; --no-preflight starts the transfer without this check.",
     "allow_reading": "Ask the owner of the source to allow s3:GetObject on these keys (with KMS also kms:Decrypt).",
+    "allow_action": "Allow the action that the message names{then}.",
     "allow_writing": "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again.",
     "restore_first": "Have them restored, or let the transfer do it with --restore.",
     "correct_list": "Correct the list, or go on without them.",
@@ -344,6 +345,9 @@ _BY_TEXT: Final = {
     for code in (*_OF_ENGINE, *_OF_PLANNING)
     if (step := reader.step(code))[:1].isupper()
 }
+_DENIED: Final = frozenset({"AccessDenied", "Forbidden"})
+_NAMES_ACTION: Final = " is not authorized to perform: "
+"""Words of AWS, and of services like it, before the action that a policy does not allow."""
 _LONGEST_FIRST: Final = sorted(_BY_TEXT, key=len, reverse=True)
 """Some texts end as others do."""
 
@@ -365,6 +369,8 @@ def step_code(failure: FailureGroup) -> str:
     """The code of the one next step for failures: that of their code or message, or what helps most of their class."""
     if failure.error_code in _OF_FAILURE:
         return failure.error_code
+    if failure.error_code in _DENIED and _NAMES_ACTION in failure.message:
+        return "allow_action"
     of_class = failure.error_class if failure.error_class in _OF_FAILURE else "unknown"
     return of_class if of_class in ("mismatch", "exists") else split_next_step(failure.message)[1] or of_class
 
