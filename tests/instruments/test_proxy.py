@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from support import proxy as faults
 from support.proxy import Proxy
+from support.rewriting import rewriting
 from support.servers import S3Server
 
 pytestmark = pytest.mark.every_server
@@ -49,6 +50,18 @@ def test_bytes_pass_unchanged_and_are_counted(proxy: Proxy, client: Any, bucket:
     [get] = proxy.log("GetObject")
     assert get.succeeded
     assert get.reply_bytes == len(content)
+
+
+def test_a_refusal_that_comes_before_the_body_was_read_passes_a_proxy_that_rewrites(
+    s3server: S3Server, bucket: str
+) -> None:
+    s3server.client(s3server.user).put_object(Bucket=bucket, Key="k", Body=b"there")
+    with rewriting(s3server, lambda reply: None) as through:
+        client = through.server.client(s3server.user, retries={"total_max_attempts": 1})
+        with pytest.raises(ClientError) as refused:
+            client.put_object(Bucket=bucket, Key="k", Body=bytes(6 * MIB), IfNoneMatch="*")
+
+    assert code(refused) == "PreconditionFailed"
 
 
 def test_a_multipart_copy_is_on_record_part_by_part(proxy: Proxy, client: Any, bucket: str) -> None:

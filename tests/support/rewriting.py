@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,7 +64,9 @@ def rewriting(server: S3Server, rewrite: Rewriter, *, chunked: bool = False) -> 
             for name, value in self.headers.items():
                 connection.putheader(name, value)
             try:
-                connection.endheaders(body)
+                # A server that refuses a body may answer without having read it.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    connection.endheaders(body)
                 answer = connection.getresponse()
             except (OSError, HTTPException):  # as the server does, also where the client was killed amid its body
                 self.close_connection = True
