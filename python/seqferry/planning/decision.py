@@ -23,7 +23,7 @@ from seqferry.settings import policy
 from seqferry.spec.check import MISSING_AT_SOURCE
 from seqferry.spec.selection import build_conditions, build_matcher, parse_age, parse_time
 from seqferry.spec.target_keys import nul_refusal, target_key
-from seqferry.spec.validation import is_same_store
+from seqferry.spec.validation import is_local, is_same_store
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
 """``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""
@@ -158,11 +158,14 @@ class Decider:
         return decision if there is None or there.refusal is not None else self._compare(found, there, decision)
 
     def _compare(self, found: ListedObject, there: ListedObject, decision: Decision) -> Decision:
-        """A skip when the listings show that both are equal, else ``decision``."""
-        if self._spec.selection.if_exists == "size":
-            verified = "size" if found.size == there.size else None
-        else:
-            verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
+        """A skip when the listings show that nothing is to be copied, else ``decision``."""
+        match self._spec.selection.if_exists:
+            case "skip":
+                verified = "none"
+            case "size":
+                verified = "size" if found.size == there.size else None
+            case _:
+                verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is None:
             return decision
         return Decision("skip", decision.target_key, verified=verified, target_etag=there.etag)
@@ -233,6 +236,10 @@ class PredictedAction(NamedTuple):
     because: str
 
 
+_BECAUSE: Final = {"none": "it exists", "size": "equal sizes"}
+"""Reasons of skips by their verification."""
+
+
 def predict(spec: ResolvedSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
     """Predicts from listings the action for an object, for which ``decide`` has returned ``copy`` or ``skip``.
 
@@ -241,7 +248,7 @@ def predict(spec: ResolvedSpec, size: int | None, decision: Decision, there: Lis
         there: the object that a listing shows under the target key; None when nothing is there.
     """
     if decision.action == "skip":
-        return PredictedAction("skip", "equal sizes" if decision.verified == "size" else "equal ETags")
+        return PredictedAction("skip", _BECAUSE.get(decision.verified or "", "equal ETags"))
     if there is None or there.refusal is not None:
         return PredictedAction("copy", "absent")
     match spec.selection.if_exists:
@@ -274,10 +281,18 @@ def is_key_selected(spec: ResolvedSpec, key: str) -> bool:
 
 
 def compares_listings(spec: ResolvedSpec) -> bool:
-    """True when equal ETags, or sizes, in the listings of both sides are enough to skip an object."""
-    on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
-    enough = spec.storage.verify == "auto" or (spec.storage.verify == "checksum" and spec.kind.compares)
-    return (spec.selection.if_exists == "size" or (spec.selection.if_exists == "same" and enough)) and not on_disk
+    """True when the listings of both sides are enough to skip an object: equal ETags or sizes, or that it is there.
+
+    ETags of files are no digests.
+    """
+    match spec.selection.if_exists:
+        case "size" | "skip":
+            return True
+        case "same":
+            enough = spec.storage.verify == "auto" or (spec.storage.verify == "checksum" and spec.kind.compares)
+            return enough and not is_local(spec)
+        case _:
+            return False
 
 
 def is_left_out(spec: ResolvedSpec, source_key: str, size: int) -> bool:

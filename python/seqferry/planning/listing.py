@@ -178,11 +178,18 @@ def find_at_keys(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> dic
 
 
 def _at_target(engine: Engine, spec: ResolvedSpec, page: Sequence[Listed]) -> dict[str, ObjectInfo]:
-    """Objects that listings show at the targets of a page, by key, in a few requests.
+    """Objects that listings show at the targets of a page, by key, in a few requests; files are looked up one by one.
 
     An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
     """
-    return _find_at_target(engine, spec, [_target(spec, info) for info in page])[0]
+    keys = [_target(spec, info) for info in page]
+    if not isinstance(spec.target, LocalFolder):
+        return _find_at_target(engine, spec, keys)[0]
+    try:
+        return find_at_keys(engine, spec, keys)
+    except StorageError as why:
+        log.info("files at %s are looked up when they are copied: %s", spec.target.uri, why)
+        return {}
 
 
 def _find_at_target(engine: Engine, spec: ResolvedSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:

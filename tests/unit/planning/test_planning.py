@@ -54,17 +54,40 @@ def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: Fou
     assert (decided.action, decided.verified) == (action, "etag" if action == "skip" else None)
 
 
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, target=LocalFolder("/data/run"))])
+@pytest.mark.parametrize(
+    ("rule", "there", "verified"),
+    [
+        ("size", FoundObject("in/a", etag=OTHER), "size"),
+        ("size", FoundObject("in/a", size=4), None),
+        ("size", FoundObject("in/a", refusal=("SpecialFile", "a pipe")), None),
+        ("size", None, None),
+        ("skip", FoundObject("in/a", size=4, etag=OTHER), "none"),
+        ("skip", FoundObject("in/a", refusal=("SpecialFile", "a pipe")), None),
+        ("skip", None, None),
+    ],
+)
+def test_sizes_and_presence_are_taken_from_listings_of_buckets_and_disks(
+    spec: TransferSpec, rule: str, there: FoundObject | None, verified: str | None
+) -> None:
+    decided = decision.decide(spec.with_options(if_exists=rule), FoundObject("run/a"), there=there)
+
+    assert (decided.action, decided.verified) == ("copy" if verified is None else "skip", verified)
+
+
 @pytest.mark.parametrize(
     ("spec", "compares"),
     [
         (SPEC, True),
         (SPEC.with_options(if_exists="overwrite"), False),
-        (SPEC.with_options(if_exists="skip"), False),
+        (SPEC.with_options(if_exists="skip"), True),
         (SPEC.with_options(if_exists="fail"), False),
         (SPEC.with_options(verify="checksum"), False),
         (SPEC.with_options(verify="content"), False),
         (replace(SPEC, source=LocalFolder("/data/run")), False),
         (replace(SPEC, target=LocalFolder("/data/run")), False),
+        (replace(SPEC, source=LocalFolder("/data/run")).with_options(if_exists="size"), True),
+        (replace(SPEC, target=LocalFolder("/data/run")).with_options(if_exists="skip"), True),
     ],
 )
 def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: TransferSpec, compares: bool) -> None:
