@@ -80,6 +80,9 @@ class Columns(NamedTuple):
 _FOUND: Final = ("source_key", "version_id", "target_key", "size", "etag", "last_modified", "storage_class")
 """Columns of rows of objects that are to be copied; the others are constant, or empty."""
 
+_FILES: Final = (*_FOUND, "file_changed")
+"""The same, of files or of copies of them."""
+
 _PLANNED: Final = (
     "source_key",
     "version_id",
@@ -100,6 +103,7 @@ _PLANNED: Final = (
     "method",
     "target_etag",
     "verified",
+    "file_changed",
 )
 
 _EXPECTED: Final = ("part_size", "checksum_algorithm", "checksum")
@@ -148,7 +152,7 @@ def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Seque
     The caller's transaction has failed then: call it within a savepoint.
 
     Args:
-        columns: of the values of each row: ``PENDING``, ``PLANNED`` or ``EXPECTED``.
+        columns: of the values of each row: ``PENDING``, ``FILES``, ``PLANNED`` or ``EXPECTED``.
     """
     if _is_sqlite(connection):
         values = [(transfer_id, number, *row) for row in rows]
@@ -316,6 +320,9 @@ _NO_ATTEMPTS: Final[Mapping[str, Any]] = {"attempts": 0, "retries": 0}
 
 PENDING: Final = _insertions(_FOUND, {**_NO_ATTEMPTS, "state": "pending"})
 """Of objects that are to be copied."""
+
+FILES: Final = _insertions(_FILES, {**_NO_ATTEMPTS, "state": "pending"})
+"""Of objects that are to be copied from or to a disk."""
 
 PLANNED: Final = _insertions(_PLANNED, _NO_ATTEMPTS)
 """Of objects of which some have ended already, or are no plain objects."""

@@ -59,6 +59,8 @@ class PlannedObject:
     """Its failure is that of the transfer that is retried: a retry of one cause leaves the others as they are."""
     source_upload_id: str = ""
     member_place: str = ""
+    file_changed: float | None = None
+    """Last change of the file of either side, seen before it is read or compared (``planning.unchanged``)."""
 
     @property
     def source(self) -> PlannedSource:

@@ -122,20 +122,25 @@ def _columns(group: Sequence[PlannedObject]) -> bulk.Columns:
     """The columns that hold more than their defaults: few, where all objects are simply copied."""
     is_expected = False
     is_pending = True
+    has_files = False
     for one in group:
         if one.expected is not None:
             is_expected = True
             break
         if one.refusal is not None or one.verified is not None or one.source_upload_id or one.member_place:
             is_pending = False
+        if one.file_changed is not None:
+            has_files = True
     if is_expected:
         return bulk.EXPECTED
-    return bulk.PENDING if is_pending else bulk.PLANNED
+    if not is_pending:
+        return bulk.PLANNED
+    return bulk.FILES if has_files else bulk.PENDING
 
 
 def _rows(group: Sequence[PlannedObject], columns: bulk.Columns, at: float) -> Sequence[bulk.Row]:
-    if columns is bulk.PENDING:
-        return [
+    if columns is bulk.PENDING or columns is bulk.FILES:
+        rows: list[bulk.Row] = [
             (
                 one.source_key,
                 one.version_id or "",
@@ -147,6 +152,9 @@ def _rows(group: Sequence[PlannedObject], columns: bulk.Columns, at: float) -> S
             )
             for one in group
         ]
+        if columns is bulk.PENDING:
+            return rows
+        return [(*row, one.file_changed) for row, one in zip(rows, group, strict=True)]
     row_of = _expected_row if columns is bulk.EXPECTED else _object_row
     return [row_of(one, at) for one in group]
 
@@ -163,17 +171,18 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
         planned.last_modified,
         planned.storage_class,
     )
+    changed = planned.file_changed
     if planned.refusal is not None:
         code, message = planned.refusal
         state = "skipped" if planned.left_out else "failed"
         error_class = _REFUSAL_CLASSES.get(code, planned.error_class)
         target_etag = planned.target_etag
-        return (*found, state, at, error_class, code, planned.operation, message, None, None, target_etag, None)
+        return (*found, state, at, error_class, code, planned.operation, message, None, None, target_etag, None, None)
     if planned.verified is not None:
         etag = planned.etag if planned.target_etag is None else planned.target_etag
-        return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)
+        return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified, changed)
     expected = None if planned.expected is None else planned.expected.target_etag
-    return (*found, "pending", None, None, None, None, None, None, None, expected, None)
+    return (*found, "pending", None, None, None, None, None, None, None, expected, None, changed)
 
 
 def _expected_row(planned: PlannedObject, at: float) -> bulk.Row:

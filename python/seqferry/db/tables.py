@@ -82,6 +82,7 @@ transfer: Final = sa.Table(
     sa.Index("ix_transfer_name", "name"),
     sa.Index("ix_transfer_created", "created_at"),
     sa.Index("ix_transfer_retry_of", "retry_of"),
+    sa.Index("ix_transfer_submission", "submission"),
 )
 
 # Idempotency keys of submissions that went on with a transfer which had been submitted before.
@@ -182,6 +183,8 @@ object_: Final = sa.Table(
     sa.Column("error_code", sa.Text),
     sa.Column("error_operation", sa.Text),
     sa.Column("error_message", sa.Text),
+    # Last change (ctime) of the file of either side before it was read or compared (``planning.unchanged``).
+    sa.Column("file_changed", sa.Double),
     sa.UniqueConstraint("transfer_id", *SOURCE, name="uq_object_source"),
     sa.Index("ix_object_page", "transfer_id", "id"),
     sa.Index("ix_object_batch", "transfer_id", "batch_number"),

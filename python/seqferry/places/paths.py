@@ -108,6 +108,16 @@ def path_below(folder: str, other: str) -> str | None:
     return other.removeprefix(base) if other.startswith(base) else None
 
 
+def changed_at(folder: str, key: str) -> float | None:
+    """Last change (ctime) of the file ``key`` below the folder and of the link that leads to it; None: not there."""
+    path = f"{folder}/{key}"
+    try:
+        found = os.lstat(path)
+        return max(found.st_ctime, os.stat(path).st_ctime) if stat.S_ISLNK(found.st_mode) else found.st_ctime
+    except (OSError, ValueError):
+        return None
+
+
 def check_source(folder: str) -> None:
     """Raise StorageError when the folder cannot be read."""
     if not os.path.isdir(folder):

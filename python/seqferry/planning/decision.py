@@ -19,6 +19,7 @@ from seqferry.model.messages.steps import COMMAND_LINE
 from seqferry.model.models import ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
+from seqferry.planning import unchanged
 from seqferry.settings import policy
 from seqferry.spec.check import MISSING_AT_SOURCE
 from seqferry.spec.selection import build_conditions, build_matcher, parse_age, parse_time
@@ -43,6 +44,7 @@ class Decision(NamedTuple):
         code, reason: code and text of the refusal, or why it is left out.
         verified: verification that the skip rests on.
         target_etag: ETag of the object at the target that the skip leaves there.
+        file_changed: last change of the file of either side, for the record (``unchanged``).
         error_class, operation: of what is refused; the operation is that of the storage, or ``plan``.
     """
 
@@ -54,6 +56,7 @@ class Decision(NamedTuple):
     target_etag: str | None = None
     error_class: str = "object"
     operation: str = "plan"
+    file_changed: float | None = None
 
     @property
     def refusal(self) -> tuple[str, str] | None:
@@ -124,15 +127,19 @@ class Decider:
         self._selects: Final = build_matcher(build_conditions(spec))
         self._keeps_names: Final = not (spec.single or spec.targets or spec.names.rename)
         self._is_plain: Final = _has_plain_names(spec, rules)
+        self._compares_listings: Final = compares_listings(spec)
         settle = spec.selection.settle
         is_settling = settle is not None and parse_age(settle)
         self._settled_at: Final = parse_time(settle, spec.as_of or 0.0) if settle is not None and is_settling else None
 
-    def decide(self, found: ListedObject, there: ListedObject | None = None) -> Decision:
+    def decide(
+        self, found: ListedObject, there: ListedObject | None = None, recorded: unchanged.Recorded | None = None
+    ) -> Decision:
         """Decides on the action for ``found``, an object of the source.
 
         Args:
-            there: the object that a listing shows under the target key, where ``compares_listings``.
+            there: the object that a listing shows under the target key.
+            recorded: the record of an earlier transfer that may show that both sides are unchanged.
         """
         spec, key = self._spec, found.key
         if self._keeps_names:
@@ -155,20 +162,30 @@ class Decider:
         if self._settled_at is not None and found.last_modified > self._settled_at:
             why = f"{spec.source.at(key)}: it was changed within the last {spec.selection.settle} and may still grow."
             return refuse(to, "Unsettled", f"{why} Run the same command again later.")
-        return decision if there is None or there.refusal is not None else self._compare(found, there, decision)
+        if there is None or there.refusal is not None:
+            return decision
+        return self._compare(found, there, decision, recorded)
 
-    def _compare(self, found: ListedObject, there: ListedObject, decision: Decision) -> Decision:
+    def _compare(
+        self, found: ListedObject, there: ListedObject, decision: Decision, recorded: unchanged.Recorded | None
+    ) -> Decision:
         """A skip when the listings show that nothing is to be copied, else ``decision``."""
-        match self._spec.selection.if_exists:
-            case "skip":
-                verified = "none"
-            case "size":
-                verified = "size" if found.size == there.size else None
-            case _:
-                verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
+        verified = self._compare_listed(found, there) if self._compares_listings else None
+        if verified is None and recorded is not None:
+            verified = unchanged.find_verification(self._spec, found, there, decision.target_key, recorded)
         if verified is None:
             return decision
         return Decision("skip", decision.target_key, verified=verified, target_etag=there.etag)
+
+    def _compare_listed(self, found: ListedObject, there: ListedObject) -> str | None:
+        """Verification by which two listed objects count as the same; None when they do not."""
+        match self._spec.selection.if_exists:
+            case "skip":
+                return "none"
+            case "size":
+                return "size" if found.size == there.size else None
+            case _:
+                return equal_as_listed((found.size, found.etag), (there.size, there.etag))
 
 
 def _has_plain_names(spec: ResolvedSpec, rules: KeyRules) -> bool:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
@@ -18,10 +20,13 @@ from seqferry.model.frozen import frozen
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
-from seqferry.planning import decision, removal_rules
+from seqferry.planning import decision, removal_rules, unchanged
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules, PredictedAction
 from seqferry.spec import source_ranges
 from seqferry.spec.target_keys import target_key
+
+if TYPE_CHECKING:
+    from seqferry.db.earlier_objects import EarlierObject
 
 log: Final = logging.getLogger("seqferry.listing")
 
@@ -32,6 +37,10 @@ _TARGET_PAGES: Final = 4
 """Listing requests for the target keys of one page. If more would be needed, HEAD of each object costs no more."""
 _DENIED_PAGES: Final = 16
 """Listing requests for the sizes of objects of one page of which HEAD is denied. Other sizes stay unknown."""
+
+
+Recall = Callable[[Sequence[str]], Mapping[str, "EarlierObject"]]
+"""What an earlier transfer has recorded of the objects with these keys of the source."""
 
 
 @frozen
@@ -58,13 +67,15 @@ def decide_listed(
     *,
     compare: bool = False,
     known: KnownObjects | None = None,
+    recalls: Sequence[Recall] = (),
 ) -> Iterator[list[tuple[Listed, Decision]]]:
     """Pages of the objects of ``list_objects``, each with the decision on it.
 
-    With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
+    With ``compare`` the target is listed beside, where that may be enough to skip an object: by itself, or with the
+    records of earlier transfers (``recalls``), of which the first is asked first.
     """
     for part, pages in _sources(engine, spec, rules, known):
-        yield from _decide(engine, part, pages, rules, compare=compare, known=known)
+        yield from _decide(engine, part, pages, rules, compare=compare, known=known, recalls=recalls)
 
 
 def _decide(
@@ -75,27 +86,86 @@ def _decide(
     *,
     compare: bool,
     known: KnownObjects | None,
+    recalls: Sequence[Recall],
 ) -> Iterator[list[tuple[Listed, Decision]]]:
     """``decide_listed`` for one source."""
-    compare = compare and decision.compares_listings(spec)
+    compares = compare and decision.compares_listings(spec)
+    remembers = unchanged.may_decide(spec)
+    # A file of the target is looked up in any case: its ctime goes on record.
+    looks_at_all = compares or (compare and remembers and isinstance(spec.target, LocalFolder))
     looked = spec.single and known is not None and known.target_absent is not None
     decide = decision.Decider(spec, rules).decide
     for page in pages:
         there: dict[str, ObjectInfo] = {}
         if looked and known is not None and known.at_target is not None:
             there = {known.at_target.key: known.at_target} if compare else {}
-        elif compare and page and not looked:
+        elif looks_at_all and page and not looked:
             there = _at_target(engine, spec, page)
         if there:
             found = [(info, decide(info, there.get(_target(spec, info)))) for info in page]
         else:
             found = [(info, decide(info)) for info in page]
+        if remembers:
+            now = time.time()
+            changes = _find_changes(spec, page, there)
+            if compare and recalls:
+                look = None if looks_at_all or looked else partial(_at_target, engine, spec)
+                _decide_by_record(found, there, changes, decide, recalls, look)
+            _keep_changes(found, changes, now)
         kept = [one for one in found if one[1].action != "ignore"]
         if len(kept) < len(found) and log.isEnabledFor(logging.DEBUG):
             for info, decided in found:
                 if decided.action == "ignore":
                     log.debug("left out %s: it is not selected, or no name is left for it", spec.source.at(info.key))
         yield kept
+
+
+def _decide_by_record(
+    found: list[tuple[Listed, Decision]],
+    there: dict[str, ObjectInfo],
+    changes: Mapping[str, float],
+    decide: Callable[[Listed, ObjectInfo | None, unchanged.Recorded | None], Decision],
+    recalls: Sequence[Recall],
+    look: Callable[[Sequence[Listed]], dict[str, ObjectInfo]] | None,
+) -> None:
+    """Decide again on the objects of a page that would be copied, by the records of earlier transfers in turn.
+
+    Args:
+        there: the objects at the target that are known. ``look`` finds further ones; None: these are all.
+    """
+    seen: set[str] = set()
+    for recall in recalls:
+        left = [number for number, (_, decided) in enumerate(found) if decided.action == "copy"]
+        if not left:
+            return
+        earlier = recall([found[number][0].key for number in left])
+        left = [number for number in left if found[number][0].key in earlier]
+        if look is not None and (fresh := [found[number][0] for number in left if found[number][0].key not in seen]):
+            there |= look(fresh)
+            seen.update(info.key for info in fresh)
+        for number in left:
+            info, before = found[number]
+            recorded = unchanged.Recorded(earlier[info.key], changes.get(info.key))
+            found[number] = info, decide(info, there.get(before.target_key), recorded)
+
+
+def _keep_changes(found: list[tuple[Listed, Decision]], changes: Mapping[str, float], now: float) -> None:
+    """Put last changes of files on record that no later change can have. ``now``: before they were read."""
+    for number, (info, decided) in enumerate(found):
+        changed = changes.get(info.key)
+        if changed is not None and (kept := unchanged.settled(changed, now)) is not None:
+            found[number] = info, decided._replace(file_changed=kept)
+
+
+def _find_changes(spec: ResolvedSpec, page: Sequence[Listed], there: Mapping[str, ObjectInfo]) -> dict[str, float]:
+    """Last changes (ctime) of the files of a page, at the source or at the target, by the key of the source."""
+    if isinstance(spec.source, LocalFolder):
+        return {info.key: at for info in page if (at := paths.changed_at(spec.source.path, info.key)) is not None}
+    if isinstance(spec.target, LocalFolder) and there:
+        of_target = ((info.key, _target(spec, info)) for info in page)
+        seen = ((key, paths.changed_at(spec.target.path, to)) for key, to in of_target if to in there)
+        return {key: at for key, at in seen if at is not None}
+    return {}
 
 
 def _sources(

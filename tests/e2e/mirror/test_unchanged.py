@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from support.mover import Mover
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.trees import settle
+from support.waiting import eventually
 
 FILES: Final = 200
 LISTINGS: Final = {"HeadBucket", "ListObjectsV2"}
@@ -63,6 +65,11 @@ class Pair:
             for number in range(FILES):
                 self.write(side, name(number), f"content {number:03d}".encode())
 
+    def settle(self) -> None:
+        """Wait until nothing that was written so far can be confused with what is written from now on."""
+        until = time.time() + 2.5
+        eventually(lambda: time.time() > until, what="the next times of files and objects")
+
     def copy(self, *options: str) -> tuple[dict[str, Any], Counter[str]]:
         """The summary of the command, and its requests by operation."""
         self.proxy.wait_idle()
@@ -111,3 +118,22 @@ def test_sizes_and_presence_are_taken_from_listings(pair: Pair, rule: str, verif
     assert again["objects_skipped"] == FILES + 1
     assert requests.keys() <= LISTINGS
     assert requests["ListObjectsV2"] < 10
+
+
+@pytest.mark.every_server
+def test_what_is_unchanged_since_an_earlier_transfer_is_not_looked_up(pair: Pair) -> None:
+    pair.fill("run")
+    pair.settle()
+    assert pair.copy()[0]["objects_done"] == FILES
+
+    again, requests = pair.copy()
+
+    assert again["objects_skipped"] == FILES
+    assert requests.keys() <= LISTINGS
+    print(again, requests)
+    pair.settle()
+    for _ in range(2):
+        again, requests = pair.copy()
+        print(again, requests)
+        assert again["objects_skipped"] == FILES
+        assert requests.keys() <= LISTINGS

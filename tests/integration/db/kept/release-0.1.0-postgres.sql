@@ -400,7 +400,8 @@ CREATE TABLE public.object (
     error_class text,
     error_code text,
     error_operation text,
-    error_message text
+    error_message text,
+    file_changed double precision
 )
 WITH (fillfactor='40');
 CREATE SEQUENCE public.object_id_seq
@@ -964,6 +965,7 @@ CREATE INDEX ix_token_name ON public.token USING btree (name);
 CREATE INDEX ix_transfer_created ON public.transfer USING btree (created_at);
 CREATE INDEX ix_transfer_name ON public.transfer USING btree (name);
 CREATE INDEX ix_transfer_retry_of ON public.transfer USING btree (retry_of);
+CREATE INDEX ix_transfer_submission ON public.transfer USING btree (submission);
 CREATE INDEX ix_transfer_target ON public.transfer USING btree (target_place, target_prefix) WHERE (ended_at IS NULL);
 CREATE INDEX ix_transfer_turn ON public.transfer USING btree (turn) WHERE (ended_at IS NULL);
 CREATE TRIGGER dbos_notifications_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW EXECUTE FUNCTION dbos.notifications_function();

@@ -86,6 +86,7 @@ def _make_transfers() -> None:
     op.create_index("ix_transfer_created", "transfer", ["created_at"])
     op.create_index("ix_transfer_name", "transfer", ["name"])
     op.create_index("ix_transfer_retry_of", "transfer", ["retry_of"])
+    op.create_index("ix_transfer_submission", "transfer", ["submission"])
     _make_partial_index("ix_transfer_target", "transfer", ["target_place", "target_prefix"], "ended_at IS NULL")
     _make_partial_index("ix_transfer_turn", "transfer", ["turn"], "ended_at IS NULL")
     if op.get_bind().dialect.name != "sqlite":
@@ -159,6 +160,7 @@ def _make_transfers() -> None:
         sa.Column("error_code", sa.Text),
         sa.Column("error_operation", sa.Text),
         sa.Column("error_message", sa.Text),
+        sa.Column("file_changed", sa.Double),
         sa.UniqueConstraint(
             "transfer_id",
             "source_key",

@@ -6,17 +6,20 @@ of the source has arrived.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from typing import Any, Final
 
+from seqferry.db import earlier_objects
+from seqferry.db.earlier_objects import EarlierObject, EarlierTransfer
 from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import Job, Listed
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ResolvedSpec
-from seqferry.planning import collisions, listing
+from seqferry.planning import collisions, listing, unchanged
 from seqferry.planning.decision import Decision, KeyRules
-from seqferry.planning.listing import KnownObjects
+from seqferry.planning.listing import KnownObjects, Recall
 from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal
@@ -37,7 +40,9 @@ class Transfer(OperationWork):
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        pages = _find(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
+        compare = not target_absent
+        recalls = _open_records(runtime, transfer_id) if compare and unchanged.may_decide(spec) else []
+        pages = _find(runtime, spec, known, runtime.key_rules(transfer_id), compare=compare, recalls=recalls)
         if not collisions.are_possible(spec):
             return pages
         return drop_duplicates(collisions.Spool(spec, _names, astuple, restore_planned), pages)
@@ -60,10 +65,28 @@ class Transfer(OperationWork):
 OPERATION: Final[OperationWork] = Transfer()
 
 
+def _open_records(runtime: Runtime, transfer_id: str) -> list[Recall]:
+    """The records of the transfers before that were requested as this one, the latest first."""
+    with runtime.database.read() as connection:
+        found = earlier_objects.find_transfers(connection, transfer_id)
+
+    def recall(earlier: EarlierTransfer, keys: Sequence[str]) -> Mapping[str, EarlierObject]:
+        with runtime.database.read() as connection:
+            return earlier_objects.read_objects(connection, earlier, keys)
+
+    return [partial(recall, one) for one in found]
+
+
 def _find(
-    runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
+    runtime: Runtime,
+    spec: ResolvedSpec,
+    known: KnownObjects | None,
+    rules: KeyRules,
+    *,
+    compare: bool,
+    recalls: Sequence[Recall],
 ) -> Iterator[list[PlannedObject]]:
-    for page in listing.decide_listed(runtime.engine, spec, rules, compare=compare, known=known):
+    for page in listing.decide_listed(runtime.engine, spec, rules, compare=compare, known=known, recalls=recalls):
         yield [plan_object(info, decision) for info, decision in page]
 
 
@@ -112,6 +135,7 @@ def plan_object(info: Listed, decision: Decision) -> PlannedObject:
             info.last_modified,
             info.version_id,
             info.storage_class,
+            file_changed=decision.file_changed,
         )
     return PlannedObject(
         source_key=info.key,
@@ -127,4 +151,5 @@ def plan_object(info: Listed, decision: Decision) -> PlannedObject:
         target_etag=decision.target_etag,
         error_class=decision.error_class,
         operation=decision.operation,
+        file_changed=decision.file_changed,
     )
