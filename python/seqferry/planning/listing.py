@@ -40,7 +40,7 @@ _DENIED_PAGES: Final = 16
 
 
 Recall = Callable[[Sequence[str]], Mapping[str, "EarlierObject"]]
-"""What an earlier transfer has recorded of the objects with these keys of the source."""
+"""Reads the objects with these keys of the source from the record of an earlier transfer."""
 
 
 @frozen

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from seqferry.db.earlier_objects import EarlierObject
     from seqferry.planning.decision import ListedObject
 
-SETTLED: Final = 2.0
-"""Seconds after which a time is not that of a later change: times may be whole seconds, and clocks differ by one."""
+_CLOCKS: Final = 1.0
+"""Seconds by which the clocks of two machines may differ. A choice: those that are set by NTP differ by far less."""
+
+SETTLED: Final = 1.0 + _CLOCKS
+"""Seconds after which a time is not that of a later change: times may be whole seconds."""
 
 _TICK: Final = 0.05
 """Seconds by which the time of a file may be before the clock: kernels stamp files by the last tick of their timer."""
@@ -112,7 +115,7 @@ def _is_same_target(spec: ResolvedSpec, there: ListedObject, recorded: Recorded)
     if isinstance(spec.target, LocalFolder):
         changed = recorded.file_changed
         return changed is not None and earlier.started_at - _TICK <= changed <= earlier.ended_at
-    is_own = earlier.started_at - SETTLED <= there.last_modified <= earlier.ended_at + SETTLED
+    is_own = earlier.started_at - SETTLED <= there.last_modified <= earlier.ended_at + _CLOCKS
     return is_own and _DIGEST.fullmatch(there.etag) is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -79,6 +80,11 @@ class Pair:
         self.proxy.wait_idle()
         return summary, Counter(record.operation for record in self.proxy.log())
 
+    def looked_up(self) -> set[str]:
+        """Names of the objects that the last command made a request for."""
+        keys = {record.key for record in self.proxy.log() if record.key is not None}
+        return {key.partition("/")[2] for key in keys}
+
 
 def name(number: int) -> str:
     return f"lane{number % 3}/{number:03d}.fq"
@@ -126,14 +132,107 @@ def test_what_is_unchanged_since_an_earlier_transfer_is_not_looked_up(pair: Pair
     pair.settle()
     assert pair.copy()[0]["objects_done"] == FILES
 
-    again, requests = pair.copy()
-
-    assert again["objects_skipped"] == FILES
-    assert requests.keys() <= LISTINGS
-    print(again, requests)
-    pair.settle()
-    for _ in range(2):
+    for run in range(4):
+        if run == 2:
+            pair.settle()  # then the record of a transfer serves that found all of them unchanged
         again, requests = pair.copy()
-        print(again, requests)
         assert again["objects_skipped"] == FILES
+        assert again["verified"].keys() <= {"etag", "checksum"}
         assert requests.keys() <= LISTINGS
+        assert requests["ListObjectsV2"] < 10
+
+
+@pytest.mark.every_server
+@pytest.mark.parametrize("pair", ["up", "down"], indirect=True)
+def test_what_was_too_recent_for_the_record_is_looked_up_once(pair: Pair) -> None:
+    pair.fill("run")
+    assert pair.copy()[0]["objects_done"] == FILES
+    pair.settle()
+
+    requests = [pair.copy()[1]]
+    pair.settle()
+    requests.append(pair.copy()[1])
+
+    assert requests[0]["HeadObject"] >= 1
+    assert requests[1].keys() <= LISTINGS
+
+
+@pytest.mark.every_server
+@pytest.mark.parametrize("pair", ["up", "down"], indirect=True)
+def test_each_change_since_the_record_is_looked_up(pair: Pair) -> None:
+    pair.fill("run")
+    pair.settle()
+    assert pair.copy()[0]["objects_done"] == FILES
+    pair.settle()
+    side, other = ("run", "in") if pair.way == "up" else ("in", "run")
+    set_back, new, copied, rewritten = map(name, (3, 50, 100, 150))
+    # A file of the same size, inode and mtime, and one that took the place of another.
+    path = pair.folder / side / set_back
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"CONTENT")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_ino, path.stat().st_size) == (before.st_ino, before.st_size)
+    beside = pair.folder / "beside"
+    beside.write_bytes(b"CONTENT 050")
+    os.utime(beside, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    beside.replace(pair.folder / side / new)
+    # An object that was replaced by its own bytes, and one that another wrote.
+    key = f"{other}/{copied}"
+    was = pair.s3.head_object(Bucket=pair.bucket, Key=key)
+    pair.s3.put_object(Bucket=pair.bucket, Key=key, Body=b"content 100", Metadata=was["Metadata"])
+    assert pair.s3.head_object(Bucket=pair.bucket, Key=key)["ETag"] == was["ETag"]
+    pair.write(other, rewritten, b"CONTENT 150")
+
+    summary, requests = pair.copy()
+
+    assert pair.looked_up() == {set_back, new, copied, rewritten}
+    assert requests["ListObjectsV2"] < 10
+    assert summary["objects_done"] + summary["objects_skipped"] == FILES
+    # Up, the file counts; down, the object.
+    assert pair.read(new) == (b"CONTENT 050" if pair.way == "up" else b"content 050")
+    assert pair.read(rewritten) == (b"content 150" if pair.way == "up" else b"CONTENT 150")
+    assert pair.read(copied) == b"content 100"
+
+
+@pytest.mark.every_server
+@pytest.mark.parametrize("pair", ["between"], indirect=True)
+def test_objects_with_other_etags_are_looked_up_again_only_if_their_copies_were_not_verified(pair: Pair) -> None:
+    """Their copies are made of parts, and they are not."""
+    body = os.urandom(6 << 20)
+    for number in range(3):
+        pair.write("run", name(number), body)
+    pair.settle()
+    options = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
+    first, _ = pair.copy(*options)
+    assert first["objects_done"] == 3
+    listed = pair.s3.list_objects_v2(Bucket=pair.bucket)["Contents"]
+    assert len({each["ETag"] for each in listed}) == 2
+
+    again, requests = pair.copy(*options)
+
+    if "size" in first["verified"]:  # the service states nothing that verifies copied parts
+        assert requests["HeadObject"] >= 3
+        return
+    assert again["verified"] == first["verified"]
+    assert requests.keys() <= LISTINGS
+    pair.settle()
+    pair.write("in", name(1), body[::-1])
+    third, requests = pair.copy(*options)
+    assert (third["objects_done"], third["objects_skipped"]) == (1, 2)
+    assert pair.looked_up() == {name(1)}
+    assert pair.read(name(1)) == body
+
+
+@pytest.mark.every_server
+@pytest.mark.parametrize("pair", ["up"], indirect=True)
+def test_the_record_of_another_request_does_not_count(pair: Pair) -> None:
+    pair.fill("run")
+    pair.settle()
+    first, _ = pair.copy()
+    assert first["objects_done"] == FILES
+
+    other, requests = pair.copy("--storage-class", "STANDARD")
+
+    assert other["objects_skipped"] == FILES
+    assert requests["HeadObject"] >= FILES
