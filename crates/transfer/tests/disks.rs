@@ -12,6 +12,7 @@ use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
+    UploadRef,
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
@@ -199,7 +200,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         target.clear_rules();
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
         let item = JobItem { upload: recorded, ..item };
-        let resumed = Policy { resumed: true, ..policy };
+        let resumed = Policy { resumed: true, since: later(), ..policy };
         let (outcomes, _) = common::drain(start(&fixture, connections.0, connections.1, resumed, &[item])).await;
 
         assert_eq!(
@@ -213,6 +214,34 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         assert!(source.count("GetObject") - read <= 13, "parts that were there are not read again");
         assert!(target.count("UploadPart") - sent <= 13, "nor sent");
     }
+}
+
+/// Creation time of a transfer that begins after all files here were written.
+fn later() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64() + 1.0
+}
+
+#[tokio::test]
+async fn parts_of_a_file_that_was_rewritten_with_its_size_and_time_are_not_used() {
+    let (folder, fixture) = (Folder::new(), service());
+    let (old, new) = (bytes(1, 300), bytes(2, 300));
+    let item = folder.file(1, "k", &old).await;
+    let create = CreateUpload { bucket: TARGET.into(), key: "k".into(), ..CreateUpload::default() };
+    let upload_id = fixture.memory.create_upload(&create).await.unwrap();
+    let open = UploadRef::new(TARGET, "k", &upload_id);
+    fixture.memory.put_part(open, 1, old[..50].to_vec().into(), &<_>::default()).await.unwrap();
+    let path = folder.path.join("k");
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    std::fs::write(&path, &new).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    let item = JobItem { upload: Some(RecordedUpload { upload_id, part_size: 50, etag: None }), ..item };
+
+    let policy = upload(&folder, Policy { resumed: true, since: later() - 2.0, ..streaming() });
+    let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
+
+    assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
+    assert_eq!(fixture.read(TARGET, "k").await, Some(new));
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,7 +343,7 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
     let upload_id = fixture.memory.create_upload(&create).await.unwrap();
     let item = JobItem { upload: Some(RecordedUpload { upload_id, part_size: 50, etag: None }), ..item };
 
-    let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
+    let policy = upload(&folder, Policy { md5: true, resumed: true, since: later(), ..streaming() });
     let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
     assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);

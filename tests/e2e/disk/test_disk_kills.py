@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -113,3 +114,34 @@ def test_a_download_killed_again_and_again_leaves_whole_files_only(
     assert len(parts) <= 2 * KILLS, f"read more often than kills explain: {parts}"
     # Also no file of ours is left that holds half of one.
     assert_same_tree(tmp_path / "run", tmp_path / "back")
+
+
+def test_a_file_that_was_rewritten_with_its_size_and_time_is_uploaded_anew_after_a_kill(
+    s3server: S3Server,
+    make_proxy: Callable[[S3Server], Proxy],
+    make_bucket: Callable[..., str],
+    make_mover: Callable[[S3Server], Mover],
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    bucket, proxy = make_bucket(s3server), make_proxy(s3server)
+    file, content = tmp_path / "run.bam", rng.randbytes(31 * MIB)
+    file.write_bytes(rng.randbytes(len(content)))
+    found = file.stat()
+    mover = make_mover(proxy.server)
+    transfer_id = mover.submit(str(file), f"s3://{bucket}/run.bam", *SMALL_PARTS)
+    rule = proxy.rule("UploadPart", hold("request"), after=3)
+    worker = mover.start("worker", "--max-requests", "1")
+    proxy.wait_held(rule, deadline=60)
+    worker.kill()
+    proxy.remove_rule(rule)
+    proxy.wait_idle()
+    with file.open("r+b") as rewritten:
+        rewritten.write(content)
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    with mover.start("resume", transfer_id) as last:
+        assert last.wait(120) == 0, str(last)
+
+    assert s3server.client().get_object(Bucket=bucket, Key="run.bam")["Body"].read() == content
+    assert open_uploads(s3server, bucket) == []

@@ -11,7 +11,7 @@ import pytest
 from seqferry.db.objects import ArrivedObject
 from seqferry.engine import buckets
 from seqferry.model.errors import StorageError
-from seqferry.model.locations import S3Location
+from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.workflows.operations.move import copies
 
@@ -132,3 +132,14 @@ def test_one_object_under_two_addresses_keeps_its_source(monkeypatch: pytest.Mon
 
     assert found == []
     assert kept == {1: "source and target seem to be one object under two addresses"}
+
+
+@pytest.mark.parametrize(("changed", "why"), [(9.0, None), (11.0, "it was changed after it was copied")])
+def test_a_file_that_was_changed_after_its_copy_stays(
+    monkeypatch: pytest.MonkeyPatch, changed: float, why: str | None
+) -> None:
+    spec = TransferSpec(LocalFolder("/data/run"), S3Location("to", "in/"), operation="move")
+
+    found, kept = _filter(monkeypatch, [_Copy(changed=changed)], [_arrived(ended_at=10.0)], spec=spec)
+
+    assert (found, kept) == (([1], {}) if why is None else ([], {1: why}))

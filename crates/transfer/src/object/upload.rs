@@ -29,6 +29,9 @@ pub(super) enum OpenedUpload {
     Completed(WrittenObject),
 }
 
+/// Seconds by which the time of a change may be before it: kernels take that of the last tick of their timer.
+const CLOCK_TICK: f64 = 0.05;
+
 impl<'a, J: UploadJournal> Object<'a, J> {
     /// The upload to continue with: the recorded one, whose part size takes precedence over the route's, or a new one.
     pub(super) async fn open_upload(
@@ -36,6 +39,9 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         route: &mut PartsRoute,
         source: &ObjectMeta,
     ) -> Result<OpenedUpload, AttemptError> {
+        if self.upload.open().is_some() && self.may_have_other_bytes(source) {
+            self.upload.abort(false).await;
+        }
         if let Some(RecordedUpload { part_size, etag, .. }) = self.upload.open().cloned() {
             if let Some(parts) = self.upload.adopt().await? {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
@@ -57,6 +63,12 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         }
         self.begin(route, source).await?;
         Ok(OpenedUpload::Upload(CompletedParts::new()))
+    }
+
+    /// True when the parts of an upload may hold other bytes than the source has now. Size and time of a file can be set
+    /// as they were after it was rewritten in place; the time of its last change cannot.
+    fn may_have_other_bytes(&self, source: &ObjectMeta) -> bool {
+        self.source.capabilities().in_place_changes && source.changed >= self.policy.since - CLOCK_TICK
     }
 
     /// Creates the upload, and has it recorded.

@@ -26,7 +26,11 @@ impl<D: Disk> Uploader<D> {
             }
         }
         if !is_marker || wanted.is_some() {
-            left.extend(remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?);
+            let stays = remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?;
+            // Removed, and the answer was lost: some services then show the folder in its place.
+            if !is_marker || stays.is_empty() || matches!(self.find_marker(path).await?, FolderMarker::Object(_)) {
+                left.extend(stays);
+            }
         }
         if left.is_empty() {
             self.forget(path).await?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use seqferry_share::{FileError, FileId, SetAttributes, Share as _, Stability, TimeUpdate};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
-use seqferry_store_testing::fault::{Fault, Latch, Rule};
+use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::super::tests::{Setting, random, root};
@@ -258,6 +258,28 @@ async fn a_folder_that_the_service_alone_shows_is_removed_without_a_request_that
     let removed = store.requests().into_iter().filter(|request| request.operation.starts_with("Delete"));
     let removed: Vec<_> = removed.map(|request| request.key).filter(|key| !key.contains("seqferry-probe")).collect();
     assert_eq!(removed, ["p/d/f"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_marker_whose_removal_was_not_answered_is_gone_though_the_service_shows_the_folder() {
+    let setting = Setting::over(MemoryStore::new(1).with_implied_folders(), &[("d/", Vec::new())]).await;
+    let top = setting.share.root();
+    setting.share.remove_directory(&root(), top, b"d").await.unwrap();
+    // Another program's file keeps the folder for as long as the marker is being removed.
+    setting.store.put("b", "p/d/other", Bytes::from_static(b"1"), &<_>::default()).await.unwrap();
+    let store = store_of(&setting);
+    store.rule(Rule::once("DeleteObject", Fault::LoseReply).key("p/d/"));
+    let others = Arc::clone(&setting.store);
+    let removes = Hook(Arc::new(move || {
+        let others = Arc::clone(&others);
+        Box::pin(async move { others.delete(ObjectRef::new("b", "p/d/other")).await.unwrap() })
+    }));
+    store.rule(Rule::once("HeadObject", Fault::Hook(removes)).key("p/d/").after(3));
+
+    Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>).drain(&setting).await;
+
+    assert_eq!(keys(&setting).await, [""; 0], "{:?}", store.requests());
+    setting.share.create_directory(&root(), top, b"d", SetAttributes::default()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

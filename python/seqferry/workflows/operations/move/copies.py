@@ -26,7 +26,8 @@ def filter_unchanged(
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
         same = removal_rules.may_be_same_object(spec, page[0].source_key, page[0].target_key)
-        sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
+        on_disk = isinstance(spec.source, LocalFolder)
+        sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same or on_disk else []
     except StorageError as why:
         if why.is_transient:
             raise
@@ -35,9 +36,12 @@ def filter_unchanged(
     found: list[ArrivedObject] = []
     in_doubt: list[tuple[ArrivedObject, ObjectInfo]] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
-        source = sources[number] if same else None
-        if (why := removal_rules.refuse_source_removal(spec, one, target, source)) is not None:
+        source = sources[number] if sources else None
+        if (why := removal_rules.refuse_source_removal(spec, one, target, source if same else None)) is not None:
             kept[one.id] = why
+        elif on_disk and source is not None and one.ended_at is not None and source.changed > one.ended_at:
+            # Also with the size and time that it had: a program that writes to it can set its time back.
+            kept[one.id] = "it was changed after it was copied"
         elif target is not None and removal_rules.needs_content_check(spec, one, target):
             in_doubt.append((one, target))
         else:
