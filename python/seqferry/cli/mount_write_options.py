@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -13,138 +13,42 @@ from seqferry.settings import tables
 from seqferry.settings.share_writes import Writes
 from seqferry.settings.tables import TableError
 
-Settle = Annotated[
-    str | None,
-    typer.Option(
-        "--settle",
-        envvar="SEQFERRY_MOUNT_SETTLE",
-        metavar="SECONDS",
-        help="Upload a file after it has not changed for this many seconds. Default: 5.",
-        rich_help_panel="Writing",
-    ),
-]
+
+def _option(name: str, metavar: str | None, text: str, parser: Callable[[str], int] | None = None) -> Any:
+    variable = "SEQFERRY_MOUNT_" + name.removeprefix("--").replace("-", "_").upper()
+    return typer.Option(name, envvar=variable, metavar=metavar, help=text, parser=parser, rich_help_panel="Writing")
+
+
+_SETTLE: Final = "Upload a file after it has not changed for this many seconds. Default: 5."
+_SSE: Final = "Server-side encryption of new objects: AES256, aws:kms or aws:kms:dsse. Default: that of the bucket."
+_BUCKET_KEY: Final = "Use an S3 Bucket Key with --sse aws:kms: fewer requests to KMS."
+_GRANTS: Final = "Grant permissions on new objects: PERMISSION=KIND=GRANTEE, as read=id=79a5... Can be repeated."
+_IGNORE: Final = (
+    "Never upload files with this name, as '*.tmp'. Replaces the default list. Can be repeated; '' for none."
+)
+_MARKERS: Final = (
+    "Upload files with this name after all older files beside and below them, as RTAComplete.txt."
+    " Can be repeated; '' for none."
+)
+_WINDOW: Final = "Upload only at these times of day, as 22:00-06:00. Can be repeated."
+_BANDWIDTH: Final = "Upload bandwidth limit, as 50MB/s. Reads are not limited."
+_FREE_SPACE: Final = "Free space reported to programs, at most that of the cache disk."
+
+Settle = Annotated[str | None, _option("--settle", "SECONDS", _SETTLE)]
 StorageClass = Annotated[
-    str | None,
-    typer.Option(
-        "--storage-class",
-        envvar="SEQFERRY_MOUNT_STORAGE_CLASS",
-        metavar="NAME",
-        help="Storage class of new objects. Default: that of the bucket.",
-        rich_help_panel="Writing",
-    ),
+    str | None, _option("--storage-class", "NAME", "Storage class of new objects. Default: that of the bucket.")
 ]
-Sse = Annotated[
-    str | None,
-    typer.Option(
-        "--sse",
-        envvar="SEQFERRY_MOUNT_SSE",
-        metavar="KIND",
-        help="Server-side encryption of new objects: AES256, aws:kms or aws:kms:dsse. Default: that of the bucket.",
-        rich_help_panel="Writing",
-    ),
-]
-SseKmsKeyId = Annotated[
-    str | None,
-    typer.Option(
-        "--sse-kms-key-id",
-        envvar="SEQFERRY_MOUNT_SSE_KMS_KEY_ID",
-        metavar="KEY",
-        help="KMS key id, alias or ARN for --sse aws:kms.",
-        rich_help_panel="Writing",
-    ),
-]
-BucketKeyEnabled = Annotated[
-    bool,
-    typer.Option(
-        "--bucket-key-enabled",
-        envvar="SEQFERRY_MOUNT_BUCKET_KEY_ENABLED",
-        help="Use an S3 Bucket Key with --sse aws:kms: fewer requests to KMS.",
-        rich_help_panel="Writing",
-    ),
-]
-Acl = Annotated[
-    str | None,
-    typer.Option(
-        "--acl",
-        envvar="SEQFERRY_MOUNT_ACL",
-        metavar="NAME",
-        help="Canned ACL of new objects, as bucket-owner-full-control.",
-        rich_help_panel="Writing",
-    ),
-]
-Grants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--grants",
-        envvar="SEQFERRY_MOUNT_GRANTS",
-        metavar="GRANT",
-        help="Grant permissions on new objects: PERMISSION=KIND=GRANTEE, as read=id=79a5... Can be repeated.",
-        rich_help_panel="Writing",
-    ),
-]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tags",
-        envvar="SEQFERRY_MOUNT_TAGS",
-        metavar="NAME=VALUE",
-        help="Tags of new objects. Can be repeated.",
-        rich_help_panel="Writing",
-    ),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore",
-        envvar="SEQFERRY_MOUNT_IGNORE",
-        metavar="PATTERN",
-        help="Never upload files with this name, as '*.tmp'. Replaces the default list. Can be repeated; '' for none.",
-        rich_help_panel="Writing",
-    ),
-]
-Markers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--markers",
-        envvar="SEQFERRY_MOUNT_MARKERS",
-        metavar="PATTERN",
-        help="Upload files with this name after all older files beside and below them, as RTAComplete.txt."
-        " Can be repeated; '' for none.",
-        rich_help_panel="Writing",
-    ),
-]
-UploadWindow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--upload-window",
-        envvar="SEQFERRY_MOUNT_UPLOAD_WINDOW",
-        metavar="HH:MM-HH:MM",
-        help="Upload only at these times of day, as 22:00-06:00. Can be repeated.",
-        rich_help_panel="Writing",
-    ),
-]
-MaxUploadBandwidth = Annotated[
-    int | None,
-    typer.Option(
-        "--max-upload-bandwidth",
-        envvar="SEQFERRY_MOUNT_MAX_UPLOAD_BANDWIDTH",
-        metavar="RATE",
-        parser=options.rate,
-        help="Upload bandwidth limit, as 50MB/s. Reads are not limited.",
-        rich_help_panel="Writing",
-    ),
-]
-FreeSpace = Annotated[
-    int | None,
-    typer.Option(
-        "--free-space",
-        envvar="SEQFERRY_MOUNT_FREE_SPACE",
-        metavar="SIZE",
-        parser=options.size,
-        help="Free space reported to programs, at most that of the cache disk.",
-        rich_help_panel="Writing",
-    ),
-]
+Sse = Annotated[str | None, _option("--sse", "KIND", _SSE)]
+SseKmsKeyId = Annotated[str | None, _option("--sse-kms-key-id", "KEY", "KMS key id, alias or ARN for --sse aws:kms.")]
+BucketKeyEnabled = Annotated[bool, _option("--bucket-key-enabled", None, _BUCKET_KEY)]
+Acl = Annotated[str | None, _option("--acl", "NAME", "Canned ACL of new objects, as bucket-owner-full-control.")]
+Grants = Annotated[list[str] | None, _option("--grants", "GRANT", _GRANTS)]
+Tags = Annotated[list[str] | None, _option("--tags", "NAME=VALUE", "Tags of new objects. Can be repeated.")]
+Ignore = Annotated[list[str] | None, _option("--ignore", "PATTERN", _IGNORE)]
+Markers = Annotated[list[str] | None, _option("--markers", "PATTERN", _MARKERS)]
+UploadWindow = Annotated[list[str] | None, _option("--upload-window", "HH:MM-HH:MM", _WINDOW)]
+MaxUploadBandwidth = Annotated[int | None, _option("--max-upload-bandwidth", "RATE", _BANDWIDTH, options.rate)]
+FreeSpace = Annotated[int | None, _option("--free-space", "SIZE", _FREE_SPACE, options.size)]
 
 _OPTIONS: Final = {"max_bandwidth": "--max-upload-bandwidth"}
 """Options that are not called as the key of a share: ``--max-bandwidth`` limits reads as well."""

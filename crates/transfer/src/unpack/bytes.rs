@@ -454,7 +454,7 @@ mod tests {
     async fn a_window_that_fails_or_is_given_up_keeps_no_member_waiting() {
         let setting = Setting::new().await;
         setting.store.rule(Rule::always("GetObject", Fault::Delay(Duration::from_millis(30))));
-        // All windows are being read when their readers go away.
+        // The reads of all windows are cancelled.
         let given_up = futures::future::join_all((0..4).map(|window| setting.read(window * 20)));
         let ended = tokio::time::timeout(Duration::from_millis(10), given_up).await;
         assert!(ended.is_err(), "{ended:?}");
