@@ -17,6 +17,7 @@ use seqferry_store::ByteThrottle;
 use seqferry_transfer::pipe::{InputBytes, PipeError};
 
 use super::UploadError;
+pub(crate) use super::plan::is_range_list;
 use super::plan::{self, UploadTask};
 use crate::file_table::{FileTable, ROOT};
 use crate::name_list::NameList;
@@ -27,12 +28,6 @@ use meter::RateMeter;
 
 /// Folder of the share for files that lost against another program's.
 pub(crate) const CONFLICTS: &str = plan::CONFLICTS;
-
-/// True for a list of ranges beside a kept file, by its path below [`CONFLICTS`].
-pub(crate) fn is_range_list(kept: &str) -> bool {
-    plan::is_range_list(kept)
-}
-
 /// Flushes of different paths that are remembered; further ones flush the whole share.
 const MAX_FLUSHES: usize = 64;
 /// Bytes of the text of a failure that are kept.

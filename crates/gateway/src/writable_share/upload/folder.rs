@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use seqferry_share::{EntryDetail, FileError, FileId};
+use seqferry_store::ObjectMeta;
 use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::pipe::ReplaceCondition;
 use seqferry_vfs::FileKind;
@@ -59,9 +60,14 @@ impl<D: Disk> Uploader<D> {
             }
         }
         self.hold_folders(number, &base).await?;
-        let marker = self.head(&format!("{}/", base.path)).await?;
+        let marker = match self.find_marker(&format!("{}/", base.path)).await? {
+            FolderMarker::Object(marker) => Some(marker),
+            FolderMarker::Absent | FolderMarker::Implied => None,
+        };
         crash_point::reach(When::Before, "folder-moved");
-        if marker.is_some() && self.move_marker(number, &base).await? {
+        if let Some(marker) = &marker
+            && self.move_marker(number, &base, marker).await?
+        {
             crash_point::reach(When::After, "folder-moved");
             return Ok(());
         }
@@ -91,7 +97,7 @@ impl<D: Disk> Uploader<D> {
 
     /// Put the marker of a folder whose files have moved to its new path, with all metadata that it has. False when
     /// another object is in the way there.
-    async fn move_marker(&self, number: u64, base: &BaseObject) -> Result<bool, UploadError> {
+    async fn move_marker(&self, number: u64, base: &BaseObject, marker: &ObjectMeta) -> Result<bool, UploadError> {
         let inner = &self.inner;
         let planned = inner.overlay.read(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(base))?;
@@ -101,12 +107,8 @@ impl<D: Disk> Uploader<D> {
             may_send(overlay, &inner.file_table, &file_upload).then(|| (file_upload, node.clone()))
         });
         let Some((file_upload, node)) = planned else { return Ok(false) };
-        let source = match self.find_marker(&format!("{}/", base.path)).await? {
-            FolderMarker::Object(marker) => Some(*marker),
-            FolderMarker::Absent | FolderMarker::Implied => None,
-        };
         let (open, _) = self.announce(&file_upload, &node).await?;
-        self.send_marker(&file_upload, &node, &open, source.as_ref()).await?;
+        self.send_marker(&file_upload, &node, &open, Some(marker)).await?;
         Ok(true)
     }
 

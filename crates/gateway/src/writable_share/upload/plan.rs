@@ -22,8 +22,8 @@ pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
 /// Ending of the list of ranges that are not known, beside a kept file.
 pub(super) const UNKNOWN: &str = ".unknown";
 
-/// True for such a list, by its path below that folder.
-pub(super) fn is_range_list(kept: &str) -> bool {
+/// True for such a list, by its path below [`CONFLICTS`].
+pub(crate) fn is_range_list(kept: &str) -> bool {
     let changed = kept.strip_suffix(UNKNOWN).and_then(|file| file.rsplit_once('.'));
     changed.is_some_and(|(_, changed)| changed.parse::<u64>().is_ok())
 }
