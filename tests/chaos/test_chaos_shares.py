@@ -57,7 +57,7 @@ def test_what_is_lost_is_found(run_servers: tuple[Run, S3Server], seed: int, tmp
         # Removed, as the model has it; it is in the bucket.
         files.pop(sorted(files)[3])
 
-    report = _run(Options(seed, "flat", 0.02, server.kind, plant=plant), run_, tmp_path)
+    report = _run(Options(seed, "flat", 0.02, server.kind, files=8, plant=plant), run_, tmp_path)
 
     found = "\n".join(report.findings)
     assert report.lost == 5, report.as_text()

@@ -41,6 +41,7 @@ pub use policy::{FoundCopy, IfExists, JobItem, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
 pub use stream::DataPath;
+pub(crate) use upload::was_rewritten;
 
 /// Cause that ended an attempt at an object without a result.
 pub(crate) enum AttemptError {

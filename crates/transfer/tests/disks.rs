@@ -17,7 +17,7 @@ use seqferry_store::{
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::{
-    CopyMethod, FailureClass, Job, JobEvent, JobItem, ObjectState, Policy, StopMode, VerificationLevel,
+    CopyMethod, FailureClass, Job, JobItem, ObjectState, PackOptions, Policy, StopMode, VerificationLevel,
     VerificationRule,
 };
 use tokio::runtime::Handle;
@@ -172,21 +172,8 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         target.rule(Rule::always("UploadPart", Fault::Hold(latch.clone())).after(7));
         let job = start(&fixture, connections.0, connections.1, policy.clone(), std::slice::from_ref(&item));
         let job = Arc::new(job);
-        let events = {
-            let job = Arc::clone(&job);
-            tokio::task::spawn_blocking(move || {
-                let mut upload = None;
-                while !job.is_finished() {
-                    for event in job.wait(Duration::from_millis(10)) {
-                        if let JobEvent::RecordUpload { id, upload: recorded } = event {
-                            upload = Some(recorded);
-                            job.acknowledge(&[id]);
-                        }
-                    }
-                }
-                upload
-            })
-        };
+        let running = Arc::clone(&job);
+        let recording = tokio::spawn(async move { common::drain_recorded(&running).await.1 });
         latch.reached().await;
         // The first seven are whole, the others are held.
         while target.count("UploadPart") < 20 || job.progress().bytes_done < 7 * 50 {
@@ -194,7 +181,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         }
 
         job.stop(StopMode::Suspend);
-        let recorded = events.await.unwrap();
+        let recorded = recording.await.unwrap();
         let (read, sent) = (source.count("GetObject"), target.count("UploadPart"));
         latch.open();
         target.clear_rules();
@@ -241,6 +228,41 @@ async fn parts_of_a_file_that_was_rewritten_with_its_size_and_time_are_not_used(
 
     assert_eq!(outcomes[&1].state, ObjectState::Done, "{:?}", outcomes[&1]);
     assert_eq!(fixture.read(TARGET, "k").await, Some(new));
+    assert_eq!(fixture.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_does_not_use_parts_of_a_file_that_was_rewritten_with_its_size_and_time() {
+    let (folder, fixture) = (Folder::new(), service());
+    let mut items = vec![folder.file(1, "a", &bytes(1, 2000)).await, folder.file(2, "b", &bytes(2, 3000)).await];
+    items.iter_mut().for_each(|item| item.target_key = "k.tar".into());
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("CompleteMultipartUpload", Fault::Hold(latch.clone())));
+    let since = later() - 2.0;
+    let policy = upload(&folder, Policy { since, ..streaming() });
+    let pack = |policy: Policy, items: Vec<JobItem>| {
+        let spec = common::job(folder.connection.clone(), fixture.connection.clone(), policy, items);
+        Job::start_pack(&Handle::current(), fixture.scheduler(), spec, PackOptions::default())
+    };
+    let job = Arc::new(pack(policy.clone(), items.clone()));
+    let running = Arc::clone(&job);
+    let recording = tokio::spawn(async move { common::drain_recorded(&running).await.1 });
+    latch.reached().await;
+    job.stop(StopMode::Suspend);
+    items[0].upload = recording.await.unwrap();
+    assert!(items[0].upload.is_some());
+    fixture.store.clear_rules();
+    let path = folder.path.join("a");
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    std::fs::write(&path, bytes(9, 2000)).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+
+    let (outcomes, _) = common::drain(pack(Policy { resumed: true, ..policy }, items)).await;
+
+    assert!(outcomes.values().all(|outcome| outcome.state == ObjectState::Done), "{outcomes:?}");
+    let archive = fixture.read(TARGET, "k.tar").await.unwrap();
+    let holds = |body: Vec<u8>| archive.windows(body.len()).any(|bytes| bytes == body);
+    assert!(holds(bytes(9, 2000)) && holds(bytes(2, 3000)) && !holds(bytes(1, 2000)));
     assert_eq!(fixture.open_uploads().await, 0);
 }
 

@@ -12,7 +12,9 @@ use seqferry_archive::write::{ArchiveEntry, Layout};
 use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ObjectMeta, PutObject};
+use seqferry_store::{
+    Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ObjectMeta, ObjectRef, PutObject,
+};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::MAX_MEMBER_SIZE;
@@ -233,6 +235,68 @@ async fn the_same_archive_is_not_made_twice() {
     assert_eq!(states(&outcomes), [ObjectState::Done; 2]);
     let outcomes = pack(&fixture, Policy { if_exists: IfExists::Fail, ..packing() }, &items).await;
     assert_eq!(outcomes[&0].failure.as_ref().unwrap().code, "TargetExists");
+}
+
+/// The outcomes of an archive, and its upload as it was recorded last.
+async fn recorded_pack(
+    fixture: &TransferFixture,
+    policy: Policy,
+    items: &[JobItem],
+    upload: Option<RecordedUpload>,
+) -> (HashMap<u64, ObjectOutcome>, Option<RecordedUpload>) {
+    let mut items = items.to_vec();
+    items[0].upload = upload;
+    common::drain_recorded(&Arc::new(start(fixture, policy, items))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_found_after_a_kill_is_ours_by_the_recorded_etag_alone() {
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let policy = Policy { if_exists: IfExists::Overwrite, ..packing() };
+    let items = members(&fixture, &[10, 30_000]).await;
+    let (_, recorded) = recorded_pack(&fixture, policy.clone(), &items, None).await;
+    let recorded = recorded.unwrap();
+    assert_eq!(recorded.etag.as_ref(), Some(&fixture.head(ARCHIVE).await.etag));
+    let before = fixture.store.count("CompleteMultipartUpload");
+    let resume = async |etag: Option<&String>| {
+        let upload = RecordedUpload { etag: etag.cloned(), ..recorded.clone() };
+        let policy = Policy { resumed: true, ..policy.clone() };
+        let (outcomes, _) = recorded_pack(&fixture, policy, &items, Some(upload)).await;
+        assert_eq!(states(&outcomes), [ObjectState::Done; 2]);
+        assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await);
+        fixture.store.count("CompleteMultipartUpload") - before
+    };
+
+    assert_eq!(resume(recorded.etag.as_ref()).await, 0, "what was finished is not repeated");
+    assert_eq!(resume(None).await, 1, "it was not about to be completed");
+    overwrite_archive(&fixture.memory).await;
+    assert_eq!(resume(recorded.etag.as_ref()).await, 2, "of the same size and metadata");
+}
+
+/// Writes an object of the same size and metadata, as another program does, in place of the archive.
+async fn overwrite_archive(memory: &seqferry_store_testing::MemoryStore) {
+    let there = memory.head(ObjectRef::new(TARGET, ARCHIVE), None).await.unwrap();
+    let body = bytes(99, usize::try_from(there.size).unwrap());
+    memory.put(TARGET, ARCHIVE, body.into(), &there.attributes).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_does_not_hold_what_was_sent_is_made_again() {
+    for if_exists in [IfExists::Same, IfExists::Size, IfExists::Overwrite] {
+        let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+        let items = members(&fixture, &[10, 30_000]).await;
+        let memory = Arc::clone(&fixture.memory);
+        let hook = Hook(Arc::new(move || {
+            let memory = Arc::clone(&memory);
+            Box::pin(async move { overwrite_archive(&memory).await })
+        }));
+        fixture.store.rule(Rule::once("HeadObject", Fault::Hook(hook)).key(ARCHIVE).after(1));
+
+        let outcomes = pack(&fixture, Policy { if_exists, ..packing() }, &items).await;
+
+        assert_eq!(states(&outcomes), [ObjectState::Done; 2], "{if_exists:?}");
+        assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await, "{if_exists:?}");
+    }
 }
 
 /// Overwrites a member when it is read, for the first `times` reads.

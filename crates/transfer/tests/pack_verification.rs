@@ -255,10 +255,10 @@ async fn begun_by_earlier_version(
     let latch = Latch::default();
     fixture.store.rule(Rule::always("CompleteMultipartUpload", Fault::Hold(latch.clone())));
     let job = start(fixture, packing(), items.to_vec());
-    // The first upload is that of the trial.
+    // The first upload is that of the trial, and the second is recorded again before its completion.
     let mut recorded = Vec::new();
     tokio::task::block_in_place(|| {
-        while recorded.len() < 2 {
+        while recorded.len() < 3 {
             for event in job.wait(Duration::from_secs(5)) {
                 let JobEvent::RecordUpload { id, upload } = event else { panic!("{event:?}") };
                 recorded.push(upload);
@@ -267,7 +267,7 @@ async fn begun_by_earlier_version(
         }
     });
     latch.reached().await;
-    let recorded = recorded.remove(1);
+    let recorded = recorded.swap_remove(1);
     let id = UploadRef::new(TARGET, ARCHIVE, &recorded.upload_id);
     let parts = fixture.memory.list_parts(id, None).await.unwrap().parts;
     let parts: Vec<PartInfo> =
@@ -288,7 +288,7 @@ async fn begun_by_earlier_version(
         }
         at = end;
     }
-    (RecordedUpload { upload_id, ..recorded }, parts)
+    (RecordedUpload { upload_id, etag: None, ..recorded }, parts)
 }
 
 /// The items as a later run gets them, in a process that knows nothing of the service.

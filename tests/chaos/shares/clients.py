@@ -30,22 +30,28 @@ class Operations:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._by_path: dict[str, list[str]] = {}
         self.counted: Counter[str] = Counter()
         self.asked_again = 0
 
     def keep(self, **what: Any) -> None:
         line = json.dumps({"at": round(time.time(), 3), **what})
-        with self._lock, self._path.open("a") as file:
+        with self._changed, self._path.open("a") as file:
             file.write(f"{line}\n")
             for path in what["paths"]:
                 self._by_path.setdefault(path, []).append(line)
+            self._changed.notify_all()
 
     def of(self, path: str, count: int = 8) -> list[str]:
         """The last operations on a path."""
-        with self._lock:
+        with self._changed:
             return self._by_path.get(path, [])[-count:]
+
+    def wait_for(self, is_reached: Callable[[], bool]) -> bool:
+        """Wait until something holds after an operation; False when it does not come about."""
+        with self._changed:
+            return self._changed.wait_for(is_reached, _STUCK_SECONDS)
 
 
 class Client:

@@ -35,6 +35,8 @@ class Options:
     has_checksums: bool = True
     gap: float = _GAP_SECONDS
     """Mean seconds between two faults."""
+    files: int = 0
+    """Files in the first tree that a look waits for."""
     plant: Callable[[list[Tree]], None] | None = None
     """Changes the model before a look, for a test of the instrument itself."""
 
@@ -172,6 +174,9 @@ class _Trial:
 
     def _look(self) -> None:
         report, host = self._report, self._world.host
+        first = self._world.trees[0]
+        has_files = self._operations.wait_for(lambda: len(first.files) >= report.options.files)
+        assert has_files, f"there are {len(first.files)} files"
         stuck = [f"client {number} does not rest" for number, one in enumerate(self._clients) if not one.pause()]
         failed = [text for one in self._clients for text in one.findings]
         for one in self._clients:

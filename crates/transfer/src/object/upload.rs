@@ -13,7 +13,7 @@ use seqferry_store::{
 };
 
 use super::md5::MD5;
-use super::{AttemptError, Object, TargetAfterWrite, VerificationRule};
+use super::{AttemptError, Object, Policy, TargetAfterWrite, VerificationRule};
 use crate::object_outcome::{FailureClass, ObjectFailure};
 use crate::plan::PartPlan;
 use crate::verification::{self, PartsRoute, Verdict, joined_etag};
@@ -65,10 +65,9 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         Ok(OpenedUpload::Upload(CompletedParts::new()))
     }
 
-    /// True when the parts of an upload may hold other bytes than the source has now. Size and time of a file can be set
-    /// as they were after it was rewritten in place; the time of its last change cannot.
+    /// True when the parts of an upload may hold other bytes than the source has now.
     fn may_have_other_bytes(&self, source: &ObjectMeta) -> bool {
-        self.source.capabilities().in_place_changes && source.changed >= self.policy.since - CLOCK_TICK
+        self.source.capabilities().in_place_changes && was_rewritten(source, &self.policy)
     }
 
     /// Creates the upload, and has it recorded.
@@ -279,6 +278,12 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         }
         Ok(())
     }
+}
+
+/// True when a file may have been rewritten in place since its transfer began. Its size and its modification time can be
+/// set as they were; the time of its last change cannot.
+pub(crate) fn was_rewritten(file: &ObjectMeta, policy: &Policy) -> bool {
+    file.changed >= policy.since - CLOCK_TICK
 }
 
 /// The parts that fit the plan; others are sent again.

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use seqferry_client::RequestError;
-use seqferry_client::upload::{CLOCK_SLACK, Completion};
+use seqferry_client::upload::Completion;
 use seqferry_store::{
     Advice, Cause, Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta,
     ObjectRef, StoreError, WrittenObject,
 };
 
 use super::error::PackError;
-use super::job::{MADE_OF, PackJob, PackedArchive};
+use super::job::{PackJob, PackedArchive};
 use super::parts::{PackedContents, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
+use super::run::recording;
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::{IfExists, TargetState};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
-use crate::verification::{CopySide, Verdict, compare, join_digests};
+use crate::verification::{CopySide, Verdict, compare, join_digests, joined_etag};
 
 impl PackJob {
     pub(super) async fn complete(
-        &self,
+        &mut self,
         sender: &Sender,
         sent: &BTreeMap<u32, SentPart>,
         copied: StatedCrcs,
@@ -38,7 +39,12 @@ impl PackJob {
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
         });
         let etag = whole_etag(sent);
-        let written = self.send_complete(sender, sent, whole.as_ref()).await?;
+        let joined = joined_etag(sent.values().map(|part| part.part.etag.as_str()));
+        if let Some(joined) = &joined {
+            let journal = self.shared.journal(self.id);
+            sender.session.write().await.record_etag(joined, &recording(&journal, plan)).await?;
+        }
+        let written = self.send_complete(sender, sent, whole.as_ref(), joined.as_deref()).await?;
         let target = match self.head_target().await {
             Ok(target) => target,
             Err(RequestError::Failed(error)) if error.is_denied() => ObjectMeta {
@@ -51,7 +57,13 @@ impl PackJob {
             Err(other) => return Err(other.into()),
         };
         let is_sent = sent.values().all(|part| part.is_sent);
-        let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref(), is_sent).await?;
+        let verified = match self.verify(plan, &target, whole.as_ref(), etag.as_deref(), is_sent).await {
+            Ok(verified) => verified,
+            Err(error) => {
+                self.rejected = Some(target.etag);
+                return Err(error);
+            }
+        };
         let contents = PackedContents::of(&self.members, sent, copied).of;
         // One that is there is of an earlier archive: it would belong to none.
         if self.options.index || self.has_index().await? {
@@ -67,6 +79,7 @@ impl PackJob {
         sender: &Sender,
         sent: &BTreeMap<u32, SentPart>,
         whole: Option<&Checksum>,
+        joined: Option<&str>,
     ) -> Result<WrittenObject, PackError> {
         let parts: Vec<CompletedPart> = sent.values().map(|part| part.part.clone()).collect();
         let retries = self.retry_context.retries();
@@ -96,7 +109,7 @@ impl PackJob {
             match completed {
                 Ok(Completion::Object(written)) => return Ok(written),
                 Ok(Completion::Gone(error)) => {
-                    let Some(written) = self.find_completed(&sender.plan).await? else {
+                    let Some(written) = self.find_completed(&sender.plan, whole, joined).await? else {
                         return Err(PackError::again(None, self.lost_upload_failure(&error)));
                     };
                     sender.session.write().await.confirm_completed();
@@ -113,7 +126,7 @@ impl PackJob {
                         continue;
                     }
                     let lost = error.class == ErrorClass::Precondition && self.retry_context.retries() > retries;
-                    if lost && let Some(written) = self.find_completed(&sender.plan).await? {
+                    if lost && let Some(written) = self.find_completed(&sender.plan, whole, joined).await? {
                         return Ok(written);
                     }
                     return Err(self.explain_refused_completion(error));
@@ -141,13 +154,18 @@ impl PackJob {
         PackError::failed(None, error)
     }
 
-    /// The archive as it is at the target, when it is the one of this plan.
-    async fn find_completed(&self, plan: &Plan) -> Result<Option<WrittenObject>, PackError> {
+    /// The archive as it is at the target, when it holds the bytes that were sent: by its checksum, or by the `ETag` that
+    /// the service makes of the parts.
+    async fn find_completed(
+        &self,
+        plan: &Plan,
+        whole: Option<&Checksum>,
+        joined: Option<&str>,
+    ) -> Result<Option<WrittenObject>, PackError> {
         match self.head_target().await {
             Ok(target) => {
-                let ours = target.attributes.metadata.get(MADE_OF) == Some(&plan.digest)
-                    && target.size == plan.total()
-                    && target.last_modified >= self.policy.since - CLOCK_SLACK;
+                let same = whole.zip(target.checksum.as_ref()).and_then(|(ours, theirs)| ours.matches(theirs));
+                let ours = target.size == plan.total() && same.unwrap_or(joined == Some(target.etag.as_str()));
                 Ok(ours.then(|| written_object(&target)))
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),

@@ -44,5 +44,7 @@ pub(super) struct PackJob {
     /// Archives whose parts were all sent, and whose members are checked again.
     pub(super) archives: u32,
     pub(super) there: TargetState,
+    /// `ETag` of an archive that was made, and does not hold what was sent.
+    pub(super) rejected: Option<String>,
     pub(super) recorded: Option<RecordedUpload>,
 }

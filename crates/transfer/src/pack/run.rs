@@ -1,8 +1,8 @@
 //! The steps of one archive: inspect the target, open the upload, send, complete, verify, write the index.
 //!
 //! After a kill before Complete, a later run finds the recorded upload and sends the missing parts. After a kill behind
-//! Complete, the archive's metadata [`MADE_OF`] hold the digest of its members. If it is that of the plan, the archive
-//! is not made again, and only the index is written.
+//! Complete, the archive has the `ETag` that was recorded before it. It is not made again, and only the index is
+//! written. An earlier archive of the same members is known by its metadata [`MADE_OF`], the digest of its members.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use super::recent_members::RecentMembers;
 use super::sidecar;
 use super::split_members::SplitMembers;
 use crate::clock::now;
-use crate::job::JobState;
-use crate::object::{DataPath, IfExists, JobItem, Policy, TargetState};
+use crate::job::{ItemJournal, JobState};
+use crate::object::{DataPath, IfExists, JobItem, Policy, TargetState, was_rewritten};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{is_digest, unhex};
 
@@ -65,6 +65,7 @@ pub(super) async fn run(
         thrice: false,
         archives: 0,
         there: TargetState::Unknown,
+        rejected: None,
         recorded,
     };
     let started_at = now();
@@ -154,6 +155,9 @@ impl PackJob {
             memory: self.source.budget().memory_limit(),
         };
         let mut plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.plan_refusal(&refused))?;
+        if self.recorded.is_some() && self.may_have_other_bytes().await? {
+            self.abort(false).await;
+        }
         if let Some(found) = self.check_target(&plan).await? {
             return Ok(found);
         }
@@ -274,14 +278,21 @@ impl PackJob {
             Err(other) => return Err(other.into()),
         };
         self.there = TargetState::Object(target.etag.clone());
+        if self.rejected.as_ref() == Some(&target.etag) {
+            return Ok(None);
+        }
         let made_of = match target.attributes.metadata.get(MADE_OF) {
             None if !self.target.capabilities().metadata => self.read_identity(&target).await?,
             kept => kept.cloned(),
         };
         let has_size = target.size == plan.total();
         let is_same = made_of.as_ref() == Some(&plan.digest) && has_size;
-        let may_be_ours = self.policy.resumed || self.again;
-        let is_ours = is_same && may_be_ours && target.last_modified >= self.policy.since - CLOCK_SLACK;
+        let is_ours = if self.target.capabilities().metadata {
+            let completed = self.recorded.as_ref().and_then(|upload| upload.etag.as_ref());
+            has_size && completed == Some(&target.etag)
+        } else {
+            is_same && self.policy.resumed && target.last_modified >= self.policy.since - CLOCK_SLACK
+        };
         let state = match self.policy.if_exists {
             _ if is_ours => ObjectState::Done,
             IfExists::Same if is_same => ObjectState::Skipped,
@@ -295,11 +306,11 @@ impl PackJob {
             IfExists::Same | IfExists::Size | IfExists::Overwrite => return Ok(None),
         };
         let written = written_object(&target);
-        if is_same && self.options.index && !self.has_index().await? {
+        if (is_ours || is_same) && self.options.index && !self.has_index().await? {
             self.write_index(plan, &target, None, &[]).await?;
         }
         let verified = match self.policy.if_exists {
-            _ if is_same => VerificationLevel::Etag,
+            _ if is_ours || is_same => VerificationLevel::Etag,
             IfExists::Size => VerificationLevel::Size,
             _ => VerificationLevel::No,
         };
@@ -353,13 +364,23 @@ impl PackJob {
             size: plan.total(),
             ..session.request()
         };
-        // The upload stands with the first item, and the fingerprint of the plan in place of a part size.
-        let journal = RecordedWith { journal: &self.shared.journal(self.id), part_size: plan.fingerprint };
-        match session.begin(&request, &journal).await {
+        let journal = self.shared.journal(self.id);
+        match session.begin(&request, &recording(&journal, plan)).await {
             Ok(()) => Ok(BTreeMap::new()),
             Err(RequestError::Failed(error)) => Err(self.explain_refused_write(error, sum)),
             Err(RequestError::Cancelled) => Err(PackError::Cancelled),
         }
+    }
+
+    /// True when an earlier run may have read other bytes than the files hold now: see [`was_rewritten`].
+    async fn may_have_other_bytes(&self) -> Result<bool, PackError> {
+        if !self.source.capabilities().in_place_changes {
+            return Ok(false);
+        }
+        let keys = self.members.items().iter().map(|item| item.source_key.clone()).collect();
+        let found = self.source.look_up(&self.policy.source_bucket, keys).await?;
+        let rewritten = |lookup: &KeyLookup| matches!(lookup, KeyLookup::Object(meta) if was_rewritten(meta, &self.policy));
+        Ok(found.iter().any(|(_, lookup)| rewritten(lookup)))
     }
 
     /// Updates all members to their present state.
@@ -391,6 +412,12 @@ impl PackJob {
             Err(other) => Err(other.into()),
         }
     }
+}
+
+/// The journal of an archive's upload: it stands with the first item, and the fingerprint of the plan in place of a part
+/// size.
+pub(super) fn recording<'a, 'b>(journal: &'a ItemJournal<'b>, plan: &Plan) -> RecordedWith<'a, ItemJournal<'b>> {
+    RecordedWith { journal, part_size: plan.fingerprint }
 }
 
 /// A part of an earlier run, if it is as long as the plan's.

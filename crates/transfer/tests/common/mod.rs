@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqferry_client::{Budget, BudgetLimits};
-use seqferry_client::{Endpoint, RetryPolicy};
+use seqferry_client::{Endpoint, RecordedUpload, RetryPolicy};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_store_testing::fault::FaultStore;
@@ -189,17 +189,28 @@ impl ServicePair {
 
 /// Wait for a job's end; its outcomes by item id, and the job.
 pub async fn drain(job: Job) -> (HashMap<u64, ObjectOutcome>, Job) {
+    let job = Arc::new(job);
+    let (outcomes, _) = drain_recorded(&job).await;
+    (outcomes, Arc::into_inner(job).unwrap())
+}
+
+/// Wait for a job's end; its outcomes by item id, and the upload that was recorded last.
+pub async fn drain_recorded(job: &Arc<Job>) -> (HashMap<u64, ObjectOutcome>, Option<RecordedUpload>) {
+    let job = Arc::clone(job);
     tokio::task::spawn_blocking(move || {
-        let mut outcomes = HashMap::new();
+        let (mut outcomes, mut recorded) = (HashMap::new(), None);
         while !job.is_finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
-                    JobEvent::RecordUpload { id, .. } => job.acknowledge(&[id]),
+                    JobEvent::RecordUpload { id, upload } => {
+                        recorded = Some(upload);
+                        job.acknowledge(&[id]);
+                    }
                     JobEvent::Ended(outcome) => assert!(outcomes.insert(outcome.id, *outcome).is_none(), "ended twice"),
                 }
             }
         }
-        (outcomes, job)
+        (outcomes, recorded)
     })
     .await
     .unwrap()

@@ -102,11 +102,11 @@ pub(crate) fn upload_time(seconds: f64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// A time in seconds and nanoseconds, which count upwards. None: this machine has no such time.
+/// A time in seconds and nanoseconds, which count upwards. Times before 1970 become 1970: NFS 3 has no others. None: this
+/// machine has no such time.
 pub(crate) fn exact_time(seconds: i64, nanoseconds: u32) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let time = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    time?.checked_add(Duration::from_nanos(u64::from(nanoseconds)))
+    let Ok(seconds) = u64::try_from(seconds) else { return Some(UNIX_EPOCH) };
+    UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
 }
 
 impl Attributes {
@@ -310,14 +310,12 @@ mod tests {
 
     #[test]
     fn a_time_is_exact_to_the_nanosecond_and_an_upload_time_to_the_second() {
-        let nanos = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => i128::try_from(since.as_nanos()).unwrap(),
-            Err(before) => -i128::try_from(before.duration().as_nanos()).unwrap(),
-        };
-        for (seconds, nanoseconds) in [(1_600_000_000, 123_456_789), (1_764_300_000, 999_999_999), (0, 1), (-2, 7)] {
+        let nanos = |time: SystemTime| i128::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap();
+        for (seconds, nanoseconds) in [(1_600_000_000, 123_456_789), (1_764_300_000, 999_999_999), (0, 1)] {
             let expected = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
             assert_eq!(nanos(exact_time(seconds, nanoseconds).unwrap()), expected);
         }
+        assert_eq!(exact_time(-2, 7), Some(UNIX_EPOCH));
         assert_eq!(exact_time(i64::MAX, 999_999_999).and_then(|time| time.checked_add(Duration::from_nanos(1))), None);
         for (listed, shown) in [(1_764_300_000.987, 1_764_300_000), (1_764_300_000.0, 1_764_300_000), (0.5, 0)] {
             assert_eq!(nanos(upload_time(listed)), i128::from(shown) * 1_000_000_000);
