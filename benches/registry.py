@@ -65,8 +65,8 @@ BENCHES: Final = (
         rounds=3,
         full=("--server", "s3sim", "--rounds", "1"),
         quick=(
-            *("--server", "s3sim", "--rounds", "1", "--big", "1", "--big-size", "24MiB", "--medium", "4"),
-            *("--medium-size", "1MiB", "--small", "40"),
+            *("--server", "s3sim", "--time-scale", "8", "--rounds", "1", "--big", "1", "--big-size", "24MiB"),
+            *("--medium", "4", "--medium-size", "1MiB", "--small", "40"),
         ),
         ours=("--only", "seqferry"),
     ),
