@@ -235,7 +235,9 @@ async fn parts_of_a_file_that_was_rewritten_with_its_size_and_time_are_not_used(
 async fn an_archive_does_not_use_parts_of_a_file_that_was_rewritten_with_its_size_and_time() {
     let (folder, fixture) = (Folder::new(), service());
     let mut items = vec![folder.file(1, "a", &bytes(1, 2000)).await, folder.file(2, "b", &bytes(2, 3000)).await];
-    items.iter_mut().for_each(|item| item.target_key = "k.tar".into());
+    for item in &mut items {
+        item.target_key = "k.tar".into();
+    }
     let latch = Latch::default();
     fixture.store.rule(Rule::always("CompleteMultipartUpload", Fault::Hold(latch.clone())));
     let since = later() - 2.0;

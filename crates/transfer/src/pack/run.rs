@@ -379,7 +379,8 @@ impl PackJob {
         }
         let keys = self.members.items().iter().map(|item| item.source_key.clone()).collect();
         let found = self.source.look_up(&self.policy.source_bucket, keys).await?;
-        let rewritten = |lookup: &KeyLookup| matches!(lookup, KeyLookup::Object(meta) if was_rewritten(meta, &self.policy));
+        let rewritten =
+            |lookup: &KeyLookup| matches!(lookup, KeyLookup::Object(meta) if was_rewritten(meta, &self.policy));
         Ok(found.iter().any(|(_, lookup)| rewritten(lookup)))
     }
 
