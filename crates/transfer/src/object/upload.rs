@@ -67,7 +67,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
 
     /// True when the parts of an upload may hold other bytes than the source has now.
     fn may_have_other_bytes(&self, source: &ObjectMeta) -> bool {
-        self.source.capabilities().in_place_changes && was_rewritten(source, &self.policy)
+        self.source.capabilities().in_place_changes && was_rewritten(source, self.policy)
     }
 
     /// Creates the upload, and has it recorded.
