@@ -62,7 +62,7 @@ mod parts;
 mod sizes;
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -174,7 +174,12 @@ pub struct UploadSession {
     created: Arc<Mutex<Vec<String>>>,
     /// The latest answer to a part had an `ETag` that is a digest of its bytes. False before the first answer.
     plain_etags: AtomicBool,
+    /// The open upload may hold parts: some were sent, or an earlier run may have sent some.
+    may_hold_parts: AtomicBool,
 }
+
+/// The request that begins an upload. All others that continue without their caller send a part.
+const CREATE: &str = "CreateMultipartUpload";
 
 impl UploadSession {
     /// A session for work that began at `since` (seconds since the epoch): younger uploads of this key without parts
@@ -192,12 +197,14 @@ impl UploadSession {
             give_up: CancellationToken::new(),
             created: Arc::default(),
             plain_etags: AtomicBool::new(false),
+            may_hold_parts: AtomicBool::new(false),
         }
     }
 
     /// The same session, which continues with an upload that an earlier run has recorded.
     #[must_use]
     pub fn recorded(mut self, upload: Option<RecordedUpload>) -> Self {
+        self.may_hold_parts = AtomicBool::new(upload.is_some());
         self.open = upload;
         self
     }
@@ -218,6 +225,9 @@ impl UploadSession {
         operation: &'static str,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> JoinHandle<Result<T, StoreError>> {
+        if operation != CREATE {
+            self.may_hold_parts.store(true, Ordering::Relaxed);
+        }
         let given_up = self.give_up.clone().cancelled_owned();
         self.under_way.spawn(async move {
             tokio::select! {
@@ -241,14 +251,14 @@ impl UploadSession {
         let retries = self.retry_context.retries();
         let created = self
             .client
-            .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.retry_context, |store| {
+            .call(RequestSpec::write(CREATE, &self.bucket), &self.retry_context, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
-                let sent = self.send_on("CreateMultipartUpload", async move {
+                let sent = self.send_on(CREATE, async move {
                     let upload_id = store.create_upload(&request).await?;
                     created.lock().unwrap_or_else(PoisonError::into_inner).push(upload_id.clone());
                     Ok(upload_id)
                 });
-                join_request(sent, "CreateMultipartUpload")
+                join_request(sent, CREATE)
             })
             .await;
         if matches!(&created, Err(RequestError::Failed(_))) && self.retry_context.retries() > retries {
@@ -259,6 +269,7 @@ impl UploadSession {
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let upload = RecordedUpload { upload_id, part_size: request.part_size, etag: None };
         self.open = Some(upload.clone());
+        self.may_hold_parts.store(false, Ordering::Relaxed);
         if self.retry_context.retries() > retries {
             // An attempt with a lost answer may have created another upload.
             self.sweep(Some(&upload.upload_id)).await?;
@@ -285,7 +296,7 @@ impl UploadSession {
             Ok(parts) => return Ok(Some(parts)),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {}
             Err(RequestError::Failed(error)) if error.is_denied() => {
-                self.abort_upload(&self.client, &upload.upload_id).await;
+                self.abort_upload(&self.client, &upload.upload_id, true).await;
             }
             Err(other) => return Err(other),
         }

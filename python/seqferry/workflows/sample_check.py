@@ -159,7 +159,12 @@ class _SampleCheck:
         known = rest if self.spec.keys is not None else []
         asked = [] if known else select_sample(rest, SAMPLE_SIZE)
         cold = select_sample(archived, _ARCHIVED_SAMPLED)
-        looked = self._look_up([*asked, *cold])
+        tried = _select_tried(known or asked)
+        # The two need different rights, and neither the answers of the other.
+        with ThreadPoolExecutor(1, "seqferry-probe") as beside:
+            probe = beside.submit(self._find_write_refusal, tried)
+            looked = self._look_up([*asked, *cold])
+            refused = probe.result()
         if not known:
             findings.looked_up = len(looked)
         readable: list[PlannedObject] = list(known)
@@ -183,7 +188,15 @@ class _SampleCheck:
             first = troubles[0]
             count = f"none of the {len(looked)} objects that were looked up can be read, of {findings.objects:,} found"
             return PredictedFailure(first.code, first.operation, count)
-        return self._probe(findings, readable, len(wanted))
+        of_readable = {id(one) for one in readable}
+        if refused is None and any(id(one) not in of_readable for one in tried):
+            # The upload of an object that cannot be read says nothing of the target.
+            refused = self._find_write_refusal(_select_tried(readable))
+        if refused is None:
+            return None
+        trouble = PredictedFailure(refused.code, refused.operation, refused.message)
+        findings.add_all(trouble, list(refused.keys), len(wanted), findings.bytes)
+        return PredictedFailure(refused.code, refused.operation, "the target refuses writing")
 
     def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
         """Objects that could be looked up in time, each with its predicted failure or None."""
@@ -203,25 +216,18 @@ class _SampleCheck:
         ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
         return [(one, future.result()) for one, future in ended if future.exception() is None]
 
-    def _probe(self, findings: PreflightReport, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
-        """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
-        filled = select_sample([one for one in readable if one.size], probes.PROBED)
-        found = probes.find_write_refusal(
+    def _find_write_refusal(self, tried: list[PlannedObject]) -> probes.WriteRefusal | None:
+        return probes.find_write_refusal(
             self.runtime.engine,
             self.spec,
-            [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(filled)],
-            [one.source_key for one in filled],
+            [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(tried)],
+            [one.source_key for one in tried],
             transfer=self.transfer_id,
             since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
             report_notes=partial(engine_notes.log_notes, self.runtime, self.transfer_id, self.spec),
         )
-        if found is None:
-            return None
-        trouble = PredictedFailure(found.code, found.operation, found.message)
-        findings.add_all(trouble, list(found.keys), wanted, findings.bytes)
-        return PredictedFailure(found.code, found.operation, "the target refuses writing")
 
     def _add_archived(self, findings: PreflightReport, archived: list[PlannedObject]) -> None:
         for one in archived:
@@ -232,6 +238,11 @@ class _SampleCheck:
 def _is_named(spec: ResolvedSpec) -> bool:
     """True when the objects were named one by one: failures of a sample say nothing about the others."""
     return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
+
+
+def _select_tried(found: Sequence[PlannedObject]) -> list[PlannedObject]:
+    """Objects whose upload shows whether the target can be written."""
+    return select_sample([one for one in found if one.size], probes.PROBED)
 
 
 def select_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:

@@ -76,6 +76,32 @@ def test_nothing_is_planned_where_the_target_refuses_writing(ferry: Ferry, proxy
     assert open_uploads(ferry.server, ferry.target) == []
 
 
+def test_source_and_target_are_checked_side_by_side(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    ferry.work()
+
+    with held(proxy, "GetObject", bucket=ferry.source):
+        transfer_id = ferry.submit()
+        proxy.wait_requested("AbortMultipartUpload")
+
+    assert ferry.until_ended(transfer_id).state == "done"
+    assert len(proxy.log("CreateMultipartUpload")) == 1
+    assert proxy.log("ListParts") == [], "an upload that got no part leaves none"
+
+
+def test_the_target_is_checked_again_after_an_object_that_cannot_be_read(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    for operation in ("GetObject", "HeadObject"):
+        proxy.rule(operation, access_denied(), bucket=ferry.source, key=NAMES[0])
+    proxy.rule("CreateMultipartUpload", access_denied(), bucket=ferry.target)
+    ferry.work()
+
+    transfer_id, status = ferry.carry()
+
+    assert (status.state, status.totals.objects) == ("failed", 0)
+    assert [one.data["stopped"] for one in _looks(ferry, transfer_id)] == [True]
+
+
 def test_the_upload_of_a_probe_that_was_cut_off_is_aborted_by_the_next_planning(ferry: Ferry) -> None:
     ferry.fill(dict.fromkeys(NAMES, 10))
     transfer_id = ferry.submit()

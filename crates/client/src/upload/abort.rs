@@ -1,6 +1,7 @@
 //! Ends of uploads that become no object: aborted, swept, or cleaned up after their completion.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqferry_store::{Cause, ErrorClass, ObjectUri, PartInfo, UploadRef};
@@ -113,7 +114,7 @@ impl UploadSession {
         for upload in stale {
             let parts = self.list_parts(&self.client, &upload.upload_id).await;
             if matches!(&parts, Ok(parts) if parts.is_empty()) {
-                self.abort_upload(&self.client, &upload.upload_id).await;
+                self.abort_upload(&self.client, &upload.upload_id, true).await;
             }
         }
         Ok(())
@@ -155,7 +156,7 @@ impl UploadSession {
         let mut open = std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
         open.extend(recorded.map(|upload| upload.upload_id));
         for upload_id in open {
-            self.abort_upload(&client, &upload_id).await;
+            self.abort_upload(&client, &upload_id, self.may_hold_parts.load(Ordering::Relaxed)).await;
         }
     }
 
@@ -189,14 +190,14 @@ impl UploadSession {
             under_way.close();
             let _over = tokio::time::timeout(LINGER, under_way.wait()).await;
             if session.list_parts(&session.client, &upload_id).await.is_ok() {
-                session.abort_upload(&session.client, &upload_id).await;
+                session.abort_upload(&session.client, &upload_id, true).await;
             }
         });
     }
 
-    /// Aborts until the service has forgotten the upload: parts in flight may survive the first abort. Best effort: the
-    /// bucket's lifecycle rule removes an upload that could not be aborted.
-    pub(super) async fn abort_upload(&self, client: &RetryingClient, upload_id: &str) {
+    /// Aborts until the service has forgotten an upload that may hold parts: those in flight may survive the first
+    /// abort. Best effort: the bucket's lifecycle rule removes an upload that could not be aborted.
+    pub(super) async fn abort_upload(&self, client: &RetryingClient, upload_id: &str, may_hold_parts: bool) {
         let (bucket, key) = (&self.bucket, &self.key);
         for _ in 0..ABORTS {
             match abort_once(client, &self.retry_context, UploadRef::new(bucket, key, upload_id)).await {
@@ -213,7 +214,7 @@ impl UploadSession {
                 }
                 Err(RequestError::Cancelled) | Ok(AbortResult::Gone) => return,
                 Ok(AbortResult::Aborted) => {
-                    if self.list_parts(client, upload_id).await.is_err() {
+                    if !may_hold_parts || self.list_parts(client, upload_id).await.is_err() {
                         return;
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seqferry_client::RequestError;
-use seqferry_client::upload::Completion;
+use seqferry_client::upload::{Completion, RecordedWith};
 use seqferry_store::{
     Advice, Cause, Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta,
     ObjectRef, StoreError, WrittenObject,
@@ -13,8 +13,8 @@ use super::error::PackError;
 use super::job::{PackJob, PackedArchive};
 use super::parts::{PackedContents, Sender, SentPart, StatedCrcs};
 use super::plan::Plan;
-use super::run::recording;
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
+use crate::job::ItemJournal;
 use crate::object::{IfExists, TargetState};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{CopySide, Verdict, compare, join_digests, joined_etag};
@@ -218,6 +218,12 @@ impl PackJob {
             Verdict::Differs(_) | Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
         }
     }
+}
+
+/// The journal of an archive's upload: it stands with the first item, and the fingerprint of the plan in place of a part
+/// size.
+pub(super) fn recording<'a, 'b>(journal: &'a ItemJournal<'b>, plan: &Plan) -> RecordedWith<'a, ItemJournal<'b>> {
+    RecordedWith { journal, part_size: plan.fingerprint }
 }
 
 pub(super) fn written_object(target: &ObjectMeta) -> WrittenObject {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seqferry_client::upload::{CLOCK_SLACK, RecordedWith};
+use seqferry_client::upload::CLOCK_SLACK;
 use seqferry_client::{
     ChecksumSupport, KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession,
 };
@@ -18,7 +18,7 @@ use seqferry_store::{
 use tokio::sync::RwLock;
 
 use super::PackOptions;
-use super::complete::written_object;
+use super::complete::{recording, written_object};
 use super::error::{ArchiveFailure, PackError};
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::member_report::MemberReport;
@@ -28,7 +28,7 @@ use super::recent_members::RecentMembers;
 use super::sidecar;
 use super::split_members::SplitMembers;
 use crate::clock::now;
-use crate::job::{ItemJournal, JobState};
+use crate::job::JobState;
 use crate::object::{DataPath, IfExists, JobItem, Policy, TargetState, was_rewritten};
 use crate::object_outcome::{CopyMethod, FailureClass, ObjectFailure, ObjectState, VerificationLevel};
 use crate::verification::{is_digest, unhex};
@@ -413,12 +413,6 @@ impl PackJob {
             Err(other) => Err(other.into()),
         }
     }
-}
-
-/// The journal of an archive's upload: it stands with the first item, and the fingerprint of the plan in place of a part
-/// size.
-pub(super) fn recording<'a, 'b>(journal: &'a ItemJournal<'b>, plan: &Plan) -> RecordedWith<'a, ItemJournal<'b>> {
-    RecordedWith { journal, part_size: plan.fingerprint }
 }
 
 /// A part of an earlier run, if it is as long as the plan's.
