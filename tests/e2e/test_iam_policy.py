@@ -397,7 +397,7 @@ def test_a_mount_that_is_written_and_was_killed_while_it_uploaded(trial: Trial) 
     options = ("--read-write", "--cache", str(trial.folder / "cache"))
 
     def write() -> None:
-        with held(trial.proxy, "UploadPart"):
+        with held(trial.proxy, "UploadPart", key="in/new/big"):
             mount, serving = mounter.foreground(trial.proxy.server, place, *options)
             _edit(mount.directory)
             trial.proxy.wait_held()
