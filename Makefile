@@ -505,6 +505,10 @@ bench-gateway-soak: build $(TOOLS)/versitygw $(TOOLS)/s3proxy ## a sequencer tha
 bench-gateway-restart: build $(TOOLS)/versitygw ## a gateway with 100,000 files that wait, killed and started again (options: ARGS="--files 1000")
 	$(BIN)/python benches/measure_gateway_restart.py $(ARGS)
 
+.PHONY: bench-gateway-large
+bench-gateway-large: build $(TOOLS)/s3sim ## list a share of ten folders of a million keys, and start it again (options: ARGS="--names 10000 --written")
+	$(BIN)/python benches/measure_gateway_large.py $(ARGS)
+
 .PHONY: bench-journal
 bench-journal: ## acknowledged creates of the gateway's journal each second, and their syncs (options: ARGS="--seconds 5")
 	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example journal_load

@@ -4,10 +4,11 @@
 //! file that was created or renamed here keeps its number and attributes in the table: it is
 //! [assigned](FileTable::assign) to its name. The file of the table is append-only, and synced for assignments only: a
 //! power loss can lose other entries, and a client then looks the handle up again. Names that are absent in the bucket
-//! are not in the table.
+//! are not in the table. Nothing of it is held in memory, however many names it has: an index on the disk says where the
+//! record of a number is.
 
 mod file;
-mod lru_map;
+mod index;
 mod record;
 
 use std::io;
@@ -17,9 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seqferry_share::FileId;
 use sha2::{Digest as _, Sha256};
 
-use file::{RecordBuffer, TableFile};
-use lru_map::LruMap;
-use record::{TableRecord, encode_assigned, encode_name, record};
+use file::TableFile;
+use record::TableRecord;
 
 /// Number of the root.
 pub(crate) const ROOT: u64 = 1;
@@ -27,10 +27,6 @@ pub(crate) const ROOT: u64 = 1;
 pub(crate) const FIRST: u64 = 16;
 /// Hashes that are tried for a name whose number another name has.
 const SALTS: u32 = 8;
-/// Names that are remembered at a time; half of them are forgotten when there are more. About 100 bytes each, and 150
-/// bytes more for each that is assigned.
-const MAX_NAMES: usize = 20_000_000;
-
 /// A name in a directory, the value of the file table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
@@ -60,39 +56,52 @@ pub(crate) struct AssignedFacts {
 /// Names by number. Clones are the same table.
 #[derive(Debug, Clone)]
 pub struct FileTable {
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug)]
-struct State {
-    places: LruMap<u64, NamedFile>,
-    /// Numbers of names that have another one than their hash.
-    assigned: LruMap<(u64, Box<str>), u64>,
-    /// None: the table ends with the process.
-    file: Option<TableFile>,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self { places: LruMap::new(MAX_NAMES), assigned: LruMap::new(MAX_NAMES), file: None }
-    }
+    file: Arc<Mutex<TableFile>>,
 }
 
 /// The first bytes of a hash, as a number.
 fn hash(parts: &[&[u8]]) -> u64 {
+    start_of(&digest(parts))
+}
+
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(part);
     }
+    hasher.finalize().into()
+}
+
+fn start_of(digest: &[u8; 32]) -> u64 {
     let mut start = [0; 8];
-    start.copy_from_slice(&hasher.finalize()[..8]);
+    start.copy_from_slice(&digest[..8]);
     u64::from_be_bytes(start)
 }
 
+fn of_name(parent: u64, name: &str, salt: u32) -> [u8; 32] {
+    digest(&[&parent.to_be_bytes(), &salt.to_be_bytes(), name.as_bytes()])
+}
+
 fn number(parent: u64, name: &str, salt: u32) -> u64 {
-    let hash = hash(&[&parent.to_be_bytes(), &salt.to_be_bytes(), name.as_bytes()]);
+    number_of(&of_name(parent, name, salt))
+}
+
+fn number_of(digest: &[u8; 32]) -> u64 {
     // Clients with signed numbers are spared the sign.
-    (hash >> 1).max(FIRST)
+    (start_of(digest) >> 1).max(FIRST)
+}
+
+/// The number of a name by its hash, where no other name has it; and 24 further bits of the hash. With a number they say
+/// which name it is.
+fn first_number(parent: u64, name: &str) -> (u64, u64) {
+    let digest = of_name(parent, name, 0);
+    let tag = digest[8..11].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+    (number_of(&digest), tag)
+}
+
+/// The key in the index of the file that is assigned to a name. No number is as large.
+fn assigned_key(parent: u64, name: &str) -> u64 {
+    hash(&[b"assigned", &parent.to_be_bytes(), name.as_bytes()]) | 1 << 63
 }
 
 /// Hash of an `ETag` and of the upload time in seconds: a change of metadata alone keeps the `ETag`.
@@ -102,8 +111,11 @@ pub(crate) fn version_of(etag: &str, uploaded: f64) -> u64 {
 
 impl FileTable {
     /// A table that ends with the process.
-    pub fn in_memory() -> Self {
-        Self { state: Arc::default() }
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn in_memory() -> io::Result<Self> {
+        TableFile::in_memory().map(Self::of)
     }
 
     /// The table in a file. Records behind a damaged one are dropped. A full disk is no failure.
@@ -111,18 +123,11 @@ impl FileTable {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let bytes = file::read(path)?;
-        let mut state = State::default();
-        let mut rest: &[u8] = &bytes;
-        let mut records = 0;
-        while let Some((found, after)) = record(rest) {
-            state.apply(found);
-            records += 1;
-            rest = after;
-        }
-        state.file = Some(TableFile::open(path, (bytes.len() - rest.len()) as u64, records)?);
-        state.write_anew_if_due();
-        Ok(Self { state: Arc::new(Mutex::new(state)) })
+        TableFile::open(path).map(Self::of)
+    }
+
+    fn of(file: TableFile) -> Self {
+        Self { file: Arc::new(Mutex::new(file)) }
     }
 
     /// The number of a name. None: no number is free for it, which a billion names do not bring about.
@@ -132,25 +137,25 @@ impl FileTable {
 
     /// The numbers of names of one directory.
     pub(crate) fn numbers<'a>(&self, parent: u64, names: impl Iterator<Item = &'a str>) -> Vec<Option<u64>> {
-        let mut state = self.lock();
-        let mut added = RecordBuffer::default();
-        let numbers = names.map(|name| state.number(parent, name, &mut added)).collect();
-        state.append(&added);
+        let mut file = self.lock();
+        let mut added = Vec::new();
+        let numbers = names.map(|name| file.number(parent, name, &mut added)).collect();
+        file.append(&added);
         numbers
     }
 
     /// The file of a name in the bucket: the one that is assigned to it, or that of its hash. Files that `is_taken`
     /// names have another place meanwhile.
     pub(crate) fn file(&self, parent: u64, name: &str, is_taken: impl Fn(u64) -> bool) -> Option<FileId> {
-        let mut state = self.lock();
-        if let Some(file) = state.assigned_to(parent, name).filter(|file| !is_taken(file.number)) {
-            return Some(file);
+        let mut file = self.lock();
+        if let Some(found) = file.assigned_to(parent, name).filter(|found| !is_taken(found.number)) {
+            return Some(found);
         }
-        let mut added = RecordBuffer::default();
+        let mut added = Vec::new();
         let mut marked = name.to_owned();
         let number = loop {
-            if !state.is_assigned_elsewhere(parent, &marked) {
-                match state.number(parent, &marked, &mut added) {
+            if !file.is_assigned_elsewhere(parent, &marked) {
+                match file.number(parent, &marked, &mut added) {
                     Some(number) if is_taken(number) => {}
                     found => break found,
                 }
@@ -158,29 +163,25 @@ impl FileTable {
             // No name has this character.
             marked.push('\0');
         };
-        state.append(&added);
+        file.append(&added);
         number.map(|number| FileId { number, generation: 0 })
     }
 
     /// The name of a number.
     pub(crate) fn place(&self, number: u64) -> Option<NamedFile> {
-        self.lock().places.get(&number).cloned()
+        self.lock().place(number)
     }
 
     /// Have a name show as this file from now on, with these facts. [`FileTable::sync`] brings it to the disk.
     pub(crate) fn assign(&self, number: u64, place: NamedFile) {
-        let mut state = self.lock();
-        let record = encode(number, &place);
-        state.assign(number, place);
-        state.append_one(&record);
+        self.lock().append(&[TableRecord::Place(number, place)]);
     }
 
     /// A file is no more: nothing shows under its number.
     pub(crate) fn release(&self, number: u64) {
-        let mut state = self.lock();
-        if state.places.get(&number).is_some_and(|place| place.assigned.is_some()) {
-            state.release(number);
-            state.append_one(&encode_name(number, 0, ""));
+        let mut file = self.lock();
+        if file.place(number).is_some_and(|place| place.assigned.is_some()) {
+            file.append(&[TableRecord::Released(number)]);
         }
     }
 
@@ -189,24 +190,15 @@ impl FileTable {
     /// # Errors
     /// When the disk fails, or is full.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let file = {
-            let mut state = self.lock();
-            if state.file.as_ref().is_some_and(TableFile::is_behind) {
-                state.write_anew()?;
-            }
-            state.write_anew_if_due();
-            state.file.as_ref().map(TableFile::to_sync).transpose()?.flatten()
-        };
+        let file = self.lock().prepare_sync()?;
         file.map_or(Ok(()), |file| file.sync_data())
     }
 
     /// The part of a table in memory that a loss of power leaves at least: the assignments.
     #[cfg(test)]
     pub(crate) fn synced(&self) -> Self {
-        let table = Self::in_memory();
-        let assigned: Vec<(u64, NamedFile)> =
-            self.lock().places.iter().map(|(number, place)| (*number, place.clone())).collect();
-        for (number, place) in assigned.into_iter().filter(|(_, place)| place.assigned.is_some()) {
+        let table = Self::in_memory().unwrap();
+        for (number, place) in self.lock().places().into_iter().filter(|(_, place)| place.assigned.is_some()) {
             table.assign(number, place);
         }
         table
@@ -215,67 +207,25 @@ impl FileTable {
     /// Names in the table.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().places.len()
+        self.lock().places().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, TableFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn apply(&mut self, record: TableRecord) {
-        match record {
-            TableRecord::Name(number, place) => self.places.insert(number, place),
-            TableRecord::AssignedFacts(number, place) => self.assign(number, place),
-            TableRecord::Released(number) => self.release(number),
-        }
-    }
-
-    fn append(&mut self, records: &RecordBuffer) {
-        if let Some(file) = &mut self.file {
-            file.append(records);
-        }
-        if self.file.as_ref().is_some_and(TableFile::is_behind) {
-            self.write_anew_if_due();
-        }
-    }
-
-    fn append_one(&mut self, record: &[u8]) {
-        let mut records = RecordBuffer::default();
-        records.push(record);
-        self.append(&records);
-    }
-
-    /// Write the file again, if that is due. The file stays as it is where the disk has no space for two.
-    fn write_anew_if_due(&mut self) {
-        if self.file.as_ref().is_some_and(|file| file.is_due(self.places.len()))
-            && let Err(error) = self.write_anew()
-        {
-            tracing::debug!("the table of file handles stays as it is: {error}");
-        }
-    }
-
-    fn write_anew(&mut self) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let mut records = RecordBuffer::default();
-        for (number, place) in self.places.iter() {
-            records.push(&encode(*number, place));
-        }
-        file.replace(&records)
-    }
-
+impl TableFile {
     /// The number of a name by its hash.
-    fn number(&mut self, parent: u64, name: &str, added: &mut RecordBuffer) -> Option<u64> {
+    fn number(&mut self, parent: u64, name: &str, added: &mut Vec<TableRecord>) -> Option<u64> {
+        let (first, tag) = first_number(parent, name);
         for salt in 0..SALTS {
-            let number = number(parent, name, salt);
-            match self.places.get(&number) {
-                Some(known) if known.parent == parent && &*known.name == name => return Some(number),
+            let number = if salt == 0 { first } else { number(parent, name, salt) };
+            match self.entry(number) {
+                Some(known) if known.tag == tag => return Some(number),
                 Some(_) => {}
                 None => {
-                    let place = NamedFile { parent, name: name.into(), assigned: None };
-                    added.push(&encode(number, &place));
-                    self.places.insert(number, place);
+                    added.push(TableRecord::Place(number, NamedFile { parent, name: name.into(), assigned: None }));
                     return Some(number);
                 }
             }
@@ -284,45 +234,18 @@ impl State {
     }
 
     /// True when the number of a name has gone with a file that was renamed.
-    fn is_assigned_elsewhere(&mut self, parent: u64, name: &str) -> bool {
-        let is_elsewhere = |place: &NamedFile| place.parent != parent || *place.name != *name;
-        let place = self.places.get(&number(parent, name, 0));
-        place.is_some_and(|place| place.assigned.is_some() && is_elsewhere(place))
+    fn is_assigned_elsewhere(&self, parent: u64, name: &str) -> bool {
+        let (first, tag) = first_number(parent, name);
+        let other = self.entry(first).filter(|known| known.tag != tag);
+        other.and_then(|known| self.place_at(known)).is_some_and(|(_, place)| place.assigned.is_some())
     }
 
-    fn assigned_to(&mut self, parent: u64, name: &str) -> Option<FileId> {
-        let number = *self.assigned.get(&(parent, name.into()))?;
-        let place = self.places.get(&number)?;
-        let generation = place.assigned.as_ref()?.generation;
+    fn assigned_to(&self, parent: u64, name: &str) -> Option<FileId> {
+        let entry = self.entry(assigned_key(parent, name))?;
+        let (number, place) = self.place_at(entry)?;
+        let is_of_name = place.parent == parent && *place.name == *name;
+        let generation = place.assigned.filter(|_| is_of_name)?.generation;
         Some(FileId { number, generation })
-    }
-
-    fn assign(&mut self, file: u64, place: NamedFile) {
-        self.release(file);
-        let name = (place.parent, place.name.clone());
-        if let Some(before) = self.assigned.get(&name).copied() {
-            self.release(before);
-        }
-        if number(place.parent, &place.name, 0) != file {
-            self.assigned.insert(name, file);
-        }
-        self.places.insert(file, place);
-    }
-
-    fn release(&mut self, number: u64) {
-        let Some(place) = self.places.get(&number).filter(|place| place.assigned.is_some()).cloned() else { return };
-        self.places.remove(&number);
-        let name = (place.parent, place.name);
-        if self.assigned.get(&name) == Some(&number) {
-            self.assigned.remove(&name);
-        }
-    }
-}
-
-fn encode(number: u64, place: &NamedFile) -> Vec<u8> {
-    match &place.assigned {
-        Some(facts) => encode_assigned(number, place, facts),
-        None => encode_name(number, place.parent, &place.name),
     }
 }
 
@@ -354,7 +277,11 @@ mod tests {
         assert_eq!(again.place(file), Some(NamedFile { parent: runs, name: "a.bam".into(), assigned: None }));
         assert_eq!(again.place(runs), Some(NamedFile { parent: ROOT, name: "runs".into(), assigned: None }));
         assert_eq!(again.place(file ^ 1), None);
-        assert_eq!(FileTable::in_memory().number(runs, "a.bam"), Some(file), "a number comes from the name alone");
+        assert_eq!(
+            FileTable::in_memory().unwrap().number(runs, "a.bam"),
+            Some(file),
+            "a number comes from the name alone"
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -383,6 +310,49 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
+    /// A loss of the index in this folder, which had these bytes earlier.
+    type Loss<'a> = &'a dyn Fn(&Path, &[u8]);
+
+    /// A process that was killed has written all of this, and not closed the index.
+    fn kill(table: FileTable) {
+        std::mem::forget(table);
+    }
+
+    #[test]
+    fn all_is_found_again_whatever_the_index_of_an_earlier_process_says() {
+        let names: Vec<String> = (0..20_000).map(|number| format!("run_{number:06}.fastq.gz")).collect();
+        let index = |folder: &Path| folder.join("share.ids.index");
+        let ways: [Loss<'_>; 4] = [
+            &|_, _| {},
+            &|folder, _| fs::remove_file(index(folder)).unwrap(),
+            &|folder, early| fs::write(index(folder), early).unwrap(),
+            &|folder, early| fs::write(index(folder), &early[..early.len() / 2]).unwrap(),
+        ];
+        for (number, lose) in ways.into_iter().enumerate() {
+            let folder = scratch();
+            let path = folder.join("share.ids");
+            let table = FileTable::open(&path).unwrap();
+            let early = table.numbers(ROOT, names[..1000].iter().map(String::as_str));
+            table.assign(1 << 40, assigned("one", 1));
+            let kept = fs::read(index(&folder)).unwrap();
+            let late = table.numbers(ROOT, names[1000..].iter().map(String::as_str));
+            table.assign(1 << 40, assigned("other", 2));
+            table.assign(early[7].unwrap(), assigned("renamed", 3));
+            kill(table);
+            lose(&folder, &kept);
+            let table = FileTable::open(&path).unwrap();
+            let found = |name| table.file(ROOT, name, |_| false).unwrap().number;
+            assert_eq!((found("other"), found("renamed")), (1 << 40, early[7].unwrap()), "way {number}");
+            assert_eq!(table.place(1 << 40), Some(assigned("other", 2)), "way {number}");
+            assert_ne!((found("one"), found(&names[7])), (1 << 40, early[7].unwrap()), "way {number}");
+            for (name, file) in names.iter().zip(early.iter().chain(&late)).skip(8) {
+                assert_eq!(table.place(file.unwrap()).unwrap().name.as_ref(), name, "way {number}");
+            }
+            assert_eq!(table.len(), names.len() + 3, "nothing is recorded twice");
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+
     fn assigned(name: &str, version: u64) -> NamedFile {
         let facts = AssignedFacts {
             generation: 1,
@@ -399,7 +369,7 @@ mod tests {
     }
 
     fn set_room(table: &FileTable, room: Option<u64>) {
-        table.lock().file.as_mut().unwrap().room = room;
+        table.lock().room = room;
     }
 
     #[test]

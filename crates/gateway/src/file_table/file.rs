@@ -1,116 +1,254 @@
-//! The file of a table of names. It is no larger than twice the names that the table holds, and some more.
+//! The file of a table of names, and the index of its records. The file is no larger than twice the records that count,
+//! and some more.
 //!
-//! A disk that takes no more is no reason to serve nothing: the table continues in memory, and is written again when
-//! the disk takes it again. Until then [`TableFile::is_behind`], and no assignment counts as synced.
+//! A disk that takes no more is no reason to serve nothing: records continue in memory, and are appended when the disk
+//! takes them again. Until then [`TableFile::is_behind`], and no assignment counts as synced.
+//!
+//! Order: a record is appended before it is indexed, and covered by the index after that. A kill between the two is made
+//! up for by the next process, which indexes what is not covered.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use super::index::{Covered, Index, with_suffix};
+use super::record::{LONGEST, TableRecord, record};
+use super::{NamedFile, assigned_key, first_number, hash};
 use crate::journal::is_full;
 
-/// Records beyond twice the names of the table after which the file is written again.
-const SPARE_RECORDS: usize = 1024;
-/// Time between two attempts to write the file again, where nothing waits for it.
-const REWRITE_PAUSE: Duration = Duration::from_mins(1);
+/// Records beyond twice those that count after which the file is written again.
+const SPARE_RECORDS: u64 = 1024;
+/// Time between two attempts to bring the file up to date, where nothing waits for it.
+const RETRY_PAUSE: Duration = Duration::from_mins(1);
+/// Bytes of names that are kept while the disk takes none. Later ones have new handles after a restart.
+const MAX_TAIL: usize = 128 * 1024 * 1024;
+/// Bytes of one read: of a record, which is mostly shorter, and of all records.
+const PIECE: usize = 256;
+const STRETCH: usize = 1024 * 1024;
+/// Bits of an offset in an entry of the index; those above are the tag of the name.
+const OFFSET_BITS: u32 = 40;
 
-/// Records to be appended.
-#[derive(Debug, Default)]
-pub(super) struct RecordBuffer {
-    bytes: Vec<u8>,
-    count: usize,
+/// Offset of a record, and the tag of its name: see [`first_number`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) offset: u64,
+    pub(super) tag: u64,
 }
 
-impl RecordBuffer {
-    pub(super) fn push(&mut self, record: &[u8]) {
-        self.bytes.extend(record);
-        self.count += 1;
-    }
-}
-
+/// See the module.
 #[derive(Debug)]
 pub(super) struct TableFile {
-    path: PathBuf,
+    /// None: all is in memory.
+    path: Option<PathBuf>,
     /// None: it cannot be opened now.
-    file: Option<File>,
-    /// Bytes and number of whole records.
+    disk: Option<File>,
+    /// Bytes of whole records on the disk.
     length: u64,
-    records: usize,
-    /// It lacks records of the table since then.
+    /// Records that follow them.
+    tail: Vec<u8>,
+    /// Number of all records.
+    records: u64,
+    index: Index,
+    /// The disk lacks the tail since then.
     behind_since: Option<Instant>,
     /// Bytes that the disk takes, in tests.
     #[cfg(test)]
     pub(super) room: Option<u64>,
 }
 
-/// The bytes of a file; none where it is missing.
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(mut file) => drop(file.read_to_end(&mut bytes)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    Ok(bytes)
-}
-
 impl TableFile {
-    /// The file of these records, which end at an offset. The file is truncated there.
-    ///
-    /// # Errors
-    /// When it cannot be written for another reason than that the disk is full.
-    pub(super) fn open(path: &Path, length: u64, records: usize) -> io::Result<Self> {
-        let opened = OpenOptions::new().append(true).create(true).open(path).and_then(|file| {
-            if file.metadata()?.len() > length {
-                file.set_len(length)?;
-            }
-            Ok(file)
-        });
-        let mut found = Self {
-            path: path.to_owned(),
-            file: None,
+    pub(super) fn in_memory() -> io::Result<Self> {
+        Ok(Self::of(None, None, Index::create(None, 0)?))
+    }
+
+    fn of(path: Option<PathBuf>, disk: Option<File>, index: Index) -> Self {
+        let Covered { bytes: length, records } = index.covered();
+        let (tail, behind_since) = (Vec::new(), None);
+        Self {
+            path,
+            disk,
             length,
+            tail,
             records,
-            behind_since: None,
+            index,
+            behind_since,
             #[cfg(test)]
             room: None,
-        };
-        match opened {
-            Ok(file) => found.file = Some(file),
-            Err(error) if is_full(&error) => found.fall_behind(&error),
+        }
+    }
+
+    /// The table in a file. Records behind a damaged one are dropped. A full disk is no failure.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let disk = match OpenOptions::new().read(true).append(true).create(true).open(path) {
+            Ok(file) => file,
+            Err(error) if is_full(&error) => {
+                let mut table = Self::of(Some(path.to_owned()), None, Index::create(None, 0)?);
+                table.fall_behind(&error);
+                return Ok(table);
+            }
             Err(error) => return Err(error),
+        };
+        let (reader, length) = (disk.try_clone()?, disk.metadata()?.len());
+        let index = open_index(path, identity(&disk)?, length)?;
+        let mut table = Self::of(Some(path.to_owned()), Some(disk), index);
+        let end = scan(&reader, table.length, length, |offset, found, bytes| {
+            table.length = offset + bytes.len() as u64;
+            table.apply(offset, &found)
+        })?;
+        table.length = end;
+        if end < length {
+            reader.set_len(end)?;
         }
-        Ok(found)
+        table.cover()?;
+        Ok(table)
     }
 
-    fn fall_behind(&mut self, error: &io::Error) {
-        if self.behind_since.is_none() {
-            tracing::warn!(
-                "the table of file handles {} cannot be written: {error}. Names that clients see from now on have new \
-                 handles after a restart, until the disk has room again",
-                self.path.display()
-            );
-        }
-        self.behind_since = Some(Instant::now());
+    /// Bytes of all records.
+    fn end(&self) -> u64 {
+        self.length + self.tail.len() as u64
     }
 
-    /// Append records. Where the disk does not take them the file is behind.
-    pub(super) fn append(&mut self, records: &RecordBuffer) {
-        if records.count == 0 || self.is_behind() {
+    fn cover(&mut self) -> io::Result<()> {
+        self.index.cover(Covered { bytes: self.length, records: self.records })
+    }
+
+    /// The record of a number, or of an [assigned name](assigned_key). A disk that cannot be read has none.
+    pub(super) fn entry(&self, key: u64) -> Option<Entry> {
+        let value = self.index.get(key).unwrap_or_else(|error| {
+            tracing::warn!("the index of the table of file handles cannot be read: {error}");
+            None
+        })?;
+        Some(Entry { offset: value & ((1 << OFFSET_BITS) - 1), tag: value >> OFFSET_BITS })
+    }
+
+    /// The name of a number.
+    pub(super) fn place(&mut self, number: u64) -> Option<NamedFile> {
+        let found = self.place_at(self.entry(number)?).filter(|(found, _)| *found == number);
+        if found.is_none() {
+            // Its record is damaged. The name gets another one when it is looked up again.
+            let _removed = self.index.remove(number);
+        }
+        found.map(|(_, place)| place)
+    }
+
+    /// The number and the name in the record of an entry.
+    pub(super) fn place_at(&self, entry: Entry) -> Option<(u64, NamedFile)> {
+        match self.read(entry.offset) {
+            Ok(Some(TableRecord::Place(number, place))) => Some((number, place)),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!("the table of file handles cannot be read: {error}");
+                None
+            }
+        }
+    }
+
+    fn read(&self, offset: u64) -> io::Result<Option<TableRecord>> {
+        if offset >= self.length {
+            let at = usize::try_from(offset - self.length).unwrap_or(usize::MAX);
+            return Ok(self.tail.get(at..).and_then(record).map(|(found, _)| found));
+        }
+        let Some(disk) = &self.disk else { return Ok(None) };
+        let mut piece = [0; PIECE];
+        let count = read_at(disk, &mut piece, offset)?;
+        if let Some((found, _)) = record(&piece[..count]) {
+            return Ok(Some(found));
+        }
+        let mut whole = vec![0; LONGEST];
+        let count = read_at(disk, &mut whole, offset)?;
+        Ok(record(&whole[..count]).map(|(found, _)| found))
+    }
+
+    /// Append records, and index them. Where the disk does not take them the file is behind.
+    pub(super) fn append(&mut self, added: &[TableRecord]) {
+        if added.is_empty() {
             return;
         }
-        match self.write(&records.bytes) {
-            Ok(()) => {
-                self.length += records.bytes.len() as u64;
-                self.records += records.count;
-            }
-            Err(error) => {
-                self.fall_behind(&error);
-                // A part of a record at the end is cut off by the next process at the latest.
-                let _cut = self.file.as_ref().map(|file| file.set_len(self.length));
+        let (mut bytes, mut offsets) = (Vec::new(), Vec::with_capacity(added.len()));
+        for one in added {
+            offsets.push(self.end() + bytes.len() as u64);
+            bytes.extend(one.encode());
+        }
+        if self.path.is_none() || self.is_behind() {
+            self.keep(&bytes, added);
+        } else if let Err(error) = self.write(&bytes) {
+            self.fall_behind(&error);
+            // A part of a record at the end is cut off by the next process at the latest.
+            let _cut = self.disk.as_ref().map(|file| file.set_len(self.length));
+            self.keep(&bytes, added);
+        } else {
+            self.length += bytes.len() as u64;
+        }
+        let end = self.end();
+        for (offset, one) in offsets.into_iter().zip(added).filter(|(offset, _)| *offset < end) {
+            self.index(offset, one);
+        }
+        if !self.is_behind() && self.path.is_some() {
+            self.cover().unwrap_or_else(|error| self.give_index_up(&error));
+        }
+        if self.is_due() {
+            self.bring_up_to_date();
+        }
+    }
+
+    /// Keep records in memory. Names beyond the bound are lost, assignments are not.
+    fn keep(&mut self, bytes: &[u8], added: &[TableRecord]) {
+        let is_name = |one: &TableRecord| matches!(one, TableRecord::Place(_, place) if place.assigned.is_none());
+        if self.path.is_none() || self.tail.len() < MAX_TAIL || !added.iter().all(is_name) {
+            self.tail.extend(bytes);
+        }
+    }
+
+    fn index(&mut self, offset: u64, found: &TableRecord) {
+        self.apply(offset, found).unwrap_or_else(|error| self.give_index_up(&error));
+    }
+
+    fn give_index_up(&mut self, error: &io::Error) {
+        tracing::warn!("the index of the table of file handles cannot be written: {error}");
+        let _distrusted = self.index.distrust();
+    }
+
+    /// Have the index say what a record states.
+    fn apply(&mut self, offset: u64, found: &TableRecord) -> io::Result<()> {
+        self.records += 1;
+        match found {
+            TableRecord::Released(number) => self.release(*number),
+            TableRecord::Place(file, place) => {
+                let (first, tag) = first_number(place.parent, &place.name);
+                let value = tag << OFFSET_BITS | offset;
+                if place.assigned.is_some() {
+                    self.release(*file)?;
+                    let key = assigned_key(place.parent, &place.name);
+                    if let Some((before, _)) = self.entry(key).and_then(|entry| self.place_at(entry)) {
+                        self.release(before)?;
+                    }
+                    if first != *file {
+                        self.index.set(key, value)?;
+                    }
+                }
+                self.index.set(*file, value)
             }
         }
+    }
+
+    /// Nothing is assigned to a number any more.
+    fn release(&mut self, number: u64) -> io::Result<()> {
+        let Some(entry) = self.entry(number) else { return Ok(()) };
+        let Some((_, place)) =
+            self.place_at(entry).filter(|(found, place)| *found == number && place.assigned.is_some())
+        else {
+            return Ok(());
+        };
+        let key = assigned_key(place.parent, &place.name);
+        if self.entry(key).is_some_and(|of_name| of_name.offset == entry.offset) {
+            self.index.remove(key)?;
+        }
+        self.index.remove(number)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -118,67 +256,258 @@ impl TableFile {
         if self.room.is_some_and(|room| self.length + bytes.len() as u64 > room) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        match &mut self.file {
+        match &mut self.disk {
             Some(file) => file.write_all(bytes),
             None => Err(io::ErrorKind::StorageFull.into()),
         }
     }
 
-    /// True when records of the table are missing in the file.
+    fn fall_behind(&mut self, error: &io::Error) {
+        if self.behind_since.is_none() {
+            tracing::warn!(
+                "the table of file handles {} cannot be written: {error}. Names that clients see from now on have new \
+                 handles after a restart, until the disk has room again",
+                self.path.as_deref().unwrap_or(Path::new("")).display()
+            );
+            // It will know records that the disk may never have.
+            let _distrusted = self.index.distrust();
+        }
+        self.behind_since = Some(Instant::now());
+    }
+
+    /// True when records of the table are missing on the disk.
     pub(super) fn is_behind(&self) -> bool {
         self.behind_since.is_some()
     }
 
-    /// True when the file is to be written again, for a table of this many names: records are missing in it, and were
-    /// so for a while, or most of it counts no more.
-    pub(super) fn is_due(&self, names: usize) -> bool {
-        self.behind_since.is_some_and(|since| since.elapsed() >= REWRITE_PAUSE)
-            || self.records > 2 * names + SPARE_RECORDS
+    /// True when the file is to be brought up to date: records are missing in it, and were so for a while, or most of it
+    /// counts no more.
+    fn is_due(&self) -> bool {
+        self.behind_since.is_some_and(|since| since.elapsed() >= RETRY_PAUSE)
+            || self.records > 2 * self.index.len() + SPARE_RECORDS
     }
 
-    /// Write the file again. The old one stays until the new one is on the disk.
-    pub(super) fn replace(&mut self, records: &RecordBuffer) -> io::Result<()> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".new");
-        let new = PathBuf::from(name);
-        let replaced = self.replace_by(&new, &records.bytes);
-        match replaced {
-            Ok(file) => {
-                if self.is_behind() {
-                    tracing::warn!("the table of file handles {} is written again", self.path.display());
-                }
-                (self.file, self.behind_since) = (Some(file), None);
-                (self.length, self.records) = (records.bytes.len() as u64, records.count);
-                Ok(())
-            }
-            Err(error) => {
-                // It occupies space that is missing.
-                let _left = fs::remove_file(&new);
-                if self.is_behind() {
-                    self.fall_behind(&error);
-                }
-                Err(error)
-            }
+    /// Bring the file up to date, if that is due. It stays as it is where the disk has no space for two.
+    fn bring_up_to_date(&mut self) {
+        let done = if self.is_behind() { self.catch_up() } else { self.write_anew() };
+        if let Err(error) = done {
+            tracing::debug!("the table of file handles stays as it is: {error}");
         }
     }
 
-    fn replace_by(&self, new: &Path, bytes: &[u8]) -> io::Result<File> {
-        #[cfg(test)]
-        if self.room.is_some_and(|room| bytes.len() as u64 > room) {
-            return Err(io::ErrorKind::StorageFull.into());
+    /// Append what the disk did not take.
+    fn catch_up(&mut self) -> io::Result<()> {
+        if self.disk.is_none()
+            && let Some(path) = &self.path
+        {
+            self.disk = Some(OpenOptions::new().read(true).append(true).create(true).open(path)?);
         }
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(new, &self.path)?;
-        if let Some(folder) = self.path.parent() {
+        let tail = std::mem::take(&mut self.tail);
+        if let Err(error) = self.write(&tail) {
+            let _cut = self.disk.as_ref().map(|file| file.set_len(self.length));
+            self.tail = tail;
+            self.fall_behind(&error);
+            return Err(error);
+        }
+        self.length += tail.len() as u64;
+        self.behind_since = None;
+        tracing::warn!(
+            "the table of file handles {} is whole again",
+            self.path.as_deref().unwrap_or(Path::new("")).display()
+        );
+        self.cover()?;
+        self.index.trust()
+    }
+
+    /// Write the records that count to a new file. The old one stays until the new one is on the disk.
+    fn write_anew(&mut self) -> io::Result<()> {
+        let Some(path) = self.path.clone() else { return self.pack_memory() };
+        let (new, new_index) = (with_suffix(&path, ".new"), with_suffix(&path, ".index.new"));
+        let written = self.copy_to(&new, &new_index);
+        if written.is_err() {
+            // They occupy space that is missing.
+            let _left = (fs::remove_file(&new), fs::remove_file(&new_index));
+        }
+        let mut written = written?;
+        fs::rename(&new, &path)?;
+        if let Some(folder) = path.parent() {
             File::open(folder)?.sync_all()?;
         }
-        OpenOptions::new().append(true).open(&self.path)
+        written.index.rename(&with_suffix(&path, ".index"))?;
+        written.disk = Some(OpenOptions::new().read(true).append(true).open(&path)?);
+        written.path = Some(path);
+        // Its index is gone, and needs not be brought to the disk.
+        self.path = None;
+        *self = written;
+        Ok(())
     }
 
-    /// The file, for a sync. None: it is behind.
-    pub(super) fn to_sync(&self) -> io::Result<Option<File>> {
-        self.file.as_ref().filter(|_| !self.is_behind()).map(File::try_clone).transpose()
+    fn copy_to(&self, path: &Path, index: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+        let mut copy = Self::of(None, Some(file.try_clone()?), Index::create(Some(index), identity(&file)?)?);
+        #[cfg(test)]
+        {
+            copy.room = self.room;
+        }
+        if let Some(disk) = &self.disk {
+            let mut writer = BufWriter::with_capacity(STRETCH, &file);
+            scan(disk, 0, self.length, |offset, found, bytes| {
+                if !self.counts(offset, &found) {
+                    return Ok(());
+                }
+                #[cfg(test)]
+                if copy.room.is_some_and(|room| copy.length + bytes.len() as u64 > room) {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                writer.write_all(bytes)?;
+                // What is not written yet cannot be read: each number occurs once.
+                copy.add(&found)?;
+                copy.length += bytes.len() as u64;
+                Ok(())
+            })?;
+            writer.flush()?;
+        }
+        file.sync_all()?;
+        copy.cover()?;
+        Ok(copy)
     }
+
+    /// Index a record that is appended, of a number and a name that have no other.
+    fn add(&mut self, found: &TableRecord) -> io::Result<()> {
+        let TableRecord::Place(file, place) = found else { return Ok(()) };
+        let (first, tag) = first_number(place.parent, &place.name);
+        let value = tag << OFFSET_BITS | self.length;
+        self.records += 1;
+        if place.assigned.is_some() && first != *file {
+            self.index.set(assigned_key(place.parent, &place.name), value)?;
+        }
+        self.index.set(*file, value)
+    }
+
+    /// Records in memory that count.
+    fn pack_memory(&mut self) -> io::Result<()> {
+        let mut packed = Self::in_memory()?;
+        let (mut at, mut rest) = (0, self.tail.as_slice());
+        while let Some((found, after)) = record(rest) {
+            let length = (rest.len() - after.len()) as u64;
+            if self.counts(at, &found) {
+                packed.append(std::slice::from_ref(&found));
+            }
+            (at, rest) = (at + length, after);
+        }
+        *self = packed;
+        Ok(())
+    }
+
+    /// True for the record that its number has in the index.
+    fn counts(&self, offset: u64, found: &TableRecord) -> bool {
+        matches!(found, TableRecord::Place(number, _) if self.entry(*number).is_some_and(|entry| entry.offset == offset))
+    }
+
+    /// Bring the file up to date. Returns it for a sync of all assignments. None: there is none.
+    ///
+    /// # Errors
+    /// When the disk does not take what is missing on it.
+    pub(super) fn prepare_sync(&mut self) -> io::Result<Option<File>> {
+        if self.is_behind() {
+            self.catch_up()?;
+        }
+        if self.is_due() {
+            self.bring_up_to_date();
+        }
+        self.disk.as_ref().map(File::try_clone).transpose()
+    }
+
+    /// All records that count.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> Vec<(u64, NamedFile)> {
+        let mut found = Vec::new();
+        let mut keep = |offset, one: TableRecord| {
+            if let (true, TableRecord::Place(number, place)) = (self.counts(offset, &one), one) {
+                found.push((number, place));
+            }
+        };
+        if let Some(disk) = &self.disk {
+            scan(disk, 0, self.length, |offset, one, _| {
+                keep(offset, one);
+                Ok(())
+            })
+            .unwrap();
+        }
+        let (mut at, mut rest) = (self.length, self.tail.as_slice());
+        while let Some((one, after)) = record(rest) {
+            keep(at, one);
+            (at, rest) = (at + (rest.len() - after.len()) as u64, after);
+        }
+        found
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.path.is_some() && !self.is_behind() {
+            // Without it the next start of the machine makes the index anew.
+            let _closed = self.index.close();
+        }
+    }
+}
+
+/// The index of a file of this many bytes, or an empty one: in memory where the disk has no room.
+fn open_index(path: &Path, records: u64, length: u64) -> io::Result<Index> {
+    let path = with_suffix(path, ".index");
+    if let Some(index) = Index::open(&path, records)?.filter(|index| index.covered().bytes <= length) {
+        return Ok(index);
+    }
+    match Index::create(Some(&path), records) {
+        Err(error) if is_full(&error) => {
+            let _left = fs::remove_file(&path);
+            Index::create(None, records)
+        }
+        created => created,
+    }
+}
+
+/// A number for a file, which no other at its path has.
+fn identity(file: &File) -> io::Result<u64> {
+    let found = file.metadata()?;
+    let born = found.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Ok(hash(&[&found.ino().to_be_bytes(), &born.as_nanos().to_be_bytes()]))
+}
+
+/// Read up to the end of a buffer or of the file.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(filled)
+}
+
+/// Go through the records of a file between two offsets, up to a damaged one. Returns the end of the last.
+fn scan(
+    file: &File,
+    from: u64,
+    until: u64,
+    mut visit: impl FnMut(u64, TableRecord, &[u8]) -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut bytes = vec![0; STRETCH];
+    let mut at = from;
+    while at < until {
+        let count = read_at(file, &mut bytes, at)?.min(usize::try_from(until - at).unwrap_or(usize::MAX));
+        let mut rest = &bytes[..count];
+        while let Some((found, after)) = record(rest) {
+            let length = rest.len() - after.len();
+            visit(at, found, &rest[..length])?;
+            at += length as u64;
+            rest = after;
+        }
+        // What is left may be the begin of a record that was cut off by the end of what was read.
+        if rest.len() == count || rest.len() >= LONGEST || count < STRETCH {
+            break;
+        }
+    }
+    Ok(at)
 }

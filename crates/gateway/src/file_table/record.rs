@@ -16,12 +16,26 @@ const ASSIGNED: u16 = 0x8000;
 const FACTS: usize = 4 + 8 + 3 * 4 + 3 * 8 + 1;
 const HASH: usize = 8;
 
+/// Bytes of the longest record.
+pub(super) const LONGEST: usize = HEAD + ASSIGNED as usize + FACTS + HASH;
+
 /// A record of the table.
 #[derive(Debug)]
 pub(super) enum TableRecord {
-    Name(u64, NamedFile),
-    AssignedFacts(u64, NamedFile),
+    Place(u64, NamedFile),
     Released(u64),
+}
+
+impl TableRecord {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Place(number, place) => match &place.assigned {
+                Some(facts) => encode_assigned(*number, place, facts),
+                None => head(*number, place.parent, &place.name, 0),
+            },
+            Self::Released(number) => head(*number, 0, "", 0),
+        }
+    }
 }
 
 fn head(number: u64, parent: u64, name: &str, flag: u16) -> Vec<u8> {
@@ -30,11 +44,7 @@ fn head(number: u64, parent: u64, name: &str, flag: u16) -> Vec<u8> {
     [&number.to_be_bytes()[..], &parent.to_be_bytes(), &length.to_be_bytes(), name.as_bytes()].concat()
 }
 
-pub(super) fn encode_name(number: u64, parent: u64, name: &str) -> Vec<u8> {
-    head(number, parent, name, 0)
-}
-
-pub(super) fn encode_assigned(number: u64, place: &NamedFile, facts: &AssignedFacts) -> Vec<u8> {
+fn encode_assigned(number: u64, place: &NamedFile, facts: &AssignedFacts) -> Vec<u8> {
     let mut bytes = head(number, place.parent, &place.name, ASSIGNED);
     bytes.extend(facts.generation.to_be_bytes());
     bytes.extend(facts.version.to_be_bytes());
@@ -65,7 +75,7 @@ pub(super) fn record(bytes: &[u8]) -> Option<(TableRecord, &[u8])> {
             return None;
         }
         let place = NamedFile { parent, name: name.into(), assigned: Some(Box::new(facts_of(facts))) };
-        return Some((TableRecord::AssignedFacts(found, place), rest));
+        return Some((TableRecord::Place(found, place), rest));
     }
     if parent == 0 && name.is_empty() {
         return Some((TableRecord::Released(found), rest));
@@ -73,7 +83,7 @@ pub(super) fn record(bytes: &[u8]) -> Option<(TableRecord, &[u8])> {
     if !(0..SALTS).any(|salt| number(parent, name, salt) == found) {
         return None;
     }
-    Some((TableRecord::Name(found, NamedFile { parent, name: name.into(), assigned: None }), rest))
+    Some((TableRecord::Place(found, NamedFile { parent, name: name.into(), assigned: None }), rest))
 }
 
 /// A number from its bytes, of which it has at most eight.
