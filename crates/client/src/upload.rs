@@ -178,9 +178,6 @@ pub struct UploadSession {
     may_hold_parts: AtomicBool,
 }
 
-/// The request that begins an upload. All others that continue without their caller send a part.
-const CREATE: &str = "CreateMultipartUpload";
-
 impl UploadSession {
     /// A session for work that began at `since` (seconds since the epoch): younger uploads of this key without parts
     /// count as its own. Its requests count their retries in `retry_context`.
@@ -225,9 +222,6 @@ impl UploadSession {
         operation: &'static str,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> JoinHandle<Result<T, StoreError>> {
-        if operation != CREATE {
-            self.may_hold_parts.store(true, Ordering::Relaxed);
-        }
         let given_up = self.give_up.clone().cancelled_owned();
         self.under_way.spawn(async move {
             tokio::select! {
@@ -251,14 +245,14 @@ impl UploadSession {
         let retries = self.retry_context.retries();
         let created = self
             .client
-            .call(RequestSpec::write(CREATE, &self.bucket), &self.retry_context, |store| {
+            .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.retry_context, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
-                let sent = self.send_on(CREATE, async move {
+                let sent = self.send_on("CreateMultipartUpload", async move {
                     let upload_id = store.create_upload(&request).await?;
                     created.lock().unwrap_or_else(PoisonError::into_inner).push(upload_id.clone());
                     Ok(upload_id)
                 });
-                join_request(sent, CREATE)
+                join_request(sent, "CreateMultipartUpload")
             })
             .await;
         if matches!(&created, Err(RequestError::Failed(_))) && self.retry_context.retries() > retries {

@@ -406,6 +406,27 @@ async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
 }
 
 #[tokio::test]
+async fn an_abort_asks_for_the_parts_that_are_left_where_some_may_have_been_sent() {
+    for (way, looks) in [("no part", 0), ("put", 1), ("written", 1), ("of an earlier run", 1)] {
+        let (fixture, rows) = (UploadFixture::new(), Rows::default());
+        let mut session = fixture.session();
+        let request = create(&session);
+        session.begin(&request, &rows).await.unwrap();
+        match way {
+            "put" => drop(put(&session, 1, b"0123456789").await.unwrap()),
+            "written" => drop(session.part_writer()),
+            "of an earlier run" => session = fixture.session().recorded(session.open().cloned()),
+            _ => {}
+        }
+
+        session.abort(true).await;
+
+        assert_eq!(fixture.store.count("ListParts"), looks, "{way}");
+        assert_eq!(fixture.open_uploads().await, 0, "{way}");
+    }
+}
+
+#[tokio::test]
 async fn an_abort_waits_for_parts_that_were_sent() {
     let (fixture, rows, latch) = (UploadFixture::new(), Rows::default(), Latch::default());
     let mut session = fixture.session();

@@ -44,7 +44,9 @@ pub struct ReservedCopy {
 }
 
 impl UploadSession {
-    fn upload_id(&self) -> String {
+    /// The id of the open upload for a request that sends a part, or asks for one.
+    fn id_for_part(&self) -> String {
+        self.may_hold_parts.store(true, Ordering::Relaxed);
         self.open.as_ref().map(|upload| upload.upload_id.clone()).unwrap_or_default()
     }
 
@@ -78,7 +80,7 @@ impl UploadSession {
         memory: &Arc<Option<MemoryPermit>>,
     ) -> Result<WrittenPart, RequestError> {
         let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64);
-        let upload_id = self.upload_id();
+        let upload_id = self.id_for_part();
         let send = |store: Arc<dyn ObjectStore>| {
             let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
             let (bytes, digests, memory) = (bytes.clone(), digests.clone(), Arc::clone(memory));
@@ -107,7 +109,7 @@ impl UploadSession {
         sent: &Digests,
         asked: ListingPatience,
     ) -> Result<Option<WrittenPart>, RequestError> {
-        let upload_id = self.upload_id();
+        let upload_id = self.id_for_part();
         let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
         let before = number.checked_sub(1).filter(|before| *before > 0);
         let spec = RequestSpec::read("ListParts", &self.bucket);
@@ -161,7 +163,7 @@ impl UploadSession {
         let quirks = self.client.quirks();
         let safe = || self.plain_etags.load(Ordering::Relaxed) && !quirks.changing_part_etags();
         let spec = self.copy_spec(range).hedge_if(&safe);
-        let upload_id = self.upload_id();
+        let upload_id = self.id_for_part();
         // The checksum that the first answer stated of this part; a different one in a second answer reveals a quirk.
         let first_etag = Arc::new(OnceLock::new());
         let send = |store: Arc<dyn ObjectStore>| {
@@ -198,7 +200,7 @@ impl UploadSession {
             store: Arc::clone(&self.client.connection().store),
             bucket: self.bucket.clone(),
             key: self.key.clone(),
-            upload_id: self.upload_id(),
+            upload_id: self.id_for_part(),
         }
     }
 }
