@@ -148,8 +148,8 @@ impl FileTable {
     /// names have another place meanwhile.
     pub(crate) fn file(&self, parent: u64, name: &str, is_taken: impl Fn(u64) -> bool) -> Option<FileId> {
         let mut file = self.lock();
-        if let Some(found) = file.assigned_to(parent, name).filter(|found| !is_taken(found.number)) {
-            return Some(found);
+        if let Some((number, facts)) = file.assigned(parent, name).filter(|(number, _)| !is_taken(*number)) {
+            return Some(FileId { number, generation: facts.generation });
         }
         let mut added = Vec::new();
         let mut marked = name.to_owned();
@@ -238,14 +238,6 @@ impl TableFile {
         let (first, tag) = first_number(parent, name);
         let other = self.entry(first).filter(|known| known.tag != tag);
         other.and_then(|known| self.place_at(known)).is_some_and(|(_, place)| place.assigned.is_some())
-    }
-
-    fn assigned_to(&self, parent: u64, name: &str) -> Option<FileId> {
-        let entry = self.entry(assigned_key(parent, name))?;
-        let (number, place) = self.place_at(entry)?;
-        let is_of_name = place.parent == parent && *place.name == *name;
-        let generation = place.assigned.filter(|_| is_of_name)?.generation;
-        Some(FileId { number, generation })
     }
 }
 
@@ -390,6 +382,31 @@ mod tests {
         drop(table);
         assert_eq!(FileTable::open(&path).unwrap().place(1 << 40), Some(assigned("same", 19_999)));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_assignment_after_a_failed_attempt_to_write_the_file_anew_is_kept() {
+        for in_the_way in ["share.ids.new", "share.ids.index"] {
+            let folder = scratch();
+            let path = folder.join("share.ids");
+            let table = FileTable::open(&path).unwrap();
+            let _index = fs::remove_file(folder.join(in_the_way));
+            fs::create_dir(folder.join(in_the_way)).unwrap();
+            for version in 0..2000 {
+                table.assign(1 << 40, assigned("same", version));
+            }
+            table.sync().unwrap();
+            let failed_at = table.lock().failed_at;
+            assert!(failed_at.is_some(), "{in_the_way}");
+            table.assign(1 << 40, assigned("last", 2000));
+            table.sync().unwrap();
+            assert_eq!(table.lock().failed_at, failed_at, "{in_the_way}: it is not tried again with each sync");
+            kill(table);
+            fs::remove_dir(folder.join(in_the_way)).unwrap();
+            let again = FileTable::open(&path).unwrap();
+            assert_eq!(again.place(1 << 40), Some(assigned("last", 2000)), "{in_the_way}");
+            fs::remove_dir_all(folder).unwrap();
+        }
     }
 
     #[test]

@@ -2,20 +2,20 @@
 //! and some more.
 //!
 //! A disk that takes no more is no reason to serve nothing: records continue in memory, and are appended when the disk
-//! takes them again. Until then [`TableFile::is_behind`], and no assignment counts as synced.
+//! takes them again. Until then the file is behind, and no assignment counts as synced.
 //!
 //! Order: a record is appended before it is indexed, and covered by the index after that. A kill between the two is made
 //! up for by the next process, which indexes what is not covered.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::index::{Covered, Index, with_suffix};
 use super::record::{LONGEST, TableRecord, record};
-use super::{NamedFile, assigned_key, first_number, hash};
+use super::{AssignedFacts, NamedFile, assigned_key, first_number, hash};
 use crate::journal::is_full;
 
 /// Records beyond twice those that count after which the file is written again.
@@ -51,8 +51,14 @@ pub(super) struct TableFile {
     /// Number of all records.
     records: u64,
     index: Index,
-    /// The disk lacks the tail since then.
-    behind_since: Option<Instant>,
+    /// The index lacks records that it was to have.
+    is_index_damaged: bool,
+    /// The disk lacks the tail.
+    is_behind: bool,
+    /// The last attempt to bring the file up to date has failed then.
+    pub(super) failed_at: Option<Instant>,
+    /// A loss of power cannot undo that the file has its name.
+    is_name_synced: bool,
     /// Bytes that the disk takes, in tests.
     #[cfg(test)]
     pub(super) room: Option<u64>,
@@ -65,15 +71,17 @@ impl TableFile {
 
     fn of(path: Option<PathBuf>, disk: Option<File>, index: Index) -> Self {
         let Covered { bytes: length, records } = index.covered();
-        let (tail, behind_since) = (Vec::new(), None);
         Self {
             path,
             disk,
             length,
-            tail,
+            tail: Vec::new(),
             records,
             index,
-            behind_since,
+            is_index_damaged: false,
+            is_behind: false,
+            failed_at: None,
+            is_name_synced: length > 0,
             #[cfg(test)]
             room: None,
         }
@@ -84,7 +92,7 @@ impl TableFile {
     /// # Errors
     /// When the file cannot be read or written.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let disk = match OpenOptions::new().read(true).append(true).create(true).open(path) {
+        let disk = match open_file(path) {
             Ok(file) => file,
             Err(error) if is_full(&error) => {
                 let mut table = Self::of(Some(path.to_owned()), None, Index::create(None, 0)?);
@@ -148,6 +156,15 @@ impl TableFile {
         }
     }
 
+    /// The number that is assigned to a name, and its facts.
+    pub(super) fn assigned(&self, parent: u64, name: &str) -> Option<(u64, AssignedFacts)> {
+        let entry = self.entry(assigned_key(parent, name))?;
+        let (number, place) = self.place_at(entry)?;
+        let is_of_name = place.parent == parent && *place.name == *name;
+        let is_last = self.entry(number).is_some_and(|last| last.offset == entry.offset);
+        Some((number, *place.assigned.filter(|_| is_of_name && is_last)?))
+    }
+
     fn read(&self, offset: u64) -> io::Result<Option<TableRecord>> {
         if offset >= self.length {
             let at = usize::try_from(offset - self.length).unwrap_or(usize::MAX);
@@ -174,25 +191,21 @@ impl TableFile {
             offsets.push(self.end() + bytes.len() as u64);
             bytes.extend(one.encode());
         }
-        if self.path.is_none() || self.is_behind() {
+        if self.path.is_none() || self.is_behind {
             self.keep(&bytes, added);
         } else if let Err(error) = self.write(&bytes) {
             self.fall_behind(&error);
-            // A part of a record at the end is cut off by the next process at the latest.
-            let _cut = self.disk.as_ref().map(|file| file.set_len(self.length));
             self.keep(&bytes, added);
-        } else {
-            self.length += bytes.len() as u64;
         }
         let end = self.end();
         for (offset, one) in offsets.into_iter().zip(added).filter(|(offset, _)| *offset < end) {
             self.index(offset, one);
         }
-        if !self.is_behind() && self.path.is_some() {
+        if self.path.is_some() && !self.is_behind {
             self.cover().unwrap_or_else(|error| self.give_index_up(&error));
         }
-        if self.is_due() {
-            self.bring_up_to_date();
+        if self.is_behind && self.may_try() {
+            self.catch_up().unwrap_or_else(|error| tracing::debug!("the table of file handles is behind: {error}"));
         }
     }
 
@@ -209,31 +222,41 @@ impl TableFile {
     }
 
     fn give_index_up(&mut self, error: &io::Error) {
-        tracing::warn!("the index of the table of file handles cannot be written: {error}");
+        if !self.is_index_damaged {
+            tracing::warn!("the index of the table of file handles cannot be written: {error}");
+        }
+        self.is_index_damaged = true;
         let _distrusted = self.index.distrust();
     }
 
     /// Have the index say what a record states.
     fn apply(&mut self, offset: u64, found: &TableRecord) -> io::Result<()> {
-        self.records += 1;
         match found {
-            TableRecord::Released(number) => self.release(*number),
-            TableRecord::Place(file, place) => {
-                let (first, tag) = first_number(place.parent, &place.name);
-                let value = tag << OFFSET_BITS | offset;
+            TableRecord::Released(number) => {
+                self.records += 1;
+                self.release(*number)
+            }
+            TableRecord::Place(number, place) => {
                 if place.assigned.is_some() {
-                    self.release(*file)?;
-                    let key = assigned_key(place.parent, &place.name);
-                    if let Some((before, _)) = self.entry(key).and_then(|entry| self.place_at(entry)) {
+                    self.release(*number)?;
+                    if let Some((before, _)) = self.assigned(place.parent, &place.name) {
                         self.release(before)?;
                     }
-                    if first != *file {
-                        self.index.set(key, value)?;
-                    }
                 }
-                self.index.set(*file, value)
+                self.set(offset, *number, place)
             }
         }
+    }
+
+    /// Index a record of a number and a name that have no other record that counts.
+    fn set(&mut self, offset: u64, number: u64, place: &NamedFile) -> io::Result<()> {
+        let (first, tag) = first_number(place.parent, &place.name);
+        let value = tag << OFFSET_BITS | offset;
+        self.records += 1;
+        if place.assigned.is_some() && first != number {
+            self.index.set(assigned_key(place.parent, &place.name), value)?;
+        }
+        self.index.set(number, value)
     }
 
     /// Nothing is assigned to a number any more.
@@ -251,151 +274,125 @@ impl TableFile {
         self.index.remove(number)
     }
 
+    /// Write records to the end of the file.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         #[cfg(test)]
         if self.room.is_some_and(|room| self.length + bytes.len() as u64 > room) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        match &mut self.disk {
-            Some(file) => file.write_all(bytes),
-            None => Err(io::ErrorKind::StorageFull.into()),
+        let disk = self.disk.as_ref().ok_or(io::ErrorKind::StorageFull)?;
+        if let Err(error) = disk.write_all_at(bytes, self.length) {
+            // A part of a record at the end is cut off by the next process at the latest.
+            let _cut = disk.set_len(self.length);
+            return Err(error);
         }
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 
     fn fall_behind(&mut self, error: &io::Error) {
-        if self.behind_since.is_none() {
+        if !self.is_behind {
             tracing::warn!(
                 "the table of file handles {} cannot be written: {error}. Names that clients see from now on have new \
                  handles after a restart, until the disk has room again",
-                self.path.as_deref().unwrap_or(Path::new("")).display()
+                self.name()
             );
             // It will know records that the disk may never have.
             let _distrusted = self.index.distrust();
         }
-        self.behind_since = Some(Instant::now());
+        (self.is_behind, self.failed_at) = (true, Some(Instant::now()));
     }
 
-    /// True when records of the table are missing on the disk.
-    pub(super) fn is_behind(&self) -> bool {
-        self.behind_since.is_some()
+    fn name(&self) -> std::path::Display<'_> {
+        self.path.as_deref().unwrap_or(Path::new("in memory")).display()
     }
 
-    /// True when the file is to be brought up to date: records are missing in it, and were so for a while, or most of it
-    /// counts no more.
-    fn is_due(&self) -> bool {
-        self.behind_since.is_some_and(|since| since.elapsed() >= RETRY_PAUSE)
-            || self.records > 2 * self.index.len() + SPARE_RECORDS
-    }
-
-    /// Bring the file up to date, if that is due. It stays as it is where the disk has no space for two.
-    fn bring_up_to_date(&mut self) {
-        let done = if self.is_behind() { self.catch_up() } else { self.write_anew() };
-        if let Err(error) = done {
-            tracing::debug!("the table of file handles stays as it is: {error}");
-        }
+    /// True when the last attempt to bring the file up to date was not just now, or did not fail.
+    fn may_try(&self) -> bool {
+        self.failed_at.is_none_or(|at| at.elapsed() >= RETRY_PAUSE)
     }
 
     /// Append what the disk did not take.
     fn catch_up(&mut self) -> io::Result<()> {
-        if self.disk.is_none()
-            && let Some(path) = &self.path
-        {
-            self.disk = Some(OpenOptions::new().read(true).append(true).create(true).open(path)?);
-        }
         let tail = std::mem::take(&mut self.tail);
-        if let Err(error) = self.write(&tail) {
-            let _cut = self.disk.as_ref().map(|file| file.set_len(self.length));
+        let written = self.reopen().and_then(|()| self.write(&tail));
+        if let Err(error) = written {
             self.tail = tail;
             self.fall_behind(&error);
             return Err(error);
         }
-        self.length += tail.len() as u64;
-        self.behind_since = None;
-        tracing::warn!(
-            "the table of file handles {} is whole again",
-            self.path.as_deref().unwrap_or(Path::new("")).display()
-        );
+        (self.is_behind, self.failed_at) = (false, None);
+        tracing::warn!("the table of file handles {} is whole again", self.name());
         self.cover()?;
-        self.index.trust()
+        if self.is_index_damaged { Ok(()) } else { self.index.trust() }
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        if let (None, Some(path)) = (&self.disk, &self.path) {
+            self.disk = Some(open_file(path)?);
+        }
+        Ok(())
     }
 
     /// Write the records that count to a new file. The old one stays until the new one is on the disk.
-    fn write_anew(&mut self) -> io::Result<()> {
-        let Some(path) = self.path.clone() else { return self.pack_memory() };
+    fn write_anew(&mut self, path: PathBuf) -> io::Result<()> {
         let (new, new_index) = (with_suffix(&path, ".new"), with_suffix(&path, ".index.new"));
-        let written = self.copy_to(&new, &new_index);
-        if written.is_err() {
+        let renamed = self.copy_to(&new, &new_index).and_then(|copy| fs::rename(&new, &path).map(|()| copy));
+        if renamed.is_err() {
             // They occupy space that is missing.
             let _left = (fs::remove_file(&new), fs::remove_file(&new_index));
         }
-        let mut written = written?;
-        fs::rename(&new, &path)?;
-        if let Some(folder) = path.parent() {
-            File::open(folder)?.sync_all()?;
-        }
-        written.index.rename(&with_suffix(&path, ".index"))?;
-        written.disk = Some(OpenOptions::new().read(true).append(true).open(&path)?);
-        written.path = Some(path);
-        // Its index is gone, and needs not be brought to the disk.
+        let mut copy = renamed?;
+        // From here on the old file has no name: whatever fails, the new one is written to.
+        let renamed = copy.index.rename(&with_suffix(&path, ".index"));
+        copy.path = Some(path);
+        // The old index is gone, and need not be brought to the disk.
         self.path = None;
-        *self = written;
-        Ok(())
+        *self = copy;
+        renamed
     }
 
     fn copy_to(&self, path: &Path, index: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
-        let mut copy = Self::of(None, Some(file.try_clone()?), Index::create(Some(index), identity(&file)?)?);
+        let index = Index::create(Some(index), identity(&file)?)?;
+        let mut copy = Self::of(None, Some(file), index);
         #[cfg(test)]
         {
             copy.room = self.room;
         }
-        if let Some(disk) = &self.disk {
-            let mut writer = BufWriter::with_capacity(STRETCH, &file);
-            scan(disk, 0, self.length, |offset, found, bytes| {
-                if !self.counts(offset, &found) {
-                    return Ok(());
-                }
-                #[cfg(test)]
-                if copy.room.is_some_and(|room| copy.length + bytes.len() as u64 > room) {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                writer.write_all(bytes)?;
-                // What is not written yet cannot be read: each number occurs once.
-                copy.add(&found)?;
-                copy.length += bytes.len() as u64;
-                Ok(())
-            })?;
-            writer.flush()?;
+        let mut bytes = Vec::new();
+        self.visit(|offset, found, of_record| {
+            if let TableRecord::Place(number, place) = &found
+                && self.counts(offset, &found)
+            {
+                copy.set(copy.length + bytes.len() as u64, *number, place)?;
+                bytes.extend(of_record);
+            }
+            if bytes.len() >= STRETCH {
+                copy.write(&bytes)?;
+                bytes.clear();
+            }
+            Ok(())
+        })?;
+        copy.write(&bytes)?;
+        if let Some(file) = &copy.disk {
+            file.sync_all()?;
         }
-        file.sync_all()?;
         copy.cover()?;
         Ok(copy)
     }
 
-    /// Index a record that is appended, of a number and a name that have no other.
-    fn add(&mut self, found: &TableRecord) -> io::Result<()> {
-        let TableRecord::Place(file, place) = found else { return Ok(()) };
-        let (first, tag) = first_number(place.parent, &place.name);
-        let value = tag << OFFSET_BITS | self.length;
-        self.records += 1;
-        if place.assigned.is_some() && first != *file {
-            self.index.set(assigned_key(place.parent, &place.name), value)?;
+    /// Go through all records.
+    fn visit(&self, mut visit: impl FnMut(u64, TableRecord, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        if let Some(disk) = &self.disk {
+            scan(disk, 0, self.length, &mut visit)?;
         }
-        self.index.set(*file, value)
-    }
-
-    /// Records in memory that count.
-    fn pack_memory(&mut self) -> io::Result<()> {
-        let mut packed = Self::in_memory()?;
-        let (mut at, mut rest) = (0, self.tail.as_slice());
+        let (mut at, mut rest) = (self.length, self.tail.as_slice());
         while let Some((found, after)) = record(rest) {
-            let length = (rest.len() - after.len()) as u64;
-            if self.counts(at, &found) {
-                packed.append(std::slice::from_ref(&found));
-            }
-            (at, rest) = (at + length, after);
+            let length = rest.len() - after.len();
+            visit(at, found, &rest[..length])?;
+            (at, rest) = (at + length as u64, after);
         }
-        *self = packed;
         Ok(())
     }
 
@@ -409,43 +406,44 @@ impl TableFile {
     /// # Errors
     /// When the disk does not take what is missing on it.
     pub(super) fn prepare_sync(&mut self) -> io::Result<Option<File>> {
-        if self.is_behind() {
+        let Some(path) = self.path.clone() else { return Ok(None) };
+        if self.is_behind {
             self.catch_up()?;
         }
-        if self.is_due() {
-            self.bring_up_to_date();
+        if self.records > 2 * self.index.len() + SPARE_RECORDS && self.may_try() {
+            // It stays as it is where the disk has no space for two.
+            if let Err(error) = self.write_anew(path.clone()) {
+                tracing::debug!("the table of file handles {} is not written anew: {error}", path.display());
+                self.failed_at = Some(Instant::now());
+            }
+        }
+        if !self.is_name_synced {
+            if let Some(folder) = path.parent() {
+                File::open(folder)?.sync_all()?;
+            }
+            self.is_name_synced = true;
         }
         self.disk.as_ref().map(File::try_clone).transpose()
     }
 
-    /// All records that count.
+    /// All names that count.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<(u64, NamedFile)> {
         let mut found = Vec::new();
-        let mut keep = |offset, one: TableRecord| {
+        self.visit(|offset, one, _| {
             if let (true, TableRecord::Place(number, place)) = (self.counts(offset, &one), one) {
                 found.push((number, place));
             }
-        };
-        if let Some(disk) = &self.disk {
-            scan(disk, 0, self.length, |offset, one, _| {
-                keep(offset, one);
-                Ok(())
-            })
-            .unwrap();
-        }
-        let (mut at, mut rest) = (self.length, self.tail.as_slice());
-        while let Some((one, after)) = record(rest) {
-            keep(at, one);
-            (at, rest) = (at + (rest.len() - after.len()) as u64, after);
-        }
+            Ok(())
+        })
+        .unwrap();
         found
     }
 }
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.path.is_some() && !self.is_behind() {
+        if self.path.is_some() && !self.is_behind && !self.is_index_damaged {
             // Without it the next start of the machine makes the index anew.
             let _closed = self.index.close();
         }
@@ -465,6 +463,11 @@ fn open_index(path: &Path, records: u64, length: u64) -> io::Result<Index> {
         }
         created => created,
     }
+}
+
+/// A file to be read and written, which may be there.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 /// A number for a file, which no other at its path has.

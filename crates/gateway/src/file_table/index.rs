@@ -13,6 +13,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::Errno;
 
 use super::hash;
+use super::record::long;
 use crate::journal::is_full;
 
 /// First bytes of the file.
@@ -207,9 +208,9 @@ impl Index {
             let bytes = &mut page[..count * SLOT];
             self.file.read_exact_at(bytes, offset_of(at))?;
             for (number, slot) in (at..).zip(bytes.chunks_exact(SLOT)) {
-                match number_at(slot, 0) {
+                match long_at(slot, 0) {
                     0 => return Ok(Some(Slot { at: number, value: None })),
-                    found if found == key => return Ok(Some(Slot { at: number, value: Some(number_at(slot, 8)) })),
+                    found if found == key => return Ok(Some(Slot { at: number, value: Some(long_at(slot, 8)) })),
                     _ => {}
                 }
             }
@@ -250,7 +251,7 @@ impl Index {
             let bytes = &mut page[..usize::try_from(end - at).unwrap_or(0) * SLOT];
             self.file.read_exact_at(bytes, offset_of(at))?;
             for (number, slot) in (at..end).zip(bytes.chunks_exact(SLOT)) {
-                let (key, value) = (number_at(slot, 0), number_at(slot, 8));
+                let (key, value) = (long_at(slot, 0), long_at(slot, 8));
                 match key {
                     0 => writer.write_all(&mut cluster)?,
                     _ if value == REMOVED => {}
@@ -331,7 +332,7 @@ impl Head {
     }
 
     fn decode(bytes: &[u8; HEAD + 8]) -> Option<Self> {
-        let field = |number: usize| number_at(bytes, 8 * number);
+        let field = |number: usize| long_at(bytes, 8 * number);
         let bits = u32::try_from(field(3)).ok().filter(|bits| (FIRST_BITS..48).contains(bits))?;
         (field(0) == MAGIC && field(8) == hash(&[&bytes[..HEAD]])).then_some(Self {
             records: field(1),
@@ -362,10 +363,8 @@ fn home(key: u64, bits: u32) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)
 }
 
-fn number_at(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_be_bytes(number)
+fn long_at(bytes: &[u8], at: usize) -> u64 {
+    long(&bytes[at..at + 8])
 }
 
 /// The start of the machine, as a number. It changes from process to process where the system does not say.

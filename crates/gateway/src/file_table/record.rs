@@ -87,7 +87,7 @@ pub(super) fn record(bytes: &[u8]) -> Option<(TableRecord, &[u8])> {
 }
 
 /// A number from its bytes, of which it has at most eight.
-fn long(bytes: &[u8]) -> u64 {
+pub(super) fn long(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
