@@ -65,6 +65,7 @@ pub(super) struct TableFile {
 }
 
 impl TableFile {
+    #[cfg(test)]
     pub(super) fn in_memory() -> io::Result<Self> {
         Ok(Self::of(None, None, Index::create(None, 0)?))
     }

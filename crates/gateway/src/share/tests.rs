@@ -51,11 +51,7 @@ fn share<S: ObjectStore + 'static>(store: &Arc<S>) -> BucketShare {
     let options = TreeOptions { lifetime: Some(Duration::ZERO), ..TreeOptions::bucket("b") };
     let tree = Tree::new(Arc::clone(&source), options);
     let files = FileSystem::new(tree, Reader::new(source, Pool::new(0), None), Freshness::Ttl);
-    BucketShare::new(
-        files,
-        FileTable::in_memory().unwrap(),
-        ShareDefaults { uid: 1000, gid: 1000, ..ShareDefaults::default() },
-    )
+    BucketShare::new(files, FileTable::in_memory(), ShareDefaults { uid: 1000, gid: 1000, ..ShareDefaults::default() })
 }
 
 fn user() -> Caller {

@@ -93,7 +93,7 @@ impl Setting {
         let asked = Arc::new(FaultStore::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
         let source = StoreSource::over(&asked);
         let data = journal.fresh();
-        let file_table = FileTable::in_memory().unwrap();
+        let file_table = FileTable::in_memory();
         let spec = spec(&source, file_table.clone(), "share");
         let share = WritableShare::over(spec, journal.clone(), data.clone(), BOUNDS).await.unwrap();
         Self { store, file_table, bounds: BOUNDS, asked, source, share, journal, data }
@@ -511,8 +511,8 @@ async fn links_are_made_renamed_and_read() {
 async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_not_know() {
     let folder = std::env::temp_dir().join(format!("seqferry-writable-{:016x}", fastrand::u64(..)));
     let source = StoreSource::over(&MemoryStore::with_buckets(&["b"]));
-    let share = WritableShare::open(spec(&source, FileTable::in_memory().unwrap(), "one"), &folder).await.unwrap();
-    let twice = WritableShare::open(spec(&source, FileTable::in_memory().unwrap(), "one"), &folder).await.unwrap_err();
+    let share = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap();
+    let twice = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap_err();
     assert!(twice.0.contains("another gateway uses"), "{twice}");
     let how = CreateMode::Guarded(SetAttributes::default());
     let file = share.create(&root(), share.root(), b"new", how).await.unwrap().attributes.file;
@@ -520,10 +520,9 @@ async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_no
     share.write(&root(), file, 5, bytes.clone(), Stability::File).await.unwrap();
     drop(share);
     std::fs::write(folder.join("data/00000000000000ff.data"), b"unknown").unwrap();
-    let other =
-        WritableShare::open(spec(&source, FileTable::in_memory().unwrap(), "other"), &folder).await.unwrap_err();
+    let other = WritableShare::open(spec(&source, FileTable::in_memory(), "other"), &folder).await.unwrap_err();
     assert!(other.0.contains("belongs to another share (one)"), "{other}");
-    let share = WritableShare::open(spec(&source, FileTable::in_memory().unwrap(), "one"), &folder).await.unwrap();
+    let share = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap();
     let read = share.read(&root(), file, 0, 1 << 20).await.unwrap().slices.concat();
     assert!(read[..5] == [0; 5] && read[5..] == bytes);
     assert_eq!(std::fs::read(folder.join("data/00000000000000ff.data.unknown")).unwrap(), b"unknown");
@@ -547,7 +546,7 @@ async fn the_room_that_shows_is_that_of_the_disk_or_less_where_less_is_set() {
     assert_eq!((space().await.free_bytes, space().await.total_bytes), (SPACE / 4 - SPACE / 20, usable));
     setting.data.set_free(4);
     assert_eq!(space().await.free_bytes, 0, "the rest is for the journal");
-    let mut spec = spec(&setting.source, FileTable::in_memory().unwrap(), "small");
+    let mut spec = spec(&setting.source, FileTable::in_memory(), "small");
     spec.defaults.free_space = 1 << 30;
     let (journal, data) = (SimulatedDisk::default(), SimulatedDisk::default());
     let share = WritableShare::over(spec, journal, data, BOUNDS).await.unwrap();

@@ -152,8 +152,7 @@ async fn a_file_whose_table_was_lost_shows_under_another_handle() {
     folder(&setting, "run").await;
     let file = setting.put("run/file", "text").await;
     evicted(&setting, 2).await;
-    let setting =
-        Setting { file_table: FileTable::in_memory().unwrap(), ..setting }.restarted(&mut random(), false).await;
+    let setting = Setting { file_table: FileTable::in_memory(), ..setting }.restarted(&mut random(), false).await;
     assert_eq!(setting.text("run/file").await, "text");
     assert_ne!(setting.id("run/file").await, file);
     assert_eq!(setting.share.attributes(&root(), file).await.unwrap_err(), FileError::Stale);
