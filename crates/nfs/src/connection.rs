@@ -46,6 +46,7 @@ pub(crate) struct Limits {
 /// Room that a call occupies until its reply is written.
 struct CallPermits {
     _call: OwnedSemaphorePermit,
+    _host_call: OwnedSemaphorePermit,
     connection: OwnedSemaphorePermit,
     host: OwnedSemaphorePermit,
     process: OwnedSemaphorePermit,
@@ -160,6 +161,7 @@ impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
             async |memory: &Arc<Semaphore>| Arc::clone(memory).acquire_many_owned(RESERVED).await.map_err(closed);
         Ok(CallPermits {
             _call: Arc::clone(&self.admitted.calls).acquire_owned().await.map_err(closed)?,
+            _host_call: Arc::clone(&self.admitted.host_calls).acquire_owned().await.map_err(closed)?,
             connection: kilobytes(&self.memory).await?,
             host: kilobytes(&self.admitted.memory).await?,
             process: kilobytes(&self.limits.memory).await?,

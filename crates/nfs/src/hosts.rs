@@ -28,6 +28,8 @@ pub(crate) struct HostLimits {
     pub(crate) host_memory: usize,
     /// Calls of one connection.
     pub(crate) calls: usize,
+    /// Calls of one host.
+    pub(crate) host_calls: usize,
 }
 
 /// Connections that are open.
@@ -46,8 +48,9 @@ struct HostTable {
 
 #[derive(Debug)]
 struct Host {
-    /// Outlives the connections while calls of them run.
+    /// Outlives the connections while calls of them run, as `calls` does.
     memory: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
     connections: HashMap<u64, HostConnection>,
 }
 
@@ -69,6 +72,8 @@ pub(crate) struct AdmittedConnection {
     number: u64,
     /// Calls of this connection.
     pub(crate) calls: Arc<Semaphore>,
+    /// Calls of all connections of the host.
+    pub(crate) host_calls: Arc<Semaphore>,
     /// Memory of all connections of the host.
     pub(crate) memory: Arc<Semaphore>,
     /// Cancelled when another connection takes its place.
@@ -82,7 +87,7 @@ impl Hosts {
 
     /// Admit a connection, which ends with `stop`. None: there are as many as there may be, and none can be closed.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr, stop: &CancellationToken) -> Option<AdmittedConnection> {
-        let HostLimits { connections, host_connections, host_memory, calls } = self.limits;
+        let HostLimits { connections, host_connections, host_memory, calls, host_calls } = self.limits;
         let mut state = self.lock();
         let of_host = state.connections_of(address);
         if of_host >= host_connections {
@@ -103,13 +108,17 @@ impl Hosts {
         state.connections += 1;
         let number = state.last;
         let (most_calls, calls, close) = (calls, Arc::new(Semaphore::new(calls)), stop.child_token());
-        let new = || Host { memory: Arc::new(Semaphore::new(host_memory)), connections: HashMap::new() };
+        let new = || Host {
+            memory: Arc::new(Semaphore::new(host_memory)),
+            calls: Arc::new(Semaphore::new(host_calls)),
+            connections: HashMap::new(),
+        };
         let host = state.hosts.entry(address).or_insert_with(new);
         let connection =
             HostConnection { calls: Arc::clone(&calls), most_calls, used: Instant::now(), close: close.clone() };
         host.connections.insert(number, connection);
-        let memory = Arc::clone(&host.memory);
-        Some(AdmittedConnection { hosts: Arc::clone(self), address, number, calls, memory, close })
+        let (host_calls, memory) = (Arc::clone(&host.calls), Arc::clone(&host.memory));
+        Some(AdmittedConnection { hosts: Arc::clone(self), address, number, calls, host_calls, memory, close })
     }
 
     fn lock(&self) -> MutexGuard<'_, HostTable> {
@@ -187,7 +196,7 @@ mod tests {
     use super::*;
 
     fn hosts(connections: usize, host_connections: usize) -> (Arc<Hosts>, CancellationToken) {
-        let limits = HostLimits { connections, host_connections, host_memory: 100, calls: 2 };
+        let limits = HostLimits { connections, host_connections, host_memory: 100, calls: 2, host_calls: 4 };
         (Hosts::new(limits), CancellationToken::new())
     }
 

@@ -19,8 +19,12 @@ use crate::reply::Reply;
 
 /// Replies that are kept for each client and kind of call. A client has at most some hundred calls without a reply.
 const MAX_REPLIES: usize = 1024;
-/// Clients whose replies are kept: 256 clients use up to 150 MiB.
+/// Clients whose replies are kept.
 const MAX_CLIENTS: usize = 256;
+/// Replies that are kept of all clients, some 300 bytes each: 128 of each kind where all of them are busy.
+const MAX_KEPT: usize = 1 << 16;
+/// Calls between two searches for old replies, of clients that send nothing any more.
+const SEARCH_INTERVAL: u64 = 1024;
 /// Time for which a reply is kept. Linux sends a call again after a minute, and immediately over a new connection.
 const MAX_AGE: Duration = Duration::from_mins(2);
 
@@ -156,11 +160,33 @@ impl CacheState {
     }
 }
 
+impl CacheState {
+    fn all(&mut self) -> impl Iterator<Item = &mut CachedReplies> {
+        self.clients.values_mut().flat_map(|client| [&mut client.writes, &mut client.changes])
+    }
+
+    /// Keep no more than is allowed: the client with most replies loses its oldest one.
+    fn limit(&mut self) {
+        if self.clock.is_multiple_of(SEARCH_INTERVAL) {
+            self.all().for_each(CachedReplies::forget_old);
+        }
+        while self.all().map(|replies| replies.done.len()).sum::<usize>() > MAX_KEPT
+            && let Some(most) = self.all().max_by_key(|replies| replies.done.len())
+        {
+            most.forget_oldest();
+        }
+    }
+}
+
 impl CachedReplies {
     /// Forget replies that are too old.
     fn forget_old(&mut self) {
         while self.done.front().is_some_and(|(_, end)| end.elapsed() >= MAX_AGE) {
             self.forget_oldest();
+        }
+        if self.calls.is_empty() && self.calls.capacity() > 0 {
+            // With the memory that it took when it was full.
+            *self = Self::default();
         }
     }
 
@@ -182,6 +208,7 @@ impl RunningCall {
             if replies.done.len() > MAX_REPLIES {
                 replies.forget_oldest();
             }
+            state.limit();
         }
         if let Some(sender) = self.reply.take() {
             sender.send_replace(Some(reply.clone()));
@@ -255,6 +282,36 @@ mod tests {
             run(&cache, &address, 1, "other").await;
         }
         assert_eq!(cache.lock().clients.len(), MAX_CLIENTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_busy_clients_have_a_share_each_and_those_that_left_have_none() {
+        let cache = Arc::new(ReplyCache::default());
+        let clients: Vec<String> = (0..MAX_CLIENTS).map(|host| format!("10.1.{}.{}", host / 250, host % 250)).collect();
+        let most = u32::try_from(MAX_REPLIES).unwrap();
+        for client in &clients[..100] {
+            for xid in 0..most {
+                assert!(run(&cache, client, xid, "first").await.is_none());
+            }
+        }
+        let kept = |cache: &ReplyCache| cache.lock().all().map(|replies| replies.done.len()).sum::<usize>();
+        assert_eq!(kept(&cache), MAX_KEPT);
+        let share = u32::try_from(MAX_KEPT / MAX_CLIENTS).unwrap();
+        for client in &clients {
+            for xid in most - share..most {
+                run(&cache, client, xid, "first").await;
+            }
+        }
+        for client in &clients {
+            for xid in most - share..most {
+                assert!(run(&cache, client, xid, "second").await.is_some(), "{client} {xid}");
+            }
+        }
+        tokio::time::advance(MAX_AGE).await;
+        for xid in 0..u32::try_from(SEARCH_INTERVAL).unwrap() {
+            run(&cache, "10.2.0.1", xid, "later").await;
+        }
+        assert!(kept(&cache) <= MAX_REPLIES, "{}", kept(&cache));
     }
 
     #[tokio::test]

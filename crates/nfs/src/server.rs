@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct ServerLimits {
     /// Calls of one connection that run at a time.
     pub calls: usize,
+    /// Calls of all connections of one host that run at a time.
+    pub host_calls: usize,
     /// Bytes of calls and replies of one connection.
     pub connection_memory: u64,
     /// Bytes of calls and replies of all connections of one host.
@@ -50,11 +52,12 @@ pub struct ServerLimits {
 }
 
 impl Default for ServerLimits {
-    /// 64 calls and 64 MiB for a connection, 128 MiB for the up to 128 connections of a host, 256 MiB for all of up to
-    /// 1,024. Linux makes at most 16 connections to a server.
+    /// 64 calls and 64 MiB for a connection, 256 calls and 128 MiB for the up to 128 connections of a host, 256 MiB for
+    /// all of up to 1,024. Linux makes at most 16 connections to a server.
     fn default() -> Self {
         Self {
             calls: 64,
+            host_calls: 256,
             connection_memory: 64 << 20,
             host_memory: 128 << 20,
             memory: 256 << 20,
@@ -189,6 +192,7 @@ impl Server {
             host_connections: self.limits.host_connections.max(1),
             host_memory: within(self.limits.host_memory),
             calls: self.limits.calls.max(1),
+            host_calls: self.limits.host_calls.max(1),
         });
         let (context, tasks) = (Arc::new(self.context), TaskTracker::new());
         for socket in self.datagrams {

@@ -26,6 +26,9 @@ use crate::tree::{Tree, TreeOptions, upload_time};
 use crate::version::{ObjectVersion, VersionPin};
 use names::{NameTable, maintain};
 
+/// Names that are remembered where the first version of each stays.
+const FROZEN_NAMES: usize = 10_000_000;
+
 /// Retry policy of files: programs notice an outage of a minute only by the wait. 24 pauses of 5 s on average.
 pub const FILE_RETRIES: RetryPolicy = RetryPolicy {
     attempts: 30,
@@ -117,7 +120,10 @@ impl BucketFiles {
     pub async fn open(spec: BucketFilesSpec, clients: &ClientPool, pool: Arc<Pool>) -> Result<Self, BucketFilesError> {
         let BucketFilesSpec { endpoint, endpoint_name, tree, freshness, archives, manifest, cache, pin, .. } = spec;
         let note = spec.note;
-        let tree = TreeOptions { is_frozen: freshness == Freshness::Frozen, ..tree };
+        let is_frozen = freshness == Freshness::Frozen;
+        // A directory that is forgotten and listed again may have other versions.
+        let max_entries = if is_frozen { tree.max_entries.max(FROZEN_NAMES) } else { tree.max_entries };
+        let tree = TreeOptions { max_entries, is_frozen, ..tree };
         let manifest = manifest.as_deref().map(|path| Manifest::read(path, &tree.prefix));
         let manifest = manifest.transpose().map_err(|error| BucketFilesError(error.to_string()))?;
         let mut is_reachable = true;

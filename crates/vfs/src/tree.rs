@@ -17,7 +17,7 @@ mod snapshot;
 mod walk;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +32,7 @@ pub use audit::AuditReport;
 use facts::FactCache;
 pub use facts::LONGEST_TARGET;
 pub(crate) use facts::{exact_time, upload_time};
+use inodes::InodeTable;
 pub use inodes::MEMBER_BIT;
 use listing::ListingProgress;
 pub use names::{HiddenKey, HiddenReason};
@@ -59,20 +60,21 @@ pub struct TreeOptions {
     pub prefix: String,
     /// Lifetime of an answer. None: it never expires. Zero: every lookup asks the service.
     pub lifetime: Option<Duration>,
-    /// Names that are remembered at a time; the directories used least recently are forgotten first.
+    /// Names that are remembered at a time; the directories used least recently are forgotten first. One directory
+    /// may have more, and large ones that are being read stay.
     pub max_entries: usize,
     /// The first version that is seen stays: a replaced object is not looked up again.
     pub is_frozen: bool,
 }
 
 impl TreeOptions {
-    /// A whole bucket with the defaults: 60 s, 10 million names (some 150 bytes each).
+    /// A whole bucket with the defaults: 60 s, a million names (some 150 bytes each).
     pub fn bucket(bucket: &str) -> Self {
         Self {
             bucket: bucket.to_owned(),
             prefix: String::new(),
             lifetime: Some(Duration::from_mins(1)),
-            max_entries: 10_000_000,
+            max_entries: 1_000_000,
             is_frozen: false,
         }
     }
@@ -142,6 +144,7 @@ pub struct Tree {
     options: TreeOptions,
     /// The time that directories show of which nothing is known.
     since: SystemTime,
+    made: Instant,
     /// The service does not list in the order of keys.
     is_unsorted: AtomicBool,
     /// Directories that were listed so far, and versions of which facts were learned.
@@ -158,10 +161,12 @@ struct State {
     directories: Vec<Directory>,
     /// Places in `directories` that are free.
     vacant: Vec<u32>,
-    places: HashMap<u64, InodeLocation>,
+    places: InodeTable,
     facts: FactCache,
     /// Names in all snapshots.
     entries: usize,
+    /// Names of listings under way.
+    collected: usize,
     /// Uses of directories so far: orders them by their last use.
     clock: u64,
     /// Flat listings under way.
@@ -206,6 +211,8 @@ struct Directory {
     /// A listing under way.
     listing: Option<watch::Receiver<ListingProgress>>,
     used: u64,
+    /// Age of the tree when its names were read last, in milliseconds; 0: never, or to the end.
+    read: AtomicU64,
     /// The directory in it that a walk would read next, and how many came as expected.
     walk: (Option<Box<str>>, u32),
     /// Allows the flat listing that has brought this directory to continue, once it is read.
@@ -223,12 +230,15 @@ impl Tree {
     /// A tree that has sent no request yet.
     pub fn new(source: Arc<dyn Source>, options: TreeOptions) -> Arc<Self> {
         let root = Directory::new(ROOT, ROOT, options.prefix.as_str().into());
+        let mut places = InodeTable::default();
+        places.insert(ROOT, InodeLocation::Directory(0));
         let state = State {
             directories: vec![root],
             vacant: Vec::new(),
-            places: HashMap::from([(ROOT, InodeLocation::Directory(0))]),
+            places,
             facts: FactCache::default(),
             entries: 0,
+            collected: 0,
             clock: 0,
             flats: Vec::new(),
             removals: 0,
@@ -239,6 +249,7 @@ impl Tree {
             source,
             options,
             since: SystemTime::now(),
+            made: Instant::now(),
             is_unsorted: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             state: RwLock::new(state),
@@ -278,8 +289,8 @@ impl Tree {
     /// The latest answer about a name, also after its lifetime. None: nothing is known of it. Asks for nothing.
     pub fn lookup_remembered(&self, parent: u64, name: &str) -> Option<Lookup> {
         let state = self.read();
-        let InodeLocation::Directory(directory) = state.places.get(&parent)? else { return None };
-        let (_, found) = state.directories.get(*directory as usize)?.remembered(name)?;
+        let directory = state.places.directory(parent)?;
+        let (_, found) = state.directories.get(directory as usize)?.remembered(name)?;
         let valid = Duration::ZERO;
         let attributes = found.map(|(inode, facts)| self.attributes_of(&state, inode, &facts, valid));
         Some(Lookup { attributes, valid })
@@ -291,14 +302,14 @@ impl Tree {
     /// `Stale` when the tree no longer knows it.
     pub fn attributes(&self, inode: u64) -> Result<Attributes> {
         let state = self.read();
-        let place = state.places.get(&inode).ok_or(VfsError::Stale)?;
+        let place = state.places.get(inode).ok_or(VfsError::Stale)?;
         match place {
             InodeLocation::Directory(_) => {
                 Ok(self.attributes_of(&state, inode, &NameFacts::directory(), self.shown_lifetime()))
             }
             InodeLocation::Listed { directory, index } => {
-                let directory = state.directories.get(*directory as usize).ok_or(VfsError::Stale)?;
-                let entry = directory.snapshot.as_ref().and_then(|snapshot| snapshot.entry(*index));
+                let directory = state.directories.get(directory as usize).ok_or(VfsError::Stale)?;
+                let entry = directory.snapshot.as_ref().and_then(|snapshot| snapshot.entry(index));
                 let entry = entry.ok_or(VfsError::Stale)?;
                 let valid = directory.listed.and_then(|at| self.remaining(at)).unwrap_or_default();
                 Ok(self.attributes_of(&state, inode, &entry.facts(), valid))
@@ -400,6 +411,7 @@ impl Tree {
             };
             entries.push(DirectoryEntry { name: name.to_owned(), cookie: u64::from(entry.cookie), attributes });
         }
+        directory.note_read(entries.len() < most, self.age());
         Ok(entries)
     }
 
@@ -455,6 +467,7 @@ impl Tree {
             };
             page.entries.push((name.to_owned(), attributes));
         }
+        directory.note_read(page.is_end, self.age());
         Ok(page)
     }
 
@@ -489,6 +502,11 @@ impl Tree {
         }
     }
 
+    /// Milliseconds since the tree was made, at least 1.
+    fn age(&self) -> u64 {
+        u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
     fn shown_lifetime(&self) -> Duration {
         self.options.lifetime.unwrap_or(NEVER)
     }
@@ -515,7 +533,7 @@ impl Tree {
 
     fn attributes_of(&self, state: &State, inode: u64, facts: &NameFacts, valid: Duration) -> Attributes {
         let stored = state.stated(inode, facts);
-        let exact = |stored: &StoredMetadata| stored.modified.and_then(|(seconds, rest)| exact_time(seconds, rest));
+        let exact = |stored: StoredMetadata| stored.modified.and_then(|(seconds, rest)| exact_time(seconds, rest));
         let modified = match facts.kind {
             FileKind::Directory => state.newest_in(inode).map_or(self.since, upload_time),
             _ => stored.and_then(exact).unwrap_or_else(|| upload_time(facts.modified)),
@@ -525,7 +543,7 @@ impl Tree {
             kind: facts.kind,
             size: facts.size,
             modified,
-            permissions: stored.and_then(StoredMetadata::permissions),
+            permissions: stored.and_then(|stored| stored.permissions()),
             uid: stored.and_then(|stored| stored.uid),
             gid: stored.and_then(|stored| stored.gid),
             is_known: stored.is_some() || facts.kind == FileKind::Directory,
@@ -537,22 +555,22 @@ impl Tree {
 impl State {
     /// Upload time of the newest object directly in a directory, where the directory was listed and has one.
     fn newest_in(&self, inode: u64) -> Option<f64> {
-        let Some(InodeLocation::Directory(place)) = self.places.get(&inode) else { return None };
-        let snapshot = self.directories.get(*place as usize)?.snapshot.as_ref()?;
+        let place = self.places.directory(inode)?;
+        let snapshot = self.directories.get(place as usize)?.snapshot.as_ref()?;
         Some(snapshot.newest).filter(|newest| *newest > 0.0)
     }
 
     /// Directory, name and attributes of a file or link.
     fn file(&self, inode: u64) -> Result<(u32, String, NameFacts)> {
-        match self.places.get(&inode).ok_or(VfsError::Stale)? {
+        match self.places.get(inode).ok_or(VfsError::Stale)? {
             InodeLocation::Directory(_) => Err(VfsError::IsADirectory),
             InodeLocation::Listed { directory, index } => {
-                let snapshot = self.directories.get(*directory as usize).and_then(|place| place.snapshot.as_ref());
+                let snapshot = self.directories.get(directory as usize).and_then(|place| place.snapshot.as_ref());
                 let snapshot = snapshot.ok_or(VfsError::Stale)?;
-                let entry = snapshot.entry(*index).ok_or(VfsError::Stale)?;
+                let entry = snapshot.entry(index).ok_or(VfsError::Stale)?;
                 match entry.kind {
                     FileKind::Directory => Err(VfsError::IsADirectory),
-                    _ => Ok((*directory, snapshot.name(entry).to_owned(), entry.facts())),
+                    _ => Ok((directory, snapshot.name(entry).to_owned(), entry.facts())),
                 }
             }
             InodeLocation::Checked(entry) if entry.facts.kind == FileKind::Directory => Err(VfsError::IsADirectory),
@@ -575,9 +593,15 @@ impl Directory {
             suspects: HashMap::new(),
             listing: None,
             used: 0,
+            read: AtomicU64::new(0),
             walk: (None, 0),
             credit: None,
         }
+    }
+
+    /// Names of it were read when the tree was so old, perhaps to the end.
+    fn note_read(&self, is_end: bool, age: u64) {
+        self.read.store(if is_end { 0 } else { age }, Ordering::Relaxed);
     }
 
     /// Returns the remembered answer for a name, and its time: from a check of it, or the listing, whichever is newer.

@@ -160,6 +160,53 @@ async fn one_host_does_not_keep_others_out() {
 }
 
 #[tokio::test]
+async fn two_hundred_hosts_are_served_beside_one_that_takes_all_it_can() {
+    const FLOOD: u8 = 1;
+    let share = MemoryShare::new(true);
+    for number in 0..10 {
+        share.add_file(&format!("f{number}"), &[number; 64]);
+    }
+    share.reads.forget_permits(Semaphore::MAX_PERMITS);
+    let server = serve(&share).await;
+    let top = root(server.address).await;
+    let mut files = Vec::new();
+    for number in 0..10 {
+        files.push(find(&mut connect(server.address).await, &top, &format!("f{number}")).await);
+    }
+    let read = |xid: u32, file: &nfs_fh3| call(xid, READ, &READ3args { file: file.clone(), offset: 0, count: 4096 });
+    let mut flood = Vec::new();
+    for _ in 0..16 {
+        let mut connection = Raw::connect_from(FLOOD, server.address).await;
+        for xid in 0..200 {
+            connection.send(&read(xid, &files[0])).await;
+        }
+        flood.push(connection);
+    }
+    let most = seqferry_nfs::ServerLimits::default().host_calls;
+    until(|| share.running.load(Ordering::SeqCst) == most).await;
+    let mut hosts = Vec::new();
+    for host in 2..202 {
+        let mut connection = Raw::connect_from(host, server.address).await;
+        for (xid, file) in (0..).zip(&files) {
+            connection.send(&read(xid, file)).await;
+        }
+        hosts.push(connection);
+    }
+    until(|| share.running.load(Ordering::SeqCst) == most + 2000).await;
+
+    // As many as run: what the one sends meanwhile comes after them.
+    share.reads.add_permits(most + 2000);
+    for connection in &mut hosts {
+        let mut answered = HashSet::new();
+        for _ in &files {
+            answered.insert(words(&connection.receive().await.unwrap())[0]);
+        }
+        assert_eq!(answered.len(), files.len());
+    }
+    assert_eq!(share.most_running.load(Ordering::SeqCst), most + 2000);
+}
+
+#[tokio::test]
 async fn a_host_that_has_its_most_connections_goes_on_with_new_ones() {
     let (server, _share, file) = megabyte(ServerLimits { host_connections: 3, ..ServerLimits::default() }).await;
     let mut held = Vec::new();

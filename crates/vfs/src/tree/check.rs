@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::facts::{as_link, may_be_link};
 use super::names::{LONGEST_NAME, RCLONE_LINK};
 use super::snapshot::is_archive_class;
-use super::{CHECKED_NAMES, CheckResult, CheckedEntry, FileKind, InodeLocation, Lookup, NameFacts, State, Tree};
+use super::{CHECKED_NAMES, CheckResult, CheckedEntry, FileKind, Lookup, NameFacts, State, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Urgency;
 
@@ -237,8 +237,8 @@ impl Tree {
 impl State {
     /// True when a directory is known to show a name.
     fn shows_any(&self, inode: u64) -> bool {
-        let Some(InodeLocation::Directory(place)) = self.places.get(&inode) else { return false };
-        let directory = &self.directories[*place as usize];
+        let Some(place) = self.places.directory(inode) else { return false };
+        let directory = &self.directories[place as usize];
         let is_there = |name: &str| directory.remembered(name).is_some_and(|(_, found)| found.is_some());
         let listed = directory.snapshot.iter().flat_map(|snapshot| {
             // Objects are removed in the order of their names: those at the end are there for the longest time.

@@ -17,8 +17,10 @@ use crate::fetch::is_version;
 
 /// Longest target of a link, as the kernel limits it. A longer object is no link, nor is an empty one.
 pub const LONGEST_TARGET: u64 = 4095;
-/// Versions whose attributes are remembered, some 60 bytes each.
-pub(super) const MOST: usize = 1 << 20;
+/// Versions whose attributes are remembered: as many as two hash tables of half a million places take.
+pub(super) const MOST: usize = (1 << 20) / 8 * 7;
+/// Different owners with different permissions that are remembered.
+const MOST_OWNERS: usize = 1 << 16;
 /// Requests for facts under way at a time. The budget of the process bounds them as well.
 pub(super) const REQUESTS: usize = 128;
 /// Versions of a file that one call follows, when each is replaced just then.
@@ -31,36 +33,83 @@ const ROUNDING: f64 = 1.0;
 
 /// Attributes of one version.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct VersionFacts {
-    pub(super) stored: StoredMetadata,
+struct VersionFacts {
+    stored: StoredMetadata,
     /// Upload time of the object, in seconds. A copy of an object onto itself changes it, and keeps the `ETag`.
     uploaded: f64,
     /// The service does not let this identity see what is stored.
     is_denied: bool,
 }
 
+/// Attributes of one version in few bytes: of a million files, nearly all have one of a few owners.
+#[derive(Debug, Clone, Copy)]
+struct CompactFacts {
+    /// Seconds of the time that is stored.
+    seconds: i64,
+    /// Its nanoseconds. `NO_TIME`: none is stored.
+    nanoseconds: u32,
+    /// Upload time in whole seconds. 0: not stated.
+    uploaded: u32,
+    /// Place in `FactCache::owners`.
+    owner: u32,
+}
+
+const NO_TIME: u32 = u32::MAX;
+
+/// Mode, owner and group as stored, and whether they are denied.
+type Owner = (Option<u32>, Option<u32>, Option<u32>, bool);
+
 /// Facts by the inode of the version as a file. Half of them are forgotten when there are too many.
 #[derive(Debug, Default)]
 pub(super) struct FactCache {
-    recent: HashMap<u64, VersionFacts>,
-    older: HashMap<u64, VersionFacts>,
+    recent: HashMap<u64, CompactFacts>,
+    older: HashMap<u64, CompactFacts>,
+    owners: Vec<Owner>,
+    owner_places: HashMap<Owner, u32>,
 }
 
 impl FactCache {
-    fn get(&self, number: u64) -> Option<&VersionFacts> {
-        self.recent.get(&number).or_else(|| self.older.get(&number))
+    fn get(&self, number: u64) -> Option<VersionFacts> {
+        let found = self.recent.get(&number).or_else(|| self.older.get(&number))?;
+        self.whole(found)
+    }
+
+    fn whole(&self, facts: &CompactFacts) -> Option<VersionFacts> {
+        let (mode, uid, gid, is_denied) = *self.owners.get(facts.owner as usize)?;
+        let modified = (facts.nanoseconds != NO_TIME).then_some((facts.seconds, facts.nanoseconds));
+        let stored = StoredMetadata { modified, mode, uid, gid };
+        Some(VersionFacts { stored, uploaded: f64::from(facts.uploaded), is_denied })
     }
 
     /// Facts of the object that was uploaded at this time.
-    pub(super) fn of_upload(&self, number: u64, uploaded: f64) -> Option<&StoredMetadata> {
-        self.get(number).filter(|learned| is_same_upload(learned.uploaded, uploaded)).map(|learned| &learned.stored)
+    pub(super) fn of_upload(&self, number: u64, uploaded: f64) -> Option<StoredMetadata> {
+        self.get(number).filter(|learned| is_same_upload(learned.uploaded, uploaded)).map(|learned| learned.stored)
     }
 
     fn insert(&mut self, number: u64, learned: VersionFacts) {
         if self.recent.len() >= MOST / 2 {
             self.older = std::mem::take(&mut self.recent);
         }
-        self.recent.insert(number, learned);
+        let StoredMetadata { modified, mode, uid, gid } = learned.stored;
+        let owner = self.owner((mode, uid, gid, learned.is_denied));
+        let (seconds, nanoseconds) = modified.unwrap_or((0, NO_TIME));
+        let uploaded = Duration::try_from_secs_f64(learned.uploaded).unwrap_or_default().as_secs();
+        let uploaded = u32::try_from(uploaded).unwrap_or(u32::MAX);
+        self.recent.insert(number, CompactFacts { seconds, nanoseconds, uploaded, owner });
+    }
+
+    /// Place of an owner. Where there are too many, all facts are forgotten.
+    fn owner(&mut self, owner: Owner) -> u32 {
+        if let Some(place) = self.owner_places.get(&owner) {
+            return *place;
+        }
+        if self.owners.len() >= MOST_OWNERS {
+            *self = Self::default();
+        }
+        let place = u32::try_from(self.owners.len()).unwrap_or(u32::MAX);
+        self.owners.push(owner);
+        self.owner_places.insert(owner, place);
+        place
     }
 
     /// Take over what was kept on a disk.
@@ -68,15 +117,18 @@ impl FactCache {
         self.insert(number, VersionFacts { stored, uploaded, is_denied: false });
     }
 
-    /// Facts that are worth keeping, those that were learned last first.
-    pub(super) fn to_keep(&self) -> impl Iterator<Item = (u64, StoredMetadata, f64)> {
-        let all = self.recent.iter().chain(&self.older);
-        let all = all.filter(|(_, learned)| !learned.is_denied);
-        all.map(|(number, learned)| (*number, learned.stored, learned.uploaded))
+    /// Versions of which something is known, those that were learned last first.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.recent.keys().chain(self.older.keys()).copied()
+    }
+
+    /// Facts of a version that are worth keeping: what is stored, and the upload time.
+    pub(super) fn to_keep(&self, number: u64) -> Option<(StoredMetadata, f64)> {
+        self.get(number).filter(|learned| !learned.is_denied).map(|learned| (learned.stored, learned.uploaded))
     }
 
     pub(super) fn is_link(&self, number: u64, uploaded: f64) -> bool {
-        self.of_upload(number, uploaded).is_some_and(StoredMetadata::is_link)
+        self.of_upload(number, uploaded).is_some_and(|stored| stored.is_link())
     }
 }
 
@@ -151,7 +203,7 @@ impl Tree {
         let (is_denied, uploaded) = (uploaded.is_none(), uploaded.filter(|at| *at > 0.0).unwrap_or(shown));
         {
             let mut state = self.write();
-            if !is_denied && state.facts.of_upload(number, uploaded) == Some(&stored) && is_same_upload(shown, uploaded)
+            if !is_denied && state.facts.of_upload(number, uploaded) == Some(stored) && is_same_upload(shown, uploaded)
             {
                 return;
             }
@@ -299,7 +351,7 @@ pub(super) type FactsResult = std::result::Result<(), StoreError>;
 
 impl State {
     /// Facts that the object of an inode states. None: not known.
-    pub(super) fn stated(&self, inode: u64, facts: &NameFacts) -> Option<&StoredMetadata> {
+    pub(super) fn stated(&self, inode: u64, facts: &NameFacts) -> Option<StoredMetadata> {
         self.facts.of_upload(if facts.is_plain_link { as_link(inode) } else { inode }, facts.modified)
     }
 }
@@ -330,6 +382,42 @@ mod tests {
         }
         assert!(facts.get(MOST as u64).is_some() && facts.get(MOST as u64 / 2).is_some());
         assert!(facts.get(0).is_none());
-        assert!(facts.to_keep().count() <= MOST);
+        assert!(facts.numbers().count() <= MOST);
+        assert!(size_of::<(u64, CompactFacts)>() <= 32, "{}", size_of::<(u64, CompactFacts)>());
+    }
+
+    #[test]
+    fn facts_come_back_as_they_were() {
+        let times = [None, Some((1_764_300_000, 999_999_999)), Some((-1, 0)), Some((i64::MAX, 1))];
+        let owners = [(None, None, None), (Some(0o100_644), Some(0), Some(u32::MAX)), (Some(0), None, Some(7))];
+        let mut facts = FactCache::default();
+        let mut expected = Vec::new();
+        for modified in times {
+            for (mode, uid, gid) in owners {
+                let stored = StoredMetadata { modified, mode, uid, gid };
+                facts.restore(expected.len() as u64, stored, 1_764_300_001.0);
+                expected.push(stored);
+            }
+        }
+        for (number, stored) in (0..).zip(expected) {
+            assert_eq!(facts.of_upload(number, 1_764_300_001.9), Some(stored));
+            assert_eq!(facts.of_upload(number, 1_764_300_009.0), None);
+        }
+        for (number, uploaded) in [(100, 0.0), (101, -5.0)] {
+            facts.restore(number, StoredMetadata::default(), uploaded);
+            assert!(facts.of_upload(number, 1_764_300_001.0).is_some(), "{uploaded}: no upload time");
+        }
+    }
+
+    #[test]
+    fn very_many_owners_take_no_more_memory() {
+        let mut facts = FactCache::default();
+        for number in 0..=MOST_OWNERS {
+            let stored = StoredMetadata { uid: u32::try_from(number).ok(), ..StoredMetadata::default() };
+            facts.restore(number as u64, stored, 1.0);
+        }
+        assert_eq!(facts.get(MOST_OWNERS as u64).and_then(|learned| learned.stored.uid), Some(1 << 16));
+        assert!(facts.get(0).is_none());
+        assert_eq!((facts.owners.len(), facts.owner_places.len()), (1, 1));
     }
 }

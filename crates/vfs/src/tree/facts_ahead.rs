@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use super::{FileKind, InodeLocation, Tree};
+use super::{FileKind, Tree};
 
 /// Directories that are followed at a time.
 const WALKS: usize = 64;
@@ -69,8 +69,8 @@ impl Tree {
     pub(super) fn ask_ahead(self: &Arc<Self>, directory: u64, name: &str) {
         let snapshot = {
             let state = self.read();
-            let Some(InodeLocation::Directory(place)) = state.places.get(&directory) else { return };
-            state.directories[*place as usize].snapshot.clone()
+            let Some(place) = state.places.directory(directory) else { return };
+            state.directories[place as usize].snapshot.clone()
         };
         let Some(snapshot) = snapshot else { return };
         let Ok(rank) = snapshot.rank(name) else { return };
@@ -82,8 +82,8 @@ impl Tree {
     pub fn learn_after(self: &Arc<Self>, directory: u64, name: &str) {
         let snapshot = {
             let state = self.read();
-            let Some(InodeLocation::Directory(place)) = state.places.get(&directory) else { return };
-            state.directories[*place as usize].snapshot.clone()
+            let Some(place) = state.places.directory(directory) else { return };
+            state.directories[place as usize].snapshot.clone()
         };
         let Some(snapshot) = snapshot else { return };
         let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);

@@ -3,6 +3,7 @@
 //! A number is a hash of what it stands for, so it is the same after a remount. Where two things have the same hash the
 //! one that comes later gets the next hash.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -56,20 +57,20 @@ impl Tree {
 
     /// Place of a directory. Its first use makes it a place of its own.
     pub(super) fn directory(&self, inode: u64) -> Result<u32> {
-        if let Some(InodeLocation::Directory(directory)) = self.read().places.get(&inode) {
-            return Ok(*directory);
+        if let Some(directory) = self.read().places.directory(inode) {
+            return Ok(directory);
         }
         let mut state = self.write();
-        let (parent, name) = match state.places.get(&inode).ok_or(VfsError::Stale)? {
-            InodeLocation::Directory(directory) => return Ok(*directory),
+        let (parent, name) = match state.places.get(inode).ok_or(VfsError::Stale)? {
+            InodeLocation::Directory(directory) => return Ok(directory),
             InodeLocation::Listed { directory, index } => {
-                let snapshot = state.directories.get(*directory as usize).and_then(|place| place.snapshot.clone());
+                let snapshot = state.directories.get(directory as usize).and_then(|place| place.snapshot.clone());
                 let snapshot = snapshot.ok_or(VfsError::Stale)?;
-                let entry = snapshot.entry(*index).ok_or(VfsError::Stale)?;
+                let entry = snapshot.entry(index).ok_or(VfsError::Stale)?;
                 if entry.kind != FileKind::Directory {
                     return Err(VfsError::NotADirectory);
                 }
-                (*directory, snapshot.name(entry).to_owned())
+                (directory, snapshot.name(entry).to_owned())
             }
             InodeLocation::Checked(entry) if entry.facts.kind != FileKind::Directory => {
                 return Err(VfsError::NotADirectory);
@@ -79,6 +80,57 @@ impl Tree {
         let parent = &state.directories[parent as usize];
         let directory = Directory::new(inode, parent.inode, format!("{}{name}/", parent.prefix).into());
         Ok(state.add_directory(directory))
+    }
+}
+
+/// Places of inodes, 17 bytes each: of nearly all, the entry of a snapshot.
+#[derive(Debug, Default)]
+pub(super) struct InodeTable {
+    places: HashMap<u64, PackedLocation>,
+    checked: HashMap<u64, Arc<CheckedEntry>>,
+}
+
+/// An [`InodeLocation`] without its entry: its kind is in two bits of the first number.
+#[derive(Debug, Clone, Copy)]
+struct PackedLocation(u32, u32);
+
+const DIRECTORY: u32 = 1 << 30;
+const CHECKED: u32 = 2 << 30;
+const KIND: u32 = 3 << 30;
+
+impl InodeTable {
+    pub(super) fn get(&self, inode: u64) -> Option<InodeLocation> {
+        let PackedLocation(first, index) = *self.places.get(&inode)?;
+        Some(match first & KIND {
+            DIRECTORY => InodeLocation::Directory(index),
+            CHECKED => InodeLocation::Checked(Arc::clone(self.checked.get(&inode)?)),
+            _ => InodeLocation::Listed { directory: first, index },
+        })
+    }
+
+    /// Place of a directory that has been used.
+    pub(super) fn directory(&self, inode: u64) -> Option<u32> {
+        let PackedLocation(first, place) = self.places.get(&inode)?;
+        (first & KIND == DIRECTORY).then_some(*place)
+    }
+
+    pub(super) fn insert(&mut self, inode: u64, location: InodeLocation) {
+        let (packed, checked) = match location {
+            InodeLocation::Directory(place) => (PackedLocation(DIRECTORY, place), None),
+            InodeLocation::Checked(entry) => (PackedLocation(CHECKED, 0), Some(entry)),
+            // A thousand million directories need more memory than there is.
+            InodeLocation::Listed { directory, index } => (PackedLocation(directory & !KIND, index), None),
+        };
+        match checked {
+            Some(entry) => drop(self.checked.insert(inode, entry)),
+            None => drop(self.checked.remove(&inode)),
+        }
+        self.places.insert(inode, packed);
+    }
+
+    fn remove(&mut self, inode: u64) {
+        self.places.remove(&inode);
+        self.checked.remove(&inode);
     }
 }
 
@@ -99,16 +151,16 @@ impl State {
     /// Returns true when a number is free, or stands for this name already.
     fn is_same(&self, number: u64, directory: u32, name: &str) -> bool {
         let prefix = &self.directories[directory as usize].prefix;
-        match self.places.get(&number) {
+        match self.places.get(number) {
             None => true,
             Some(InodeLocation::Directory(other)) => {
-                let whole = &self.directories[*other as usize].prefix;
+                let whole = &self.directories[other as usize].prefix;
                 whole.strip_prefix(&**prefix).and_then(|rest| rest.strip_suffix('/')) == Some(name)
             }
             Some(InodeLocation::Listed { directory: other, index }) => {
-                let snapshot = self.directories[*other as usize].snapshot.as_ref();
-                let entry = snapshot.and_then(|snapshot| Some((snapshot, snapshot.entry(*index)?)));
-                *other == directory && entry.is_none_or(|(snapshot, entry)| snapshot.name(entry) == name)
+                let snapshot = self.directories[other as usize].snapshot.as_ref();
+                let entry = snapshot.and_then(|snapshot| Some((snapshot, snapshot.entry(index)?)));
+                other == directory && entry.is_none_or(|(snapshot, entry)| snapshot.name(entry) == name)
             }
             Some(InodeLocation::Checked(entry)) => entry.directory == directory && *entry.name == *name,
         }
@@ -119,7 +171,9 @@ impl State {
     pub(super) fn forget(&mut self, inode: u64) {
         let mut todo = vec![inode];
         while let Some(inode) = todo.pop() {
-            let Some(InodeLocation::Directory(place)) = self.places.remove(&inode) else { continue };
+            let place = self.places.directory(inode);
+            self.places.remove(inode);
+            let Some(place) = place else { continue };
             let empty = Directory::new(0, 0, Arc::from(""));
             let gone = std::mem::replace(&mut self.directories[place as usize], empty);
             self.vacant.push(place);
@@ -144,16 +198,15 @@ impl State {
 
     /// Remove an inode from the table if it is an entry of this directory's snapshot.
     pub(super) fn remove_listed(&mut self, directory: u32, inode: u64) {
-        if matches!(self.places.get(&inode), Some(InodeLocation::Listed { directory: other, .. }) if *other == directory)
+        if matches!(self.places.get(inode), Some(InodeLocation::Listed { directory: other, .. }) if other == directory)
         {
-            self.places.remove(&inode);
+            self.places.remove(inode);
         }
     }
 
     /// Put a checked name into the table.
     pub(super) fn add_checked(&mut self, entry: &Arc<CheckedEntry>) {
-        let is_directory = matches!(self.places.get(&entry.inode), Some(InodeLocation::Directory(_)));
-        if !is_directory {
+        if self.places.directory(entry.inode).is_none() {
             self.places.insert(entry.inode, InodeLocation::Checked(Arc::clone(entry)));
         }
     }
@@ -161,7 +214,7 @@ impl State {
     /// Put the entries of a new snapshot into the table. Directories in use keep their places.
     pub(super) fn add_listed(&mut self, directory: u32, snapshot: &Snapshot) {
         for (index, entry) in (0_u32..).zip(snapshot.entries()) {
-            if !matches!(self.places.get(&entry.inode), Some(InodeLocation::Directory(_))) {
+            if self.places.directory(entry.inode).is_none() {
                 self.places.insert(entry.inode, InodeLocation::Listed { directory, index });
             }
         }

@@ -1,5 +1,6 @@
 //! Listing whole directories, once for all waiting lookups, and putting the outcome into the tree.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,9 +10,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::snapshot::{SnapshotBuilder, inodes};
-use super::{FileKind, Tree};
+use super::{Directory, FileKind, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Urgency;
+
+/// Milliseconds after which the reader of a large directory has gone, or does something else between its pages.
+const READER_PAUSE: u64 = 5_000;
+/// Times `max_entries` that are remembered at most while large directories are read.
+const READ_FACTOR: usize = 4;
 
 /// Progress of a listing.
 #[derive(Debug, Clone)]
@@ -29,6 +35,27 @@ pub(super) enum ListingProgress {
 enum ListingExtent {
     FirstPage,
     All,
+}
+
+/// The names of a listing under way. They take memory as those of finished ones do.
+struct CollectedNames<'a> {
+    tree: &'a Tree,
+    count: usize,
+}
+
+impl CollectedNames<'_> {
+    fn set(&mut self, count: usize, directory: u32) {
+        let mut state = self.tree.write();
+        state.collected = state.collected - self.count + count;
+        self.count = count;
+        self.tree.evict(&mut state, directory);
+    }
+}
+
+impl Drop for CollectedNames<'_> {
+    fn drop(&mut self) {
+        self.tree.write().collected -= self.count;
+    }
 }
 
 impl Tree {
@@ -190,6 +217,7 @@ impl Tree {
     ) -> std::result::Result<(), StoreError> {
         let began = Instant::now();
         let mut builder = SnapshotBuilder::default();
+        let mut collected = CollectedNames { tree: self, count: 0 };
         let mut continuation = None;
         let mut pages = 0_u64;
         loop {
@@ -204,6 +232,7 @@ impl Tree {
             pages += 1;
             page.common_prefixes.iter().for_each(|whole| builder.add_directory(prefix, whole));
             page.objects.iter().for_each(|object| builder.add_object(prefix, object));
+            collected.set(builder.len(), directory);
             let Some(token) = page.continuation else { break };
             continuation = Some(token);
             if pages == 1 {
@@ -215,6 +244,7 @@ impl Tree {
             }
         }
         self.set_large(directory, inode, pages > 1);
+        drop(collected);
         self.install(directory, inode, prefix, builder, began);
         Ok(())
     }
@@ -245,7 +275,9 @@ impl Tree {
         snapshot.make_links(|inode, uploaded| state.facts.is_link(inode, uploaded));
         snapshot.renumber(|name, facts, hash| self.free_number(&state, directory, name, facts, hash));
         self.changes.fetch_add(1, Ordering::Relaxed);
-        let new = inodes(&snapshot);
+        // A first listing has nothing to compare with.
+        let is_first = old.is_none() && state.directories[directory as usize].checked.is_empty();
+        let new = if is_first { HashSet::new() } else { inodes(&snapshot) };
         let gone: Vec<(u64, FileKind)> = old
             .iter()
             .flat_map(|old| old.entries())
@@ -275,12 +307,20 @@ impl Tree {
         self.evict(&mut state, directory);
     }
 
-    /// Forget the listings used least recently while there are too many names.
+    /// Forget the listings used least recently while there are too many names. One whose pages are being read stays:
+    /// each further page would list the directory again.
     fn evict(&self, state: &mut super::State, except: u32) {
-        while state.entries > self.options.max_entries {
+        let most = self.options.max_entries;
+        while state.entries + state.collected > most {
+            let is_read_on = |directory: &Directory| {
+                let read = directory.read.load(Ordering::Relaxed);
+                directory.is_large && read > 0 && self.age() - read < READER_PAUSE
+            };
+            let is_beyond = state.entries + state.collected > most.saturating_mul(READ_FACTOR);
             let oldest = (0_u32..)
                 .zip(&state.directories)
                 .filter(|(place, directory)| *place != except && directory.snapshot.is_some())
+                .filter(|(_, directory)| is_beyond || !is_read_on(directory))
                 .min_by_key(|(_, directory)| directory.used);
             let Some((place, _)) = oldest else { return };
             state.drop_snapshot(place);

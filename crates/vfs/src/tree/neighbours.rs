@@ -1,7 +1,7 @@
 //! The files that come after one in its directory, for read-ahead over small files.
 
+use super::Tree;
 use super::snapshot::{FileKind, Snapshot, SnapshotEntry};
-use super::{InodeLocation, Tree};
 use crate::error::Result;
 
 /// Order in which a program goes through a directory.
@@ -21,8 +21,8 @@ impl Tree {
     pub fn following(&self, inode: u64, order: WalkOrder, most: usize) -> Result<Vec<(u64, u64)>> {
         let (parent, name) = self.name_of(inode)?;
         let state = self.read();
-        let Some(InodeLocation::Directory(directory)) = state.places.get(&parent) else { return Ok(Vec::new()) };
-        let Some(snapshot) = state.directories[*directory as usize].snapshot.as_ref() else { return Ok(Vec::new()) };
+        let Some(directory) = state.places.directory(parent) else { return Ok(Vec::new()) };
+        let Some(snapshot) = state.directories[directory as usize].snapshot.as_ref() else { return Ok(Vec::new()) };
         let files = |entry: &&SnapshotEntry| entry.kind == FileKind::File;
         let facts = |entry: &SnapshotEntry| (entry.inode, entry.size);
         Ok(match order {
@@ -43,8 +43,8 @@ impl Tree {
     pub fn sibling(&self, inode: u64, name: &str) -> Option<(u64, u64)> {
         let (parent, _) = self.name_of(inode).ok()?;
         let state = self.read();
-        let Some(InodeLocation::Directory(directory)) = state.places.get(&parent) else { return None };
-        let snapshot: &Snapshot = state.directories[*directory as usize].snapshot.as_ref()?;
+        let directory = state.places.directory(parent)?;
+        let snapshot: &Snapshot = state.directories[directory as usize].snapshot.as_ref()?;
         let entry = snapshot.entry(snapshot.find(name)?)?;
         (entry.kind == FileKind::File).then_some((entry.inode, entry.size))
     }

@@ -18,17 +18,19 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::names::{HiddenKey, HiddenReason};
-use super::snapshot::{Snapshot, SnapshotBuilder};
+use super::snapshot::{Snapshot, SnapshotBuilder, SnapshotEntry};
 use super::{FileKind, NameFacts, ROOT, Tree};
 use crate::crc::crc32c;
 use crate::own_file;
 
 /// Number of this format.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Names that are kept at most, some 100 bytes each: those of the directories used last.
 const MOST_NAMES: usize = 2_000_000;
-/// Largest frame, a directory.
-const LARGEST_FRAME: u32 = 1 << 30;
+/// Names in a frame: neither side holds more of them twice.
+pub(super) const NAMES: usize = 10_000;
+/// Largest frame, with names of 255 bytes that JSON escapes.
+const LARGEST_FRAME: u32 = 1 << 26;
 
 /// Header of a table: its format and the source of its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ pub(crate) struct TableHeader {
     pub(crate) prefix: String,
 }
 
-/// One directory of a table.
+/// One directory of a table, or a part of it.
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedDirectory {
     prefix: String,
@@ -50,6 +52,8 @@ struct SavedDirectory {
     hidden_count: u64,
     /// Time of the directory's own object.
     marker: f64,
+    /// The next frame has more names of it, and the last one what is said of the whole.
+    is_continued: bool,
 }
 
 /// Facts that were learned, by the inode of the version as a file.
@@ -135,19 +139,24 @@ impl Tree {
     fn write_table(&self, file: File, facts: usize) -> io::Result<()> {
         let mut file = BufWriter::new(file);
         write_frame(&mut file, &self.table_header())?;
-        let (mut saved_names, learned): (Vec<ListedDirectory>, Vec<(u64, StoredMetadata, f64)>) = {
+        let (mut saved_names, learned): (Vec<ListedDirectory>, Vec<u64>) = {
             let state = self.read();
             let known = |directory: &super::Directory| {
                 let (snapshot, listed) = (directory.snapshot.clone()?, directory.listed?);
                 Some((directory.used, Arc::clone(&directory.prefix), snapshot, listed))
             };
-            (state.directories.iter().filter_map(known).collect(), state.facts.to_keep().take(facts).collect())
+            (state.directories.iter().filter_map(known).collect(), state.facts.numbers().take(facts).collect())
         };
         for part in learned.chunks(FACTS) {
-            let fact = |(number, stored, uploaded): &(u64, StoredMetadata, f64)| {
-                (*number, stored.modified, stored.mode, stored.uid, stored.gid, *uploaded)
+            let facts = {
+                let state = self.read();
+                let fact = |number: &u64| {
+                    let (stored, uploaded) = state.facts.to_keep(*number)?;
+                    Some((*number, stored.modified, stored.mode, stored.uid, stored.gid, uploaded))
+                };
+                part.iter().filter_map(fact).collect()
             };
-            write_frame(&mut file, &SavedFacts { facts: part.iter().map(fact).collect() })?;
+            write_frame(&mut file, &SavedFacts { facts })?;
         }
         saved_names.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
         let mut names = 0;
@@ -157,24 +166,37 @@ impl Tree {
         });
         // A directory is found through the one that holds it.
         saved_names.sort_unstable_by(|(_, a, ..), (_, b, ..)| a.cmp(b));
+        let mut frames = 0_usize;
         for (_, prefix, snapshot, listed) in &saved_names {
-            let entry = |entry: &super::snapshot::SnapshotEntry| {
+            let entry = |entry: &SnapshotEntry| {
                 let facts = entry.facts();
                 let kind = number(&KINDS, &facts.kind);
                 let name = snapshot.name(entry).to_owned();
                 (name, kind, facts.size, facts.modified, facts.etag, facts.archived, facts.is_plain_link)
             };
-            let directory = SavedDirectory {
+            let hidden = |key: &HiddenKey| (key.key.clone(), number(&REASONS, &key.reason));
+            let mut rest = snapshot.entries();
+            let mut part = SavedDirectory {
                 prefix: prefix.to_string(),
                 listed: now() - listed.elapsed().as_secs_f64(),
-                entries: snapshot.entries().iter().map(entry).collect(),
-                hidden: snapshot.hidden.iter().map(|key| (key.key.clone(), number(&REASONS, &key.reason))).collect(),
+                entries: Vec::new(),
+                hidden: Vec::new(),
                 hidden_count: snapshot.hidden_count,
                 marker: snapshot.marker,
+                is_continued: true,
             };
-            write_frame(&mut file, &directory)?;
+            while part.is_continued {
+                let (entries, others) = rest.split_at(rest.len().min(NAMES));
+                (rest, part.is_continued) = (others, !others.is_empty());
+                part.entries = entries.iter().map(entry).collect();
+                if !part.is_continued {
+                    part.hidden = snapshot.hidden.iter().map(hidden).collect();
+                }
+                write_frame(&mut file, &part)?;
+                frames += 1;
+            }
         }
-        write_frame(&mut file, &saved_names.len())?;
+        write_frame(&mut file, &frames)?;
         file.flush()
     }
 
@@ -195,11 +217,16 @@ impl Tree {
             TableFrame::Other(_) | TableFrame::Damaged => return Ok(RestoreReport { is_damaged: true, ..report }),
         }
         let mut read = 0_usize;
+        let mut builder = SnapshotBuilder::default();
         loop {
             match read_frame::<SavedDirectory>(&mut file)? {
-                TableFrame::Sound(directory) => {
+                TableFrame::Sound(mut part) => {
                     read += 1;
-                    if let Some(names) = self.restore_directory(directory) {
+                    add_names(&mut builder, std::mem::take(&mut part.entries));
+                    if part.is_continued {
+                        continue;
+                    }
+                    if let Some(names) = self.restore_directory(part, std::mem::take(&mut builder)) {
                         report.directories += 1;
                         report.names += names;
                     }
@@ -221,8 +248,9 @@ impl Tree {
         }
     }
 
-    /// Put a directory into the tree; its names, or None where it is too old or not in the tree.
-    fn restore_directory(self: &Arc<Self>, saved_names: SavedDirectory) -> Option<u64> {
+    /// Put a directory into the tree, by its last part; the number of its names, or None where it is too old or not in
+    /// the tree.
+    fn restore_directory(self: &Arc<Self>, saved_names: SavedDirectory, mut builder: SnapshotBuilder) -> Option<u64> {
         let age = now() - saved_names.listed;
         let listed = match self.options.lifetime {
             None => Instant::now(),
@@ -234,14 +262,7 @@ impl Tree {
         let inode =
             if saved_names.prefix == self.options.prefix { ROOT } else { self.inode_of_prefix(&saved_names.prefix)? };
         let directory = self.directory(inode).ok()?;
-        let names = saved_names.entries.len() as u64;
-        let mut builder = SnapshotBuilder::default();
-        for (name, kind, size, modified, etag, archived, is_plain_link) in saved_names.entries {
-            let kind = *KINDS.get(usize::from(kind))?;
-            // As the service has listed it: its attributes make a link of it.
-            let kind = if is_plain_link { FileKind::File } else { kind };
-            builder.restore(name, NameFacts { kind, size, modified, etag, archived, is_plain_link: false });
-        }
+        let names = builder.len() as u64;
         let reason = |place: u8| REASONS.get(usize::from(place)).copied();
         let hidden =
             saved_names.hidden.into_iter().filter_map(|(key, place)| Some(HiddenKey { key, reason: reason(place)? }));
@@ -249,6 +270,15 @@ impl Tree {
         builder.restore_marker(saved_names.marker);
         self.install(directory, inode, &saved_names.prefix, builder, listed);
         Some(names)
+    }
+}
+
+fn add_names(builder: &mut SnapshotBuilder, entries: Vec<SavedEntry>) {
+    for (name, kind, size, modified, etag, archived, is_plain_link) in entries {
+        let Some(kind) = KINDS.get(usize::from(kind)) else { continue };
+        // As the service has listed it: its attributes make a link of it.
+        let kind = if is_plain_link { FileKind::File } else { *kind };
+        builder.add(&name, &NameFacts { kind, size, modified, etag, archived, is_plain_link: false });
     }
 }
 

@@ -82,6 +82,37 @@ async fn names_are_known_again_without_a_request() {
 }
 
 #[tokio::test]
+async fn a_large_directory_is_known_again_as_a_whole_or_not_at_all() {
+    let store = MemoryStore::with_buckets(&["b"]);
+    for key in (0..super::saved_names::NAMES + 1500).map(|at| format!("d/{at:06}")).chain(["d//x".to_owned()]) {
+        store.put("b", &key, Bytes::new(), &seqferry_store::Attributes::default()).await.unwrap();
+    }
+    let source = StoreSource::over(&store);
+    let table = Table::new();
+    let before = tree_of(&source, None);
+    let expected = everything(&before).await;
+    before.save(&table.0, 1000).unwrap();
+    let requests = source.counters.requests();
+
+    let after = tree_of(&source, None);
+    let report = after.restore(&table.0).unwrap();
+
+    assert!(!report.is_damaged && report.directories == 2, "{report:?}");
+    assert_eq!(usize::try_from(report.names), Ok(expected.len()));
+    assert_eq!((everything(&after).await, after.hidden()), (expected.clone(), before.hidden()));
+    assert_eq!(source.counters.requests(), requests);
+
+    // Without its last part.
+    let mut bytes = std::fs::read(&table.0).unwrap();
+    bytes.truncate(bytes.len() - 20_000);
+    std::fs::write(&table.0, &bytes).unwrap();
+    let after = tree_of(&source, None);
+    let report = after.restore(&table.0).unwrap();
+    assert!(report.is_damaged && report.directories == 1, "{report:?}");
+    assert_eq!(everything(&after).await, expected);
+}
+
+#[tokio::test]
 async fn names_are_believed_for_what_is_left_of_their_lifetime() {
     let (_, source) = filled().await;
     let table = Table::new();

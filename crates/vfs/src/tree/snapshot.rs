@@ -4,7 +4,7 @@
 //! get higher ones: a reader that continues at a cookie after a refresh neither skips nor repeats a name that stayed.
 //! Once a snapshot is made it does not change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use seqferry_store::ListedObject;
@@ -159,8 +159,7 @@ impl Snapshot {
     }
 
     pub(crate) fn name(&self, entry: &SnapshotEntry) -> &str {
-        let start = entry.name_start as usize;
-        &self.names[start..start + usize::from(entry.name_length)]
+        text(&self.names, entry)
     }
 
     pub(crate) fn entry(&self, index: u32) -> Option<&SnapshotEntry> {
@@ -199,14 +198,20 @@ impl Snapshot {
 
     /// Give each entry the inode that `number` chooses, from its name, its attributes and the hash that it has now.
     pub(crate) fn renumber(&mut self, number: impl Fn(&str, &NameFacts, u64) -> u64) {
-        let mut taken = HashSet::with_capacity(self.entries.len());
         for at in 0..self.entries.len() {
             let entry = &self.entries[at];
-            let mut inode = number(self.name(entry), &entry.facts(), entry.inode);
-            while !taken.insert(inode) {
-                inode = inode.wrapping_add(1).max(2);
+            self.entries[at].inode = number(self.name(entry), &entry.facts(), entry.inode);
+        }
+        let mut sorted: Vec<u64> = self.entries.iter().map(|entry| entry.inode).collect();
+        sorted.sort_unstable();
+        if sorted.is_sorted_by(|a, b| a < b) {
+            return;
+        }
+        let mut taken = HashSet::with_capacity(self.entries.len());
+        for entry in &mut self.entries {
+            while !taken.insert(entry.inode) {
+                entry.inode = entry.inode.wrapping_add(1).max(2);
             }
-            self.entries[at].inode = inode;
         }
     }
 
@@ -230,18 +235,33 @@ impl Snapshot {
 /// Collects the pages of a listing with the delimiter `/` and makes the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotBuilder {
-    found: HashMap<String, NameFacts>,
-    hidden: Vec<HiddenKey>,
-    hidden_count: u64,
+    names: String,
+    /// In the order in which they came, without inodes and cookies. A name may be there more than once.
+    entries: Vec<SnapshotEntry>,
+    hidden: HiddenKeys,
     marker: f64,
 }
 
-impl SnapshotBuilder {
-    fn hide(&mut self, key: &str, reason: HiddenReason) {
-        self.hidden_count += 1;
-        if self.hidden.len() < NAMED {
-            self.hidden.push(HiddenKey { key: key.to_owned(), reason });
+/// The hidden keys of a directory: the first of them by name, and how many they are.
+#[derive(Debug, Default)]
+struct HiddenKeys {
+    named: Vec<HiddenKey>,
+    count: u64,
+}
+
+impl HiddenKeys {
+    fn add(&mut self, key: &str, reason: HiddenReason) {
+        self.count += 1;
+        if self.named.len() < NAMED {
+            self.named.push(HiddenKey { key: key.to_owned(), reason });
         }
+    }
+}
+
+impl SnapshotBuilder {
+    /// Names so far.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Add an object directly below `prefix`.
@@ -250,21 +270,21 @@ impl SnapshotBuilder {
         if name.is_empty() {
             self.marker = object.last_modified.floor();
             if object.size > 0 {
-                self.hide(&object.key, HiddenReason::DirectoryWithBytes);
+                self.hidden.add(&object.key, HiddenReason::DirectoryWithBytes);
             }
             return;
         }
         // Some services list folders as objects. Bytes of one have no name.
         if name.ends_with('/') {
             if object.size > 0 {
-                self.hide(&object.key, HiddenReason::DirectoryWithBytes);
+                self.hidden.add(&object.key, HiddenReason::DirectoryWithBytes);
             }
             self.add_directory(prefix, &object.key);
             return;
         }
         match check_name(name) {
-            Err(reason) => self.hide(&object.key, reason),
-            Ok(()) => self.add(prefix, name, NameFacts::of_listed(object)),
+            Err(reason) => self.hidden.add(&object.key, reason),
+            Ok(()) => self.add(name, &NameFacts::of_listed(object)),
         }
     }
 
@@ -272,8 +292,8 @@ impl SnapshotBuilder {
     pub(crate) fn add_directory(&mut self, prefix: &str, whole: &str) {
         let Some(name) = whole.strip_prefix(prefix).and_then(|name| name.strip_suffix('/')) else { return };
         match check_name(name) {
-            Err(reason) => self.hide(whole, reason),
-            Ok(()) => self.add(prefix, name, NameFacts::directory()),
+            Err(reason) => self.hidden.add(whole, reason),
+            Ok(()) => self.add(name, &NameFacts::directory()),
         }
     }
 
@@ -282,50 +302,72 @@ impl SnapshotBuilder {
         self.marker = marker;
     }
 
-    /// Add a name as a snapshot had it.
-    pub(crate) fn restore(&mut self, name: String, facts: NameFacts) {
-        self.found.insert(name, facts);
-    }
-
     /// The hidden keys as a snapshot had them.
-    pub(crate) fn restore_hidden(&mut self, hidden: Vec<HiddenKey>, count: u64) {
-        (self.hidden, self.hidden_count) = (hidden, count);
+    pub(crate) fn restore_hidden(&mut self, named: Vec<HiddenKey>, count: u64) {
+        self.hidden = HiddenKeys { named, count };
     }
 
-    fn add(&mut self, prefix: &str, name: &str, facts: NameFacts) {
-        use std::collections::hash_map::Entry::{Occupied, Vacant};
-        match self.found.entry(name.to_owned()) {
-            Vacant(place) => {
-                place.insert(facts);
+    /// Add a name with what is known of it.
+    pub(crate) fn add(&mut self, name: &str, facts: &NameFacts) {
+        // A listing whose names need more than 4 GiB is beyond what one directory can show.
+        let (Ok(name_start), Ok(name_length)) = (u32::try_from(self.names.len()), u16::try_from(name.len())) else {
+            return;
+        };
+        self.names.push_str(name);
+        self.entries.push(SnapshotEntry {
+            inode: 0,
+            size: facts.size,
+            modified: facts.modified,
+            etag: CompactEtag::new(&facts.etag),
+            cookie: 0,
+            name_start,
+            name_length,
+            kind: facts.kind,
+            archived: facts.archived,
+            is_plain_link: facts.is_plain_link,
+        });
+    }
+
+    /// Sort by name, and let each name be there once: a directory hides the objects that have its name.
+    fn sort(&mut self, prefix: &str) {
+        let Self { names, entries, hidden, .. } = self;
+        let rank = |entry: &SnapshotEntry| (entry.kind != FileKind::Directory, entry.name_start);
+        entries.sort_unstable_by(|a, b| text(names, a).cmp(text(names, b)).then_with(|| rank(a).cmp(&rank(b))));
+        entries.dedup_by(|later, kept| {
+            let is_again = text(names, later) == text(names, kept);
+            if is_again && kept.kind == FileKind::Directory && later.kind != FileKind::Directory {
+                hidden.add(&format!("{prefix}{}", text(names, later)), HiddenReason::ShadowedByDirectory);
             }
-            Occupied(mut place) => {
-                if facts.kind == FileKind::Directory {
-                    if place.get().kind != FileKind::Directory {
-                        place.insert(facts);
-                        self.hide(&format!("{prefix}{name}"), HiddenReason::ShadowedByDirectory);
-                    }
-                } else if place.get().kind == FileKind::Directory {
-                    self.hide(&format!("{prefix}{name}"), HiddenReason::ShadowedByDirectory);
-                }
-            }
-        }
+            is_again
+        });
     }
 
     /// Objects of rclone that stand for links get the names of the links.
     fn rename_links(&mut self, prefix: &str) {
-        let links: Vec<String> = self.found.keys().filter(|name| link_name(name).is_some()).cloned().collect();
-        for name in links {
-            let Some(target) = link_name(&name) else { continue };
-            let is_file = self.found.get(&name).is_some_and(|facts| facts.kind == FileKind::File);
-            if !is_file {
-                continue;
+        let Self { names, entries, hidden, .. } = self;
+        let is_link = |entry: &SnapshotEntry| entry.kind == FileKind::File && link_name(text(names, entry)).is_some();
+        let links: Vec<usize> = (0..entries.len()).filter(|at| is_link(&entries[*at])).collect();
+        let (shadowed, renamed): (Vec<usize>, Vec<usize>) = links.into_iter().partition(|at| {
+            let target = link_name(text(names, &entries[*at])).unwrap_or_default();
+            entries.binary_search_by(|entry| text(names, entry).cmp(target)).is_ok()
+        });
+        for at in &renamed {
+            let entry = &mut entries[*at];
+            let length = link_name(text(names, entry)).and_then(|name| u16::try_from(name.len()).ok());
+            entry.name_length = length.unwrap_or(entry.name_length);
+            entry.kind = FileKind::Symlink;
+        }
+        let mut shadowed = shadowed.into_iter().peekable();
+        let mut at = 0..;
+        entries.retain(|entry| {
+            let is_shadowed = at.next().is_some_and(|at| shadowed.next_if_eq(&at).is_some());
+            if is_shadowed {
+                hidden.add(&format!("{prefix}{}", text(names, entry)), HiddenReason::ShadowedByFile);
             }
-            if self.found.contains_key(target) {
-                self.found.remove(&name);
-                self.hide(&format!("{prefix}{name}"), HiddenReason::ShadowedByFile);
-            } else if let Some(facts) = self.found.remove(&name) {
-                self.found.insert(target.to_owned(), NameFacts { kind: FileKind::Symlink, ..facts });
-            }
+            !is_shadowed
+        });
+        if !renamed.is_empty() {
+            entries.sort_unstable_by(|a, b| text(names, a).cmp(text(names, b)));
         }
     }
 
@@ -338,47 +380,34 @@ impl SnapshotBuilder {
         next_cookie: &mut u32,
         mut inode: impl FnMut(&str, &NameFacts) -> u64,
     ) -> Snapshot {
+        self.sort(prefix);
         self.rename_links(prefix);
-        let mut found: Vec<(String, NameFacts)> = self.found.into_iter().collect();
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mut names = String::with_capacity(found.iter().map(|(name, _)| name.len()).sum());
-        let mut entries: Vec<SnapshotEntry> = Vec::with_capacity(found.len());
-        for (name, facts) in found {
-            // A listing whose names need more than 4 GiB is beyond what one directory can show.
-            let (Ok(name_start), Ok(name_length)) = (u32::try_from(names.len()), u16::try_from(name.len())) else {
-                break;
-            };
-            let saved_names = old.and_then(|old| Some(old.entry(old.find(&name)?)?.cookie));
-            let cookie = saved_names.unwrap_or_else(|| {
+        let Self { mut names, mut entries, hidden, marker } = self;
+        names.shrink_to_fit();
+        entries.shrink_to_fit();
+        for entry in &mut entries {
+            let name = text(&names, entry);
+            entry.inode = inode(name, &entry.facts());
+            let kept = old.and_then(|old| Some(old.entry(old.find(name)?)?.cookie));
+            entry.cookie = kept.unwrap_or_else(|| {
                 let cookie = *next_cookie;
                 *next_cookie = cookie.saturating_add(1);
                 cookie
             });
-            names.push_str(&name);
-            entries.push(SnapshotEntry {
-                inode: inode(&name, &facts),
-                size: facts.size,
-                modified: facts.modified,
-                etag: CompactEtag::new(&facts.etag),
-                cookie,
-                name_start,
-                name_length,
-                kind: facts.kind,
-                archived: facts.archived,
-                is_plain_link: facts.is_plain_link,
-            });
         }
         entries.sort_unstable_by_key(|entry| entry.cookie);
-        let text = |entry: &SnapshotEntry| {
-            let start = entry.name_start as usize;
-            &names[start..start + usize::from(entry.name_length)]
-        };
         let mut by_name: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
-        by_name.sort_unstable_by(|a, b| text(&entries[*a as usize]).cmp(text(&entries[*b as usize])));
-        let (hidden, hidden_count, marker) = (self.hidden, self.hidden_count, self.marker);
+        by_name.sort_unstable_by(|a, b| text(&names, &entries[*a as usize]).cmp(text(&names, &entries[*b as usize])));
+        let HiddenKeys { named: hidden, count: hidden_count } = hidden;
         let newest = entries.iter().map(|entry| entry.modified).fold(marker, f64::max);
         Snapshot { entries, by_name, names, hidden, hidden_count, newest, marker, sorted: OnceLock::new() }
     }
+}
+
+/// The name of an entry, which is one of `names`.
+fn text<'a>(names: &'a str, entry: &SnapshotEntry) -> &'a str {
+    let start = entry.name_start as usize;
+    &names[start..start + usize::from(entry.name_length)]
 }
 
 /// The name of the link that an object of rclone stands for.
@@ -393,6 +422,8 @@ pub(crate) fn inodes(snapshot: &Snapshot) -> HashSet<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     fn object(key: &str, size: u64) -> ListedObject {
@@ -441,6 +472,59 @@ mod tests {
         assert_eq!(second.find("c"), None);
     }
 
+    /// Kinds by name, and the keys that are hidden.
+    type Shown = (BTreeMap<String, FileKind>, Vec<String>);
+
+    /// What a listing shows, said as plainly as it can be.
+    fn shown(keys: &[String]) -> Shown {
+        let (mut kinds, mut hidden) = (BTreeMap::new(), Vec::new());
+        for key in keys.iter().filter(|key| key.ends_with('/')) {
+            kinds.insert(key[2..key.len() - 1].to_owned(), FileKind::Directory);
+        }
+        let files: BTreeSet<&str> = keys.iter().filter(|key| !key.ends_with('/')).map(|key| &key[2..]).collect();
+        for name in &files {
+            if kinds.get(*name) == Some(&FileKind::Directory) {
+                hidden.push(format!("p/{name}"));
+            } else if let Some(target) = link_name(name) {
+                if files.contains(target) || kinds.get(target) == Some(&FileKind::Directory) {
+                    hidden.push(format!("p/{name}"));
+                } else {
+                    kinds.insert(target.to_owned(), FileKind::Symlink);
+                }
+            } else {
+                kinds.insert((*name).to_owned(), FileKind::File);
+            }
+        }
+        (kinds, hidden)
+    }
+
+    #[test]
+    fn names_show_once_in_whatever_order_they_come() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..3000 {
+            let endings = ["", "/", RCLONE_LINK, ".rclonelink.rclonelink", "-", ".rclonelink/"];
+            let every = ["a", "b", "ab"].iter().flat_map(|name| endings.map(|ending| format!("p/{name}{ending}")));
+            let mut keys: Vec<String> = every.filter(|_| random.bool()).collect();
+            random.shuffle(&mut keys);
+            let chosen: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let snapshot = snapshot(&chosen, None, &mut 3);
+
+            let kinds = snapshot.entries().iter().map(|entry| (snapshot.name(entry).to_owned(), entry.kind));
+            let mut hidden: Vec<String> = snapshot.hidden.iter().map(|hidden| hidden.key.clone()).collect();
+            hidden.sort_unstable();
+            assert_eq!((kinds.collect(), hidden), shown(&keys), "seed {seed}, {keys:?}");
+            assert_eq!(snapshot.hidden_count, snapshot.hidden.len() as u64);
+            for entry in snapshot.entries() {
+                assert_eq!(
+                    snapshot.find(snapshot.name(entry)).and_then(|at| snapshot.entry(at)).map(|it| it.cookie),
+                    Some(entry.cookie)
+                );
+            }
+        }
+    }
+
     #[test]
     fn what_cannot_be_a_file_is_hidden_and_named() {
         let mut builder = SnapshotBuilder::default();
@@ -461,9 +545,9 @@ mod tests {
             [
                 ("p/..", HiddenReason::DotSegment),
                 ("p/", HiddenReason::DirectoryWithBytes),
-                ("p/a", HiddenReason::ShadowedByDirectory),
                 ("p//", HiddenReason::EmptySegment),
                 ("p/./", HiddenReason::DotSegment),
+                ("p/a", HiddenReason::ShadowedByDirectory),
                 ("p/m.rclonelink", HiddenReason::ShadowedByFile),
             ]
         );

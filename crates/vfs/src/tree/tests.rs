@@ -215,6 +215,47 @@ async fn directories_used_least_recently_are_forgotten_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_directory_stays_while_its_pages_are_read() {
+    let keys: Vec<String> =
+        ["a", "c", "d"].iter().flat_map(|name| (0..1500).map(move |at| format!("{name}/{at:04}"))).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for (max_entries, stays) in [(2000, true), (700, false)] {
+        let (_, source, tree) = tree(&keys, TreeOptions { max_entries, ..TreeOptions::bucket("b") }).await;
+        let (mut inodes, mut last) = (Vec::new(), String::new());
+        for name in ["a", "c"] {
+            inodes.push(inode(&tree, name).await.unwrap());
+            last = tree.read_names(*inodes.last().unwrap(), None, 10).await.unwrap().entries[9].0.clone();
+        }
+        let before = source.counters.requests().0;
+        for inode in &inodes {
+            let page = tree.read_names(*inode, Some(&last), 10).await.unwrap();
+            assert_eq!(page.entries[0].0, "0010");
+        }
+        // At four times as many names as are allowed, none stays but the one that was listed last.
+        assert_eq!(source.counters.requests().0 == before, stays, "{max_entries}");
+        if stays {
+            assert!(tree.entries() >= 3000);
+            // One that was read to its end is the first to go.
+            tree.read_names(inodes[1], Some(&last), 2000).await.unwrap();
+            tree.read_names(inodes[0], Some(&last), 10).await.unwrap();
+            let third = inode(&tree, "d").await.unwrap();
+            tree.read_names(third, None, 10).await.unwrap();
+            assert!(tree.entries() >= 3000);
+            let before = source.counters.requests().0;
+            tree.read_names(inodes[0], Some(&last), 10).await.unwrap();
+            assert_eq!(source.counters.requests().0, before);
+        }
+
+        tokio::time::advance(Duration::from_secs(6)).await;
+        let third = inode(&tree, "d").await.unwrap();
+        tree.read_names(third, None, 10).await.unwrap();
+        assert!(tree.entries() <= 1500 + 3, "{max_entries}: {}", tree.entries());
+        assert_eq!(tree.read().collected, 0);
+        assert_eq!(tree.read_names(inodes[0], Some(&last), 10).await.unwrap().entries[0].0, "0010", "listed again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn files_that_follow_are_those_of_the_same_order() {
     let (_, _, tree) = tree(&["a", "b", "c/x", "d", "e", "f"], TreeOptions::bucket("b")).await;
     let mut inodes = Vec::new();

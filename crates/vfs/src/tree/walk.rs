@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::snapshot::{Snapshot, SnapshotBuilder, SnapshotEntry};
-use super::{FileKind, InodeLocation, Tree};
+use super::{FileKind, Tree};
 use crate::source::Urgency;
 
 /// Siblings in a row that make a walk.
@@ -70,13 +70,13 @@ impl Tree {
         }
         let mut state = self.write();
         let state = &mut *state;
-        let Some(InodeLocation::Directory(place)) = state.places.get(&inode) else { return };
+        let Some(place) = state.places.directory(inode) else { return };
         let (prefix, parent) = {
-            let directory = &state.directories[*place as usize];
+            let directory = &state.directories[place as usize];
             (Arc::clone(&directory.prefix), directory.parent)
         };
-        let Some(InodeLocation::Directory(parent)) = state.places.get(&parent) else { return };
-        let parent = &mut state.directories[*parent as usize];
+        let Some(parent) = state.places.directory(parent) else { return };
+        let parent = &mut state.directories[parent as usize];
         let Some(snapshot) = parent.snapshot.clone() else { return };
         let Some(name) = prefix.strip_prefix(&*parent.prefix).and_then(|name| name.strip_suffix('/')) else { return };
         let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);
@@ -218,8 +218,7 @@ impl Tree {
         self.is_unsorted.store(true, Ordering::Relaxed);
         let mut state = self.write();
         for inode in installed {
-            if let Some(InodeLocation::Directory(directory)) = state.places.get(&inode) {
-                let directory = *directory;
+            if let Some(directory) = state.places.directory(inode) {
                 state.drop_snapshot(directory);
             }
         }
@@ -258,8 +257,8 @@ impl Tree {
         let mut inode = super::ROOT;
         let below = prefix.strip_prefix(self.options.prefix.as_str())?.strip_suffix('/')?;
         for name in below.split('/') {
-            let Some(InodeLocation::Directory(directory)) = state.places.get(&inode) else { return None };
-            let snapshot = state.directories[*directory as usize].snapshot.as_ref()?;
+            let directory = state.places.directory(inode)?;
+            let snapshot = state.directories[directory as usize].snapshot.as_ref()?;
             inode = snapshot.entry(snapshot.find(name)?)?.inode;
         }
         Some(inode)
