@@ -475,7 +475,7 @@ mod tests {
     /// Kinds by name, and the keys that are hidden.
     type Shown = (BTreeMap<String, FileKind>, Vec<String>);
 
-    /// What a listing shows, said as plainly as it can be.
+    /// Names that a listing shows, by the plainest rules.
     fn shown(keys: &[String]) -> Shown {
         let (mut kinds, mut hidden) = (BTreeMap::new(), Vec::new());
         for key in keys.iter().filter(|key| key.ends_with('/')) {
