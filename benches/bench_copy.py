@@ -50,7 +50,9 @@ METHODS = ("seqferry", "aws", "s5cmd", "rclone", "boto3-copy")
 
 def _s3sync(job: Job) -> list[str]:
     ends = (word for end in ("source", "target") for word in _s3sync_end(job, end))
-    return [*ends, "--server-side-copy", "--show-no-progress", "-qq", job.local("", "s3://"), job.uri]
+    # The simulator's ETags of parts that were copied are not those of parts with the same bytes that were sent.
+    options = ["--server-side-copy", "--disable-multipart-verify", "--show-no-progress", "-qq"]
+    return [*ends, *options, job.local("", "s3://"), job.uri]
 
 
 def _s3sync_end(job: Job, end: str) -> list[str]:
@@ -61,7 +63,7 @@ def _s3sync_end(job: Job, end: str) -> list[str]:
 
 S3SYNC = Method(
     "s3sync",
-    "defaults (16 workers), server-side, ETags and checksums compared",
+    "defaults (16 workers), server-side; ETags and checksums compared, but not of copies in parts",
     "cargo install s3sync --locked --root .tools",
     lambda tools: [tools["s3sync"]] if "s3sync" in tools else None,
     _s3sync,
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parameters = ComparisonParameters(
         workloads=tuple(dict.fromkeys(each for each in workloads if each.sizes())),
         directions=("copy",),
-        methods=(*METHODS, S3SYNC.name),
+        methods=METHODS,
         warm_up=0,
         repetitions=options.rounds,
         first_round=options.turn,

@@ -18,6 +18,7 @@ from seqferry.engine.crash_points import VARIABLE
 from support.processes import RunningProcess, run, seqferry
 from support.run import find_tool
 from support.servers import S3Server
+from support.waiting import eventually
 
 _SERVED = re.compile(r"is served at (\S+):/(\S+), port (\d+)\.")
 
@@ -68,7 +69,16 @@ class ServedShares:
     def restart(self) -> None:
         """Ends the process by SIGKILL and starts another one on the same port."""
         self.process.__exit__()
-        self.process = self._started()
+        self.process = eventually(self._started_again, what=f"port {self.port}", every=0.2)
+
+    def _started_again(self) -> RunningProcess | None:
+        """None: a connection of another program has the port just now."""
+        try:
+            return self._started()
+        except RuntimeError as why:
+            if "in use" not in str(why):
+                raise
+            return None
 
     def url(self, path: str, uid: int = 1000) -> str:
         """The address of a path for libnfs."""
