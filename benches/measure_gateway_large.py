@@ -43,7 +43,9 @@ class Memory:
         self._thread.start()
 
     def _look(self) -> None:
-        while not self._ended.wait(0.1):
+        ended = False
+        while not ended:
+            ended = self._ended.wait(0.1)
             try:
                 text = self._status.read_text(encoding="ascii")
             except OSError:

@@ -68,7 +68,7 @@ pub struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// A whole bucket with the defaults: 60 s, a million names (some 150 bytes each).
+    /// A whole bucket with the defaults: 60 s, a million names (some 120 bytes each).
     pub fn bucket(bucket: &str) -> Self {
         Self {
             bucket: bucket.to_owned(),

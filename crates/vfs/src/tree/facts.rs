@@ -93,8 +93,7 @@ impl FactCache {
         let StoredMetadata { modified, mode, uid, gid } = learned.stored;
         let owner = self.owner((mode, uid, gid, learned.is_denied));
         let (seconds, nanoseconds) = modified.unwrap_or((0, NO_TIME));
-        let uploaded = Duration::try_from_secs_f64(learned.uploaded).unwrap_or_default().as_secs();
-        let uploaded = u32::try_from(uploaded).unwrap_or(u32::MAX);
+        let uploaded = whole_seconds(learned.uploaded);
         self.recent.insert(number, CompactFacts { seconds, nanoseconds, uploaded, owner });
     }
 
@@ -130,6 +129,12 @@ impl FactCache {
     pub(super) fn is_link(&self, number: u64, uploaded: f64) -> bool {
         self.of_upload(number, uploaded).is_some_and(|stored| stored.is_link())
     }
+}
+
+/// An upload time in whole seconds. 0: not stated.
+pub(super) fn whole_seconds(uploaded: f64) -> u32 {
+    let seconds = Duration::try_from_secs_f64(uploaded).unwrap_or_default().as_secs();
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// True when two statements of an upload time can be about one upload. 0: not stated.

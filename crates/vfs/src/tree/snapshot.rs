@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use seqferry_store::ListedObject;
 
-use super::facts::{as_link, may_be_link};
+use super::facts::{as_link, may_be_link, whole_seconds};
 use super::names::{HiddenKey, HiddenReason, RCLONE_LINK, check_name};
 
 /// Cookies 1 and 2 are those of `.` and `..`.
@@ -67,12 +67,12 @@ fn md5(text: &str) -> Option<[u8; 16]> {
 pub(crate) struct SnapshotEntry {
     pub(crate) inode: u64,
     pub(crate) size: u64,
-    /// Seconds since the epoch.
-    pub(crate) modified: f64,
     pub(crate) etag: CompactEtag,
+    /// Seconds since the epoch.
+    modified: u32,
     pub(crate) cookie: u32,
     name_start: u32,
-    name_length: u16,
+    name_length: u8,
     pub(crate) kind: FileKind,
     /// The object is in a class that has to be restored before it can be read.
     pub(crate) archived: bool,
@@ -145,7 +145,7 @@ impl SnapshotEntry {
         NameFacts {
             kind: self.kind,
             size: self.size,
-            modified: self.modified,
+            modified: f64::from(self.modified),
             etag: self.etag.text(),
             archived: self.archived,
             is_plain_link: self.is_plain_link,
@@ -218,7 +218,10 @@ impl Snapshot {
     /// Make links of the files that `is_link` knows by their inodes.
     pub(crate) fn make_links(&mut self, is_link: impl Fn(u64, f64) -> bool) {
         for entry in &mut self.entries {
-            if entry.kind == FileKind::File && may_be_link(entry.size) && is_link(entry.inode, entry.modified) {
+            if entry.kind == FileKind::File
+                && may_be_link(entry.size)
+                && is_link(entry.inode, f64::from(entry.modified))
+            {
                 (entry.kind, entry.is_plain_link) = (FileKind::Symlink, true);
                 entry.inode = as_link(entry.inode);
             }
@@ -309,16 +312,16 @@ impl SnapshotBuilder {
 
     /// Add a name with what is known of it.
     pub(crate) fn add(&mut self, name: &str, facts: &NameFacts) {
-        // A listing whose names need more than 4 GiB is beyond what one directory can show.
-        let (Ok(name_start), Ok(name_length)) = (u32::try_from(self.names.len()), u16::try_from(name.len())) else {
+        // A listing whose names need more than 4 GiB is beyond what one directory can show; no name is longer than 255.
+        let (Ok(name_start), Ok(name_length)) = (u32::try_from(self.names.len()), u8::try_from(name.len())) else {
             return;
         };
         self.names.push_str(name);
         self.entries.push(SnapshotEntry {
             inode: 0,
             size: facts.size,
-            modified: facts.modified,
             etag: CompactEtag::new(&facts.etag),
+            modified: whole_seconds(facts.modified),
             cookie: 0,
             name_start,
             name_length,
@@ -353,7 +356,7 @@ impl SnapshotBuilder {
         });
         for at in &renamed {
             let entry = &mut entries[*at];
-            let length = link_name(text(names, entry)).and_then(|name| u16::try_from(name.len()).ok());
+            let length = link_name(text(names, entry)).and_then(|name| u8::try_from(name.len()).ok());
             entry.name_length = length.unwrap_or(entry.name_length);
             entry.kind = FileKind::Symlink;
         }
@@ -399,7 +402,7 @@ impl SnapshotBuilder {
         let mut by_name: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
         by_name.sort_unstable_by(|a, b| text(&names, &entries[*a as usize]).cmp(text(&names, &entries[*b as usize])));
         let HiddenKeys { named: hidden, count: hidden_count } = hidden;
-        let newest = entries.iter().map(|entry| entry.modified).fold(marker, f64::max);
+        let newest = entries.iter().map(|entry| f64::from(entry.modified)).fold(marker, f64::max);
         Snapshot { entries, by_name, names, hidden, hidden_count, newest, marker, sorted: OnceLock::new() }
     }
 }
@@ -454,7 +457,7 @@ mod tests {
             assert_eq!(CompactEtag::new(text).text(), text);
         }
         assert!(matches!(CompactEtag::new(md5), CompactEtag::Md5(_)));
-        assert!(size_of::<SnapshotEntry>() <= 64, "{}", size_of::<SnapshotEntry>());
+        assert!(size_of::<SnapshotEntry>() <= 56, "{}", size_of::<SnapshotEntry>());
     }
 
     #[test]
