@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
 from figures import Figure  # noqa: E402
-from seqferry.bench.methods import InstalledMethod, Job, Method, available, version_of  # noqa: E402
+from seqferry.bench.methods import InstalledMethod, Job, Method, available  # noqa: E402
 from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, make_plan, run  # noqa: E402
 from seqferry.bench.workload import Workload, random_pieces  # noqa: E402
 from seqferry.model.frozen import frozen  # noqa: E402
@@ -110,11 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first_round=options.turn,
         seed=options.seed,
     )
-    installed, left_out = available(METHODS, accelerated=False, tools=harness.tools())
-    if (command := S3SYNC.find(harness.tools())) is None:
-        left_out = [*left_out, f"s3sync is left out, since it is not installed: {S3SYNC.install}"]
-    else:
-        installed = [*installed, InstalledMethod(S3SYNC, command, version_of([*command, *S3SYNC.version]))]
+    installed, left_out = available(METHODS, accelerated=False, tools=harness.tools(), others=(S3SYNC,))
     found = [
         each for each in map(_as_mirrors_call_it, installed) if each.method.name in (options.only or [each.method.name])
     ]

@@ -158,9 +158,7 @@ impl CacheState {
         replies.forget_old();
         replies
     }
-}
 
-impl CacheState {
     fn all(&mut self) -> impl Iterator<Item = &mut CachedReplies> {
         self.clients.values_mut().flat_map(|client| [&mut client.writes, &mut client.changes])
     }

@@ -16,7 +16,7 @@ mod saved_names;
 mod snapshot;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
@@ -169,6 +169,8 @@ struct State {
     collected: usize,
     /// Uses of directories so far: orders them by their last use.
     clock: u64,
+    /// Directories with a snapshot, by their last use.
+    by_use: BTreeMap<u64, u32>,
     /// Flat listings under way.
     flats: Vec<walk::FlatListing>,
     /// Objects that this process has removed so far.
@@ -240,6 +242,7 @@ impl Tree {
             entries: 0,
             collected: 0,
             clock: 0,
+            by_use: BTreeMap::new(),
             flats: Vec::new(),
             removals: 0,
         };
@@ -553,6 +556,17 @@ impl Tree {
 }
 
 impl State {
+    /// A directory is used now.
+    fn note_use(&mut self, directory: u32) {
+        self.clock += 1;
+        let place = &mut self.directories[directory as usize];
+        self.by_use.remove(&place.used);
+        place.used = self.clock;
+        if place.snapshot.is_some() {
+            self.by_use.insert(place.used, directory);
+        }
+    }
+
     /// Upload time of the newest object directly in a directory, where the directory was listed and has one.
     fn newest_in(&self, inode: u64) -> Option<f64> {
         let place = self.places.directory(inode)?;

@@ -371,7 +371,11 @@ NAMES: Final = tuple(method.name for method in METHODS)
 
 
 def available(
-    wanted: Sequence[str], *, accelerated: bool, tools: Mapping[str, str] | None = None
+    wanted: Sequence[str],
+    *,
+    accelerated: bool,
+    tools: Mapping[str, str] | None = None,
+    others: Sequence[Method] = (),
 ) -> tuple[list[InstalledMethod], list[str]]:
     """The methods that can run, and a line for each that cannot.
 
@@ -379,11 +383,13 @@ def available(
         wanted: names, some of ``NAMES``.
         accelerated: whether the bucket has Transfer Acceleration; methods that need it are left out silently if not.
         tools: commands to use instead of those on the path, by name.
+        others: methods besides ``METHODS``; all of them are wanted.
     """
     found: list[InstalledMethod] = []
     missing: list[str] = []
-    for method in METHODS:
-        if method.name not in wanted or (method.accelerated and not accelerated):
+    chosen = (method for method in METHODS if method.name in wanted)
+    for method in (*chosen, *others):
+        if method.accelerated and not accelerated:
             continue
         command = method.find(tools or {})
         if command is None or any(importlib.util.find_spec(name) is None for name in method.packages):

@@ -178,6 +178,7 @@ impl State {
             let gone = std::mem::replace(&mut self.directories[place as usize], empty);
             self.vacant.push(place);
             if let Some(snapshot) = gone.snapshot {
+                self.by_use.remove(&gone.used);
                 self.entries -= snapshot.len();
                 todo.extend(snapshot.entries().iter().map(|entry| entry.inode));
             }
@@ -190,6 +191,7 @@ impl State {
         let place = &mut self.directories[directory as usize];
         place.listed = None;
         let Some(snapshot) = place.snapshot.take() else { return };
+        self.by_use.remove(&place.used);
         self.entries -= snapshot.len();
         for entry in snapshot.entries() {
             self.remove_listed(directory, entry.inode);

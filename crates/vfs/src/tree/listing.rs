@@ -54,7 +54,9 @@ impl CollectedNames<'_> {
 
 impl Drop for CollectedNames<'_> {
     fn drop(&mut self) {
-        self.tree.write().collected -= self.count;
+        if self.count > 0 {
+            self.tree.write().collected -= self.count;
+        }
     }
 }
 
@@ -176,13 +178,11 @@ impl Tree {
     ) -> Result<watch::Receiver<ListingProgress>> {
         let (sender, prefix) = {
             let mut state = self.write();
-            state.clock += 1;
-            let clock = state.clock;
-            let place = &mut state.directories[directory as usize];
-            if place.inode != inode {
+            if state.directories[directory as usize].inode != inode {
                 return Err(VfsError::Stale);
             }
-            place.used = clock;
+            state.note_use(directory);
+            let place = &mut state.directories[directory as usize];
             if let Some(listing) = place.listing.as_ref().filter(|listing| listing.has_changed().is_ok()) {
                 return Ok(listing.clone());
             }
@@ -232,8 +232,8 @@ impl Tree {
             pages += 1;
             page.common_prefixes.iter().for_each(|whole| builder.add_directory(prefix, whole));
             page.objects.iter().for_each(|object| builder.add_object(prefix, object));
-            collected.set(builder.len(), directory);
             let Some(token) = page.continuation else { break };
+            collected.set(builder.len(), directory);
             continuation = Some(token);
             if pages == 1 {
                 self.set_large(directory, inode, true);
@@ -304,6 +304,7 @@ impl Tree {
         state.entries -= old.map_or(0, |old| old.len());
         state.add_listed(directory, &snapshot);
         state.directories[directory as usize].snapshot = Some(Arc::new(snapshot));
+        state.note_use(directory);
         self.evict(&mut state, directory);
     }
 
@@ -317,13 +318,10 @@ impl Tree {
                 directory.is_large && read > 0 && self.age() - read < READER_PAUSE
             };
             let is_beyond = state.entries + state.collected > most.saturating_mul(READ_FACTOR);
-            let oldest = (0_u32..)
-                .zip(&state.directories)
-                .filter(|(place, directory)| *place != except && directory.snapshot.is_some())
-                .filter(|(_, directory)| is_beyond || !is_read_on(directory))
-                .min_by_key(|(_, directory)| directory.used);
-            let Some((place, _)) = oldest else { return };
-            state.drop_snapshot(place);
+            let may_go =
+                |place: &u32| *place != except && (is_beyond || !is_read_on(&state.directories[*place as usize]));
+            let Some(oldest) = state.by_use.values().copied().find(may_go) else { return };
+            state.drop_snapshot(oldest);
         }
     }
 }

@@ -47,8 +47,11 @@ fn tree_of(source: &Arc<StoreSource>, lifetime: Option<Duration>) -> Arc<Tree> {
     Tree::new(Arc::clone(source) as Arc<dyn Source>, options)
 }
 
+/// Inode, kind and size by path.
+type PathList = BTreeMap<String, (u64, FileKind, u64)>;
+
 /// Every path with its attributes.
-async fn everything(tree: &Arc<Tree>) -> BTreeMap<String, (u64, FileKind, u64)> {
+async fn everything(tree: &Arc<Tree>) -> PathList {
     let (mut found, mut todo) = (BTreeMap::new(), vec![(String::new(), ROOT)]);
     while let Some((path, inode)) = todo.pop() {
         for entry in tree.read_directory(inode, 0, usize::MAX).await.unwrap().into_iter().skip(2) {
@@ -63,22 +66,27 @@ async fn everything(tree: &Arc<Tree>) -> BTreeMap<String, (u64, FileKind, u64)> 
     found
 }
 
-#[tokio::test]
-async fn names_are_known_again_without_a_request() {
-    let (_, source) = filled().await;
-    let table = Table::new();
-    let before = tree_of(&source, None);
+/// Save a tree of so many directories, and have another one know all of it without a request. Returns what it knows.
+async fn known_again(source: &Arc<StoreSource>, table: &Table, directories: u64) -> PathList {
+    let before = tree_of(source, None);
     let expected = everything(&before).await;
     before.save(&table.0, 1000).unwrap();
     let requests = source.counters.requests();
 
-    let after = tree_of(&source, None);
+    let after = tree_of(source, None);
     let report = after.restore(&table.0).unwrap();
 
-    assert!(!report.is_damaged && report.directories == 5, "{report:?}");
-    assert_eq!(everything(&after).await, expected);
-    assert_eq!(after.hidden(), before.hidden());
+    assert_eq!((report.is_damaged, report.directories), (false, directories));
+    assert_eq!((everything(&after).await, after.hidden()), (expected.clone(), before.hidden()));
+    assert_eq!(usize::try_from(report.names), Ok(after.entries()));
     assert_eq!(source.counters.requests(), requests);
+    expected
+}
+
+#[tokio::test]
+async fn names_are_known_again_without_a_request() {
+    let (_, source) = filled().await;
+    known_again(&source, &Table::new(), 5).await;
 }
 
 #[tokio::test]
@@ -89,18 +97,7 @@ async fn a_large_directory_is_known_again_as_a_whole_or_not_at_all() {
     }
     let source = StoreSource::over(&store);
     let table = Table::new();
-    let before = tree_of(&source, None);
-    let expected = everything(&before).await;
-    before.save(&table.0, 1000).unwrap();
-    let requests = source.counters.requests();
-
-    let after = tree_of(&source, None);
-    let report = after.restore(&table.0).unwrap();
-
-    assert!(!report.is_damaged && report.directories == 2, "{report:?}");
-    assert_eq!(usize::try_from(report.names), Ok(expected.len()));
-    assert_eq!((everything(&after).await, after.hidden()), (expected.clone(), before.hidden()));
-    assert_eq!(source.counters.requests(), requests);
+    let expected = known_again(&source, &table, 2).await;
 
     // Without its last part.
     let mut bytes = std::fs::read(&table.0).unwrap();

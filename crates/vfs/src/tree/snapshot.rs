@@ -159,7 +159,7 @@ impl Snapshot {
     }
 
     pub(crate) fn name(&self, entry: &SnapshotEntry) -> &str {
-        text(&self.names, entry)
+        name_in(&self.names, entry)
     }
 
     pub(crate) fn entry(&self, index: u32) -> Option<&SnapshotEntry> {
@@ -335,11 +335,11 @@ impl SnapshotBuilder {
     fn sort(&mut self, prefix: &str) {
         let Self { names, entries, hidden, .. } = self;
         let rank = |entry: &SnapshotEntry| (entry.kind != FileKind::Directory, entry.name_start);
-        entries.sort_unstable_by(|a, b| text(names, a).cmp(text(names, b)).then_with(|| rank(a).cmp(&rank(b))));
+        entries.sort_unstable_by(|a, b| name_in(names, a).cmp(name_in(names, b)).then_with(|| rank(a).cmp(&rank(b))));
         entries.dedup_by(|later, kept| {
-            let is_again = text(names, later) == text(names, kept);
+            let is_again = name_in(names, later) == name_in(names, kept);
             if is_again && kept.kind == FileKind::Directory && later.kind != FileKind::Directory {
-                hidden.add(&format!("{prefix}{}", text(names, later)), HiddenReason::ShadowedByDirectory);
+                hidden.add(&format!("{prefix}{}", name_in(names, later)), HiddenReason::ShadowedByDirectory);
             }
             is_again
         });
@@ -348,15 +348,16 @@ impl SnapshotBuilder {
     /// Objects of rclone that stand for links get the names of the links.
     fn rename_links(&mut self, prefix: &str) {
         let Self { names, entries, hidden, .. } = self;
-        let is_link = |entry: &SnapshotEntry| entry.kind == FileKind::File && link_name(text(names, entry)).is_some();
+        let is_link =
+            |entry: &SnapshotEntry| entry.kind == FileKind::File && link_name(name_in(names, entry)).is_some();
         let links: Vec<usize> = (0..entries.len()).filter(|at| is_link(&entries[*at])).collect();
         let (shadowed, renamed): (Vec<usize>, Vec<usize>) = links.into_iter().partition(|at| {
-            let target = link_name(text(names, &entries[*at])).unwrap_or_default();
-            entries.binary_search_by(|entry| text(names, entry).cmp(target)).is_ok()
+            let target = link_name(name_in(names, &entries[*at])).unwrap_or_default();
+            entries.binary_search_by(|entry| name_in(names, entry).cmp(target)).is_ok()
         });
         for at in &renamed {
             let entry = &mut entries[*at];
-            let length = link_name(text(names, entry)).and_then(|name| u8::try_from(name.len()).ok());
+            let length = link_name(name_in(names, entry)).and_then(|name| u8::try_from(name.len()).ok());
             entry.name_length = length.unwrap_or(entry.name_length);
             entry.kind = FileKind::Symlink;
         }
@@ -365,12 +366,12 @@ impl SnapshotBuilder {
         entries.retain(|entry| {
             let is_shadowed = at.next().is_some_and(|at| shadowed.next_if_eq(&at).is_some());
             if is_shadowed {
-                hidden.add(&format!("{prefix}{}", text(names, entry)), HiddenReason::ShadowedByFile);
+                hidden.add(&format!("{prefix}{}", name_in(names, entry)), HiddenReason::ShadowedByFile);
             }
             !is_shadowed
         });
         if !renamed.is_empty() {
-            entries.sort_unstable_by(|a, b| text(names, a).cmp(text(names, b)));
+            entries.sort_unstable_by(|a, b| name_in(names, a).cmp(name_in(names, b)));
         }
     }
 
@@ -389,7 +390,7 @@ impl SnapshotBuilder {
         names.shrink_to_fit();
         entries.shrink_to_fit();
         for entry in &mut entries {
-            let name = text(&names, entry);
+            let name = name_in(&names, entry);
             entry.inode = inode(name, &entry.facts());
             let kept = old.and_then(|old| Some(old.entry(old.find(name)?)?.cookie));
             entry.cookie = kept.unwrap_or_else(|| {
@@ -400,7 +401,9 @@ impl SnapshotBuilder {
         }
         entries.sort_unstable_by_key(|entry| entry.cookie);
         let mut by_name: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
-        by_name.sort_unstable_by(|a, b| text(&names, &entries[*a as usize]).cmp(text(&names, &entries[*b as usize])));
+        by_name.sort_unstable_by(|a, b| {
+            name_in(&names, &entries[*a as usize]).cmp(name_in(&names, &entries[*b as usize]))
+        });
         let HiddenKeys { named: hidden, count: hidden_count } = hidden;
         let newest = entries.iter().map(|entry| f64::from(entry.modified)).fold(marker, f64::max);
         Snapshot { entries, by_name, names, hidden, hidden_count, newest, marker, sorted: OnceLock::new() }
@@ -408,7 +411,7 @@ impl SnapshotBuilder {
 }
 
 /// The name of an entry, which is one of `names`.
-fn text<'a>(names: &'a str, entry: &SnapshotEntry) -> &'a str {
+fn name_in<'a>(names: &'a str, entry: &SnapshotEntry) -> &'a str {
     let start = entry.name_start as usize;
     &names[start..start + usize::from(entry.name_length)]
 }

@@ -212,6 +212,18 @@ async fn directories_used_least_recently_are_forgotten_first() {
     assert!(inode(&tree, "d/2").await.is_some());
     assert!(source.counters.requests().0 <= before + 1);
     assert!(inode(&tree, "a/2").await.is_some());
+    uses_are_those_of_snapshots(&tree);
+}
+
+/// The order of uses holds the directories with a snapshot, each once.
+fn uses_are_those_of_snapshots(tree: &Tree) {
+    let state = tree.read();
+    let mut listed: Vec<u32> = state.by_use.values().copied().collect();
+    listed.sort_unstable();
+    let places = (0_u32..).zip(&state.directories);
+    let with_snapshot = places.filter(|(_, directory)| directory.snapshot.is_some()).map(|(place, _)| place);
+    assert_eq!(listed, with_snapshot.collect::<Vec<_>>());
+    assert!(state.by_use.iter().all(|(used, place)| state.directories[*place as usize].used == *used));
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,6 +263,7 @@ async fn a_large_directory_stays_while_its_pages_are_read() {
         tree.read_names(third, None, 10).await.unwrap();
         assert!(tree.entries() <= 1500 + 3, "{max_entries}: {}", tree.entries());
         assert_eq!(tree.read().collected, 0);
+        uses_are_those_of_snapshots(&tree);
         assert_eq!(tree.read_names(inodes[0], Some(&last), 10).await.unwrap().entries[0].0, "0010", "listed again");
     }
 }
