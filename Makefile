@@ -509,6 +509,10 @@ bench-gateway-restart: build $(TOOLS)/versitygw ## a gateway with 100,000 files 
 bench-gateway-large: build $(TOOLS)/s3sim ## list a share of ten folders of a million keys, and start it again (options: ARGS="--names 10000 --written")
 	$(BIN)/python benches/measure_gateway_large.py $(ARGS)
 
+.PHONY: bench-gateway-long
+bench-gateway-long: build $(TOOLS)/s3sim ## a file of 20 GB that grows at 200 MB/s, until it is in the bucket (options: ARGS="--size 2000 --kill")
+	$(BIN)/python benches/measure_gateway_long.py $(ARGS)
+
 .PHONY: bench-journal
 bench-journal: ## acknowledged creates of the gateway's journal each second, and their syncs (options: ARGS="--seconds 5")
 	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example journal_load

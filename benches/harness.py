@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,36 @@ def tools() -> dict[str, str]:
         except MissingToolError:
             continue
     return found
+
+
+class Memory:
+    """Memory of a process in MiB: its own, read ten times a second, and that of program files, which is shared."""
+
+    def __init__(self, pid: int) -> None:
+        self.now = self.peak = self.files = 0
+        self._status = Path(f"/proc/{pid}/status")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        ended = False
+        while not ended:
+            ended = self._ended.wait(0.1)
+            try:
+                text = self._status.read_text(encoding="ascii")
+            except OSError:
+                return
+            lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+            self.now, self.files = (int(lines[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
+            self.peak = max(self.peak, self.now)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def __str__(self) -> str:
+        return f"{self.now} MiB, at most {self.peak}, and {self.files} of program files"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from harness import Memory  # noqa: E402
 from support.gateways import ServedShares, WrittenShares, missing_libnfs, written_share  # noqa: E402
 from support.libnfs import Share  # noqa: E402
 from support.servers import S3Server  # noqa: E402
@@ -30,36 +30,6 @@ from support.sim import Simulator  # noqa: E402
 AIM_MIB: Final = 256
 AIM_BYTES: Final = 200
 AIM_SECONDS: Final = 2.0
-
-
-class Memory:
-    """Memory of a process in MiB: its own, read ten times a second, and that of program files, which is shared."""
-
-    def __init__(self, pid: int) -> None:
-        self.now = self.peak = self.files = 0
-        self._status = Path(f"/proc/{pid}/status")
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        ended = False
-        while not ended:
-            ended = self._ended.wait(0.1)
-            try:
-                text = self._status.read_text(encoding="ascii")
-            except OSError:
-                return
-            lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-            self.now, self.files = (int(lines[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
-            self.peak = max(self.peak, self.now)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def __str__(self) -> str:
-        return f"{self.now} MiB, at most {self.peak}, and {self.files} of program files"
 
 
 def state_bytes(folder: Path) -> int:

@@ -1482,6 +1482,9 @@ class ContentDigests:
 def digest_objects(engine: Engine, endpoint: Endpoint, bucket: str, requests: list[DigestRequest]) -> ContentDigests:
     """Begin to read objects or files, many at a time, and to compute their digests."""
 
+def abort_rules(engine: Engine, endpoint: Endpoint, bucket: str) -> list[tuple[str, int]]:
+    """Prefix and days of each rule that aborts uploads which are not completed."""
+
 def list_uploads(engine: Engine, endpoint: Endpoint, bucket: str, prefix: str) -> list[tuple[str, str, float]]:
     """Key, id, and time of the beginning of each open upload."""
 

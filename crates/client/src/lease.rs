@@ -20,9 +20,9 @@ use rustix::time::{ClockId, clock_gettime};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, BucketInfo, BucketService, CompleteUpload, CopyTarget, CreateUpload, Digests, ObjectRef, PartsPage,
-    PinnedObject, PutObject, Range, Removal, RemovedObject, Result, StoreError, UploadInfo, UploadRef, VersionsPage,
-    VersionsRequest, WrittenObject, WrittenPart,
+    AbortRule, Body, BucketInfo, BucketService, CompleteUpload, CopyTarget, CreateUpload, Digests, ObjectRef,
+    PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result, StoreError, UploadInfo, UploadRef,
+    VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -283,6 +283,10 @@ impl BucketService for LeasedStore {
     async fn delete_bucket(&self, bucket: &str) -> Result<()> {
         let about = ErrorContext("DeleteBucket", bucket, "");
         self.holder.write(about, self.service("DeleteBucket", bucket)?.delete_bucket(bucket)).await
+    }
+
+    async fn abort_rules(&self, bucket: &str) -> Result<Vec<AbortRule>> {
+        self.service("GetBucketLifecycleConfiguration", bucket)?.abort_rules(bucket).await
     }
 
     async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage> {

@@ -9,8 +9,8 @@ use seqferry_client::{Budget, BudgetLimits, Endpoint, RequestError, RequestMetri
 use seqferry_client::{Quirks, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, BucketInfo, BucketService, Bytes, CompleteUpload, CompletedPart, Digests, ErrorClass, ListedObject,
-    ListedVersion, ObjectRef, PinnedObject, PutObject, Removal, RemovedObject, StoreError, VersionsPage,
+    AbortRule, Attributes, BucketInfo, BucketService, Bytes, CompleteUpload, CompletedPart, Digests, ErrorClass,
+    ListedObject, ListedVersion, ObjectRef, PinnedObject, PutObject, Removal, RemovedObject, StoreError, VersionsPage,
     VersionsRequest, WrittenObject, async_trait,
 };
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Rule};
@@ -120,6 +120,10 @@ impl BucketService for MarkerStore {
     }
 
     async fn delete_bucket(&self, _: &str) -> Result<(), StoreError> {
+        unimplemented!()
+    }
+
+    async fn abort_rules(&self, _: &str) -> Result<Vec<AbortRule>, StoreError> {
         unimplemented!()
     }
 

@@ -26,7 +26,7 @@ pub(crate) use node::{
     ALL_AS_BASE, BaseObject, FileData, Node, NodeContent, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID,
     nanoseconds, now, system_time,
 };
-pub(crate) use record::{Change, OpenUpload, decode, encode};
+pub(crate) use record::{Change, GrowingUpload, GrownObject, OpenUpload, decode, encode};
 pub(crate) use token::{MARK, new_token};
 pub(crate) use upload_outcome::UnbatchedOutcomes;
 pub use upload_outcome::{OutcomeFailure, OutcomeVersion, UploadOutcome};
@@ -64,6 +64,7 @@ pub(crate) struct Overlay {
     /// Files, links and folders by their path in the bucket.
     bases: BTreeMap<Box<str>, Vec<u64>>,
     uploads: BTreeMap<u64, OpenUpload>,
+    growing: BTreeMap<u64, GrowingUpload>,
     outcomes: UnbatchedOutcomes,
     attributes: FileAttributes,
     /// A folder may have been renamed: files below it may have other paths than their objects.
@@ -84,6 +85,7 @@ impl Default for Overlay {
             pending_removals: BTreeMap::new(),
             bases: BTreeMap::new(),
             uploads: BTreeMap::new(),
+            growing: BTreeMap::new(),
             outcomes: UnbatchedOutcomes::default(),
             attributes: FileAttributes::default(),
             // The journal does not say.
@@ -133,6 +135,8 @@ impl Overlay {
             Change::Batched { batch, outcomes } => self.outcomes.freeze(batch, outcomes),
             Change::Attribute { number, name, value } => self.attributes.set(number, name, value),
             Change::NoAttributes(number) => self.attributes.clear(number),
+            Change::Grow(growing) => drop(self.growing.insert(growing.number, growing)),
+            Change::EndGrowing(number) => drop(self.growing.remove(&number)),
         }
     }
 
@@ -214,6 +218,7 @@ impl Overlay {
             records.push(encode(&[Change::AddRemoval { path: path.clone(), etag: etag.clone() }]));
         }
         records.extend(self.uploads.values().map(|upload| encode(&[Change::BeginUpload(upload.clone())])));
+        records.extend(self.growing.values().map(|growing| encode(&[Change::Grow(growing.clone())])));
         let UnbatchedOutcomes { journal, next_batch, lines, since } = &self.outcomes;
         records.extend(journal.iter().map(|name| encode(&[Change::Journal(name.clone())])));
         if let Some(batch) = next_batch.checked_sub(1) {
@@ -255,6 +260,11 @@ impl Overlay {
     /// Writes to the bucket whose outcome is not known, by their file.
     pub(crate) fn uploads(&self) -> &BTreeMap<u64, OpenUpload> {
         &self.uploads
+    }
+
+    /// Uploads of parts of files that grow, by their file.
+    pub(crate) fn growing(&self) -> &BTreeMap<u64, GrowingUpload> {
+        &self.growing
     }
 
     /// Outcomes of uploads that no batch holds yet.

@@ -385,8 +385,8 @@ async fn open_share(
             let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
             let (bucket, prefix) = (bucket.clone(), prefix.clone());
             let (objects, quiet) = (writes.objects.clone(), writes.settle);
-            let (part_size, largest_copy) = (None, None);
-            let spec = UploadSpec { client, bucket, prefix, objects, quiet, part_size, largest_copy };
+            let (part_size, long, largest_copy) = (None, None, None);
+            let spec = UploadSpec { client, bucket, prefix, objects, quiet, part_size, long, largest_copy };
             let (ignored, rules) = writes.rules();
             opened.set_rules(ignored, rules);
             let claim = PrefixClaim::new(ClaimSpec {

@@ -11,6 +11,7 @@ mod find;
 mod inspect;
 mod names;
 mod read_write;
+mod recent_writes;
 mod upload;
 mod upload_batches;
 mod waiting_writers;
@@ -43,9 +44,10 @@ use crate::upload_batches::UploadBatches;
 use change_pause::ChangePause;
 use file_lock::FileLock;
 pub(crate) use inspect::{FlushCounts, NameState, WriteStatus};
+use recent_writes::RecentWrites;
 pub use upload::UploadSpec;
 use upload::control::UploadControl;
-pub(crate) use upload::control::{CONFLICTS, UploadRules, is_range_list};
+pub(crate) use upload::control::{CONFLICTS, PARTS, UploadRules, is_range_list};
 use waiting_writers::WaitingWriters;
 use walk::LastOutage;
 
@@ -107,6 +109,7 @@ struct Inner<D: Disk> {
     /// Times of the last questions to the bucket about files that are as it has them.
     looked: Mutex<HashMap<u64, Instant>>,
     waiting_writers: WaitingWriters,
+    recent_writes: RecentWrites,
     changes: Arc<ChangePause>,
     repeats: Arc<RepeatCount>,
     clean_files: usize,
@@ -176,6 +179,7 @@ impl<D: Disk> WritableShare<D> {
             stale_after: spec.stale_after,
             looked: Mutex::default(),
             waiting_writers: WaitingWriters::default(),
+            recent_writes: RecentWrites::default(),
             changes: Arc::default(),
             repeats: Arc::default(),
             clean_files: bounds.clean_files,

@@ -89,6 +89,18 @@ pub fn list_buckets(py: Python<'_>, engine: &Engine, endpoint: &PyEndpoint) -> P
 }
 
 #[pyfunction]
+pub fn abort_rules(
+    py: Python<'_>,
+    engine: &Engine,
+    endpoint: &PyEndpoint,
+    bucket: &str,
+) -> PyResult<Vec<(String, u32)>> {
+    let engine = engine.here()?;
+    let found = py.detach(|| engine.abort_rules(&endpoint.0, bucket)).map_err(|error| request_error(&error))?;
+    Ok(found.into_iter().map(|rule| (rule.prefix, rule.days)).collect())
+}
+
+#[pyfunction]
 pub fn create_bucket(py: Python<'_>, engine: &Engine, endpoint: &PyEndpoint, bucket: &str) -> PyResult<()> {
     let engine = engine.here()?;
     py.detach(|| engine.create_bucket(&endpoint.0, bucket)).map_err(|error| request_error(&error))

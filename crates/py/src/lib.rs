@@ -60,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(buckets::create_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::delete_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::list_buckets, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::abort_rules, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::list_uploads, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::list_versions, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::object_facts, module)?)?;

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use seqferry_store::{
-    Body, BucketEncryption, BucketInfo, BucketService, Bytes, Capabilities, CompleteUpload, CopyTarget, CreateUpload,
-    DeferredSync, Digests, FetchedObject, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef,
-    ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result, StoreError,
-    UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart, async_trait,
+    AbortRule, Body, BucketEncryption, BucketInfo, BucketService, Bytes, Capabilities, CompleteUpload, CopyTarget,
+    CreateUpload, DeferredSync, Digests, FetchedObject, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead,
+    ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result,
+    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart, async_trait,
 };
 
 /// All methods of [`ObjectStore`] and its roles, and of [`BucketService`].
-const METHODS: [&str; 34] = [
+const METHODS: [&str; 35] = [
     "head_bucket",
     "list",
     "head",
@@ -37,6 +37,7 @@ const METHODS: [&str; 34] = [
     "list_buckets",
     "create_bucket",
     "delete_bucket",
+    "abort_rules",
     "list_versions",
     "delete_many",
     "presign",
@@ -92,6 +93,7 @@ async fn call_all(store: &impl ObjectStore) {
         drop(service.list_buckets().await);
         drop(service.create_bucket("b").await);
         drop(service.delete_bucket("b").await);
+        drop(service.abort_rules("b").await);
         drop(service.list_versions(&VersionsRequest::default()).await);
         drop(service.delete_many("b", &[]).await);
         drop(service.presign(object, false, 1).await);
@@ -238,6 +240,10 @@ impl BucketService for RecordingStore {
 
     async fn delete_bucket(&self, _bucket: &str) -> Result<()> {
         self.refuse("delete_bucket")
+    }
+
+    async fn abort_rules(&self, _bucket: &str) -> Result<Vec<AbortRule>> {
+        self.refuse("abort_rules")
     }
 
     async fn list_versions(&self, _request: &VersionsRequest) -> Result<VersionsPage> {

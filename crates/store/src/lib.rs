@@ -40,7 +40,7 @@ pub use store::{
 pub use stored_metadata::{MTIME, StoredMetadata, format_mtime, parse_mtime};
 pub use throttle::ByteThrottle;
 pub use types::{
-    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests,
+    AbortRule, Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests,
     EntryRefusal, ListPage, ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage,
     PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage, VersionsRequest,
     WrittenObject, WrittenPart,

@@ -9,9 +9,9 @@ use crate::body::Body;
 use crate::error::{Result, StoreError};
 use crate::properties::BucketEncryption;
 use crate::types::{
-    BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage,
-    VersionsRequest, WrittenObject, WrittenPart,
+    AbortRule, BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
+    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef,
+    VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
 };
 
 /// An answer to GET: attributes of the object, and its bytes (or those of the range).
@@ -120,6 +120,9 @@ pub trait BucketService: Send + Sync {
 
     /// Removes an empty bucket.
     async fn delete_bucket(&self, bucket: &str) -> Result<()>;
+
+    /// The rules by which a bucket aborts uploads.
+    async fn abort_rules(&self, bucket: &str) -> Result<Vec<AbortRule>>;
 
     /// One page of versions and delete markers.
     async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage>;

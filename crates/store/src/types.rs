@@ -405,6 +405,15 @@ pub struct BucketInfo {
     pub created: f64,
 }
 
+/// Rule of a bucket that aborts uploads which are not completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbortRule {
+    /// Keys that it applies to: those that start with this.
+    pub prefix: String,
+    /// Days after an upload began.
+    pub days: u32,
+}
+
 /// Parameters of one page of versions.
 #[derive(Debug, Clone, Default)]
 pub struct VersionsRequest {

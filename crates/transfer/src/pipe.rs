@@ -25,7 +25,10 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::object_outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
-pub use input::{FIRST_PART, InputBytes, InputOptions, InputTarget, ReplaceCondition, ResumableInput, store_resumable};
+pub use input::{
+    FIRST_PART, GrowingInput, InputBytes, InputOptions, InputTarget, PartBytes, RateLimited, ReplaceCondition,
+    ResumableInput, send_parts, store_resumable,
+};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 

@@ -168,6 +168,15 @@ def _open_uploads(probed: ProbedBucket) -> str:
     return "can be listed"
 
 
+def _abort_rules(probed: ProbedBucket) -> str:
+    key = probed.place.key
+    rules = buckets.read_abort_rules(probed.engine, probed.place)
+    days = [days for prefix, days in rules if key.startswith(prefix) or prefix.startswith(key)]
+    if not days:
+        return "no rule aborts uploads that are not completed"
+    return f"a rule aborts uploads that are not completed {min(days)} days after they began"
+
+
 def _attributes(probed: ProbedBucket) -> str:
     sample = _sample(probed)
     known = buckets.head_object(probed.engine, replace(probed.place, key=sample.key))
@@ -197,6 +206,7 @@ def _sample(probed: ProbedBucket) -> ObjectInfo:
 _PROBES: Final[dict[str, Callable[[ProbedBucket], str]]] = {
     "versions": _versions,
     "open uploads": _open_uploads,
+    "lifecycle": _abort_rules,
     "object": _attributes,
     "ranges": _ranges,
 }

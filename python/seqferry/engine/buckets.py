@@ -223,6 +223,16 @@ def read_digests(
             run.close()
 
 
+def read_abort_rules(engine: Engine, place: Location) -> list[tuple[str, int]]:
+    """Rules by which the bucket aborts uploads that are not completed: prefix of the keys, and days.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    with translate_errors():
+        return _native.abort_rules(native(engine), native_endpoint(place), place.container)
+
+
 def list_uploads(engine: Engine, place: Location) -> list[OpenUpload]:
     """Uploads that are open and whose key starts with ``place.key``.
 

@@ -90,6 +90,18 @@ SHARES: Final = frozenset(
 )
 """Of shares that are written, as ``crates/gateway`` has them."""
 
+PARTS: Final = frozenset(
+    {
+        "before-parts-announced",
+        "after-parts-announced",
+        "before-parts-recorded",
+        "after-parts-recorded",
+        "before-parts-completed",
+        "after-parts-completed",
+    }
+)
+"""Of the parts of files that grow, as ``crates/gateway`` has them."""
+
 CLAIMS: Final = frozenset({"before-claim-made", "after-claim-made", "before-claim-removed", "after-claim-removed"})
 """Of the claims of such shares, at their start and at their end."""
 

@@ -93,7 +93,7 @@ def test_a_preflight_groups_what_would_fail_by_cause_and_moves_nothing(cli: Cli,
 
 
 _PROBES = {"ListObjectVersions", "ListMultipartUploads", "GetObject"}
-_TOPICS = {"versions", "open uploads", "object", "ranges"}
+_TOPICS = {"versions", "open uploads", "lifecycle", "object", "ranges"}
 
 
 def _doctor(cli: Cli, proxy: Proxy, *arguments: str) -> tuple[dict[str, dict[str, Any]], Counter[str]]:

@@ -189,4 +189,4 @@ def test_each_point_of_a_share_is_one_of_the_code() -> None:
     reached = re.compile(r'crash_point::reach\(When::(Before|After), "([a-z-]+)"\)')
     texts = (path.read_text(encoding="utf-8") for path in (_ROOT / "crates/gateway/src").rglob("*.rs"))
     found = {f"{when.lower()}-{effect}" for text in texts for when, effect in reached.findall(text)}
-    assert found == crash_points.SHARES | crash_points.CLAIMS | crash_points.EPOCHS
+    assert found == crash_points.SHARES | crash_points.PARTS | crash_points.CLAIMS | crash_points.EPOCHS

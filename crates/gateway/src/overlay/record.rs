@@ -10,9 +10,9 @@ use super::node::{BaseObject, FileData, Node, NodeContent};
 use super::upload_outcome::FileWriter;
 
 /// Form of records that this program writes.
-const FORMAT: u8 = 5;
+const FORMAT: u8 = 6;
 /// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files; 4: writes
-/// without a token.
+/// without a token; 5: no parts of growing files.
 const EARLIEST_FORMAT: u8 = 2;
 
 /// One change of the overlay.
@@ -48,6 +48,36 @@ pub(crate) enum Change {
     Attribute { number: u64, name: Box<[u8]>, value: Option<Bytes> },
     /// A file has no extended attributes any more.
     NoAttributes(u64),
+    /// Parts of a file are uploaded while it grows.
+    Grow(GrowingUpload),
+    /// Nothing of a growing file is in the bucket, apart from what is to be removed.
+    EndGrowing(u64),
+}
+
+/// Upload of the parts of a file that is still written, to a key of its own: the key and the metadata of an upload are
+/// those with which it began. The object that the parts become is copied to the path of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrowingUpload {
+    pub(crate) number: u64,
+    /// The path that the parts go to, which no other write has.
+    pub(crate) path: Box<str>,
+    /// The service's id of the upload. Empty: none is open.
+    pub(crate) upload_id: Box<str>,
+    pub(crate) part_size: u64,
+    /// Time of its announcement, in nanoseconds since 1970.
+    pub(crate) since: u64,
+    /// The object that the parts have become.
+    pub(crate) object: Option<GrownObject>,
+}
+
+/// The bytes of a generation of a file, at the path of its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrownObject {
+    /// The generation.
+    pub(crate) changed: u64,
+    pub(crate) etag: Box<str>,
+    /// Not stored. Bytes that were not acknowledged may be on the disk since a process before.
+    pub(crate) is_of_this_process: bool,
 }
 
 /// A write to the bucket that may have been made: its outcome is not in the journal yet.
@@ -120,6 +150,20 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 bytes(&mut out, value.as_deref().unwrap_or_default());
             }
             Change::NoAttributes(number) => long(&mut out, 21, *number),
+            Change::Grow(growing) => {
+                long(&mut out, 22, growing.number);
+                bytes(&mut out, growing.path.as_bytes());
+                bytes(&mut out, growing.upload_id.as_bytes());
+                for number in [growing.part_size, growing.since] {
+                    out.extend(number.to_le_bytes());
+                }
+                out.push(u8::from(growing.object.is_some()));
+                if let Some(object) = &growing.object {
+                    out.extend(object.changed.to_le_bytes());
+                    bytes(&mut out, object.etag.as_bytes());
+                }
+            }
+            Change::EndGrowing(number) => long(&mut out, 23, *number),
         }
     }
     out
@@ -334,6 +378,18 @@ impl<'a> RecordDecoder<'a> {
                 Change::Attribute { number, name, value: is_set.then_some(value) }
             }
             21 => Change::NoAttributes(self.long()?),
+            22 => {
+                let (number, path, upload_id) = (self.long()?, self.text()?.into(), self.text()?.into());
+                let (part_size, since) = (self.long()?, self.long()?);
+                let object = if self.flag()? == 1 {
+                    let (changed, etag) = (self.long()?, self.text()?.into());
+                    Some(GrownObject { changed, etag, is_of_this_process: false })
+                } else {
+                    None
+                };
+                Change::Grow(GrowingUpload { number, path, upload_id, part_size, since, object })
+            }
+            23 => Change::EndGrowing(self.long()?),
             _ => return None,
         })
     }
@@ -382,6 +438,11 @@ mod tests {
         }))
     }
 
+    fn growing(object: Option<GrownObject>) -> Change {
+        let (path, upload_id) = ("uploads/é".into(), "id".into());
+        Change::Grow(GrowingUpload { number: 77, path, upload_id, part_size: 8 << 20, since: 4, object })
+    }
+
     fn every_change() -> Vec<Change> {
         let mut durable = Extents::default();
         durable.add(0, 5);
@@ -417,6 +478,9 @@ mod tests {
             Change::Attribute { number: 77, name: (*b"user.\xff").into(), value: Some(Bytes::from_static(b"\0value")) },
             Change::Attribute { number: 77, name: (*b"user.x").into(), value: None },
             Change::NoAttributes(77),
+            growing(None),
+            growing(Some(GrownObject { changed: 9, etag: "etag".into(), is_of_this_process: false })),
+            Change::EndGrowing(77),
         ]
     }
 

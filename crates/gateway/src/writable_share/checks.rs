@@ -3,7 +3,7 @@
 use seqferry_share::{Access, Attributes, Caller, FileError, Result, SetAttributes, TimeUpdate};
 use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
-use super::CONFLICTS;
+use super::{CONFLICTS, PARTS};
 use crate::file_table::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
 use crate::prefix_claim::CLAIM;
@@ -36,7 +36,7 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
 /// True for the name of an object that is no file of the share. Below the top the names are those of files: a claim
 /// there is another gateway's.
 pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
-    parent == ROOT && matches!(name, PROBE | COPIED_PROBE | CLAIM)
+    parent == ROOT && matches!(name, PROBE | COPIED_PROBE | CLAIM | PARTS)
 }
 
 /// True for a name that clients may not give: a reserved one, and to all but folders that of the folder of conflicts.

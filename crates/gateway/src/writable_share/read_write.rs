@@ -284,7 +284,8 @@ impl<D: Disk> Inner<D> {
                     data.written.add(offset, end);
                     data.unsynced.add(offset, end);
                 }
-                let is_scattered = data.written.len() > RANGES;
+                let (is_scattered, size) = (data.written.len() > RANGES, data.size);
+                self.recent_writes.note(number, size, offset, end);
                 Ok::<_, FileError>((ChangeResult { before, after: Some(node.attributes()) }, is_scattered))
             };
             self.overlay.note(|overlay| overlay.edit(number, written)).ok_or(FileError::Stale)??

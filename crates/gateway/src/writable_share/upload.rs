@@ -10,6 +10,8 @@
 //!
 //! 5. **Leave** ([`evict`]): clean files beyond some are the bucket's alone.
 //!
+//! Parts of long files go before all that, while the file is written ([`growing`]).
+//!
 //! The order of work on a key stands in [`plan`]. Killed at any point, the next process finds in the journal what is
 //! left to do, and each write whose outcome is not known: an object with the mark of that write, or with the checksum
 //! of its bytes, is the file; else the file is sent again ([`verify`]).
@@ -24,6 +26,7 @@ mod finish;
 pub(super) mod flush;
 mod folder;
 mod generation;
+mod growing;
 mod metadata;
 mod outcomes;
 mod plan;
@@ -47,6 +50,7 @@ use super::{Inner, WritableShare};
 use crate::journal::Disk;
 use crate::object_properties::ObjectProperties;
 use condition_probe::ConditionProbe;
+use growing::SentParts;
 use plan::{FileUpload, UploadTask, find_tasks, has_any_moved};
 use schedule::{Schedule, SettleTracker};
 
@@ -72,7 +76,9 @@ pub struct UploadSpec {
     pub quiet: Duration,
     /// Bytes of the first parts; a file that is smaller goes in one request. None: 8 MiB.
     pub part_size: Option<u64>,
-    /// Bytes of the largest object that is copied in one request; a larger one is copied in parts. None: 5 GiB, as S3.
+    /// Bytes of a file from which on its parts are sent while it grows. None: 256 MiB.
+    pub long: Option<u64>,
+    /// Bytes of the largest object that is copied in one request; a larger one is copied in parts. None: that of `cp`.
     pub largest_copy: Option<u64>,
 }
 
@@ -106,7 +112,12 @@ impl UploadError {
     fn refused(work: &UploadTask, attempts: u32) -> Self {
         let path = match work {
             UploadTask::Send(FileUpload { path, .. }) | UploadTask::Remove { path, .. } => path,
-            UploadTask::Fetch(_) | UploadTask::Resolve(_) | UploadTask::Move(_) | UploadTask::Evict => "a file",
+            UploadTask::Fetch(_)
+            | UploadTask::Resolve(_)
+            | UploadTask::Move(_)
+            | UploadTask::Grow(_)
+            | UploadTask::AbortGrowing(_)
+            | UploadTask::Evict => "a file",
         };
         let text = format!(
             "{path}: the bucket had another object than it said, {attempts} times in a row. See whether another program \
@@ -123,6 +134,7 @@ struct Uploader<D: Disk> {
     /// Its client looks before writes.
     spec: UploadSpec,
     conditions: ConditionProbe,
+    sent_parts: SentParts,
 }
 
 impl<D: Disk> WritableShare<D> {
@@ -131,7 +143,8 @@ impl<D: Disk> WritableShare<D> {
         let inner = Arc::clone(&self.0);
         let conditions = ConditionProbe::new(spec.client.clone());
         let spec = UploadSpec { client: spec.client.checking_before_writes(), ..spec };
-        let uploader = Arc::new(Uploader { inner, spec, conditions });
+        let uploader = Arc::new(Uploader { inner, spec, conditions, sent_parts: SentParts::default() });
+        uploader.watch_long_files();
         uploader.run(&stop).await;
     }
 
@@ -216,7 +229,8 @@ impl<D: Disk> Uploader<D> {
                 takes_outcomes && send_filter.may_send_now(number, is_settled) && settle_tracker.may_begin(number)
             });
             send_filter.close();
-            evict.into_iter().chain(found).collect::<Vec<_>>()
+            let growing = self.growing_files(overlay, &settle_tracker);
+            evict.into_iter().chain(found).chain(growing).collect::<Vec<_>>()
         });
         let seen = settle_tracker.generations();
         let found = self.without_half_written(found, schedule.is_any_busy());
@@ -256,6 +270,8 @@ impl<D: Disk> Uploader<D> {
             UploadTask::Resolve(number) => self.resolve(*number).await,
             UploadTask::Move(number) => self.move_folder(*number).await,
             UploadTask::Remove { path, etag } => self.remove(path, etag).await,
+            UploadTask::Grow(number) => Box::pin(self.grow(*number)).await,
+            UploadTask::AbortGrowing(number) => self.abort_growing(*number).await,
             UploadTask::Evict => Box::pin(self.evict()).await,
         }
     }
@@ -280,6 +296,8 @@ mod control_tests;
 mod evict_tests;
 #[cfg(test)]
 mod facts_tests;
+#[cfg(test)]
+mod growing_tests;
 #[cfg(test)]
 mod history;
 #[cfg(test)]

@@ -86,7 +86,8 @@ impl ErrorContext<'_> {
 
 /// Operations whose request differs from another one by its query alone. A service that does not know the query answers
 /// the other request: GET of the object, or a listing.
-const SUB_RESOURCES: [&str; 3] = ["GetObjectTagging", "ListMultipartUploads", "GetBucketEncryption"];
+const SUB_RESOURCES: [&str; 4] =
+    ["GetObjectTagging", "ListMultipartUploads", "GetBucketEncryption", "GetBucketLifecycleConfiguration"];
 
 /// Describes a body that is no answer of S3; empty if its form is unknown.
 fn describe_body(body: &[u8]) -> &'static str {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, BucketEncryption, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range, UploadRef,
+    Attributes, BucketEncryption, BucketService as _, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range,
+    UploadRef,
 };
 use seqferry_store_testing::ObjectWriteExt as _;
 
@@ -125,6 +126,36 @@ async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
         let expected = if body.is_empty() { BucketEncryption::None } else { BucketEncryption::Unsupported };
         assert_eq!(encryption, expected, "{body:.40}");
         assert_eq!(server.requests().len(), 3, "made once");
+    }
+}
+
+#[tokio::test]
+async fn rules_that_abort_uploads_are_read_from_all_versions_of_the_format() {
+    let abort =
+        "<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload>";
+    let rule = |status: &str, rest: &str| format!("<Rule><ID>x</ID><Status>{status}</Status>{rest}</Rule>");
+    let rules = [
+        rule("Enabled", &format!("<Filter><Prefix>a/</Prefix></Filter>{abort}")),
+        rule("Enabled", &format!("<Filter><And><Prefix>b/</Prefix></And></Filter>{abort}")),
+        rule("Enabled", &format!("<Prefix>c/</Prefix>{abort}")),
+        rule("Enabled", &format!("<Filter/>{abort}")),
+        rule("Disabled", &format!("<Filter><Prefix>d/</Prefix></Filter>{abort}")),
+        rule("Enabled", "<Filter><Prefix>e/</Prefix></Filter><Expiration><Days>3</Days></Expiration>"),
+    ];
+    let body = format!("<LifecycleConfiguration>{}</LifecycleConfiguration>", rules.concat());
+    let server = Wire::always(Reply::xml(&body));
+    let store = store_at(&server.url()).await;
+    let found = store.abort_rules("bucket").await.unwrap();
+    let found: Vec<_> = found.iter().map(|rule| (rule.prefix.as_str(), rule.days)).collect();
+    assert_eq!(found, [("a/", 7), ("b/", 7), ("c/", 7), ("", 7)]);
+
+    let none = "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>";
+    let server = Wire::always(Reply::new(404, &[("content-type", "application/xml")], none));
+    assert_eq!(store_at(&server.url()).await.abort_rules("bucket").await.unwrap(), []);
+    for body in ["", "<ListBucketResult/>"] {
+        let server = Wire::always(Reply::new(200, &[("content-type", "application/xml")], body));
+        let error = store_at(&server.url()).await.abort_rules("bucket").await.expect_err("another answer");
+        assert_eq!(error.class, ErrorClass::Capability, "{error}");
     }
 }
 

@@ -309,6 +309,7 @@ async fn list(store: &S3Store) {
 async fn manage(store: &S3Store) {
     let service: &dyn BucketService = store;
     service.list_buckets().await.unwrap();
+    let _whatever = service.abort_rules("bucket").await;
     service.create_bucket("bucket").await.unwrap();
     service.delete_bucket("bucket").await.unwrap();
     store.head_bucket("bucket").await.unwrap();

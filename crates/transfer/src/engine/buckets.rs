@@ -5,8 +5,8 @@ use futures::stream::{self, StreamExt as _};
 use seqferry_client::upload::{abort_once, for_each_page_of_parts};
 use seqferry_client::{EndpointSpec, RequestError, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::{
-    BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PartInfo, PinnedObject, Range, Result, StoreError,
-    UploadInfo, UploadRef, VersionsPage, VersionsRequest,
+    AbortRule, BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PartInfo, PinnedObject, Range, Result,
+    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest,
 };
 
 use super::Engine;
@@ -32,6 +32,19 @@ impl Engine {
         self.ask(endpoint, RequestSpec::read("ListBuckets", ""), &async |service: &dyn BucketService| {
             service.list_buckets().await
         })
+    }
+
+    /// The rules by which a bucket aborts uploads that are not completed.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn abort_rules(
+        &self,
+        endpoint: &EndpointSpec,
+        bucket: &str,
+    ) -> std::result::Result<Vec<AbortRule>, RequestError> {
+        let spec = RequestSpec::read("GetBucketLifecycleConfiguration", bucket);
+        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.abort_rules(bucket).await)
     }
 
     /// Makes a bucket.

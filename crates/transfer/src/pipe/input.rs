@@ -6,6 +6,7 @@
 //! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
+mod growing;
 mod journal;
 mod source;
 mod uploaded_parts;
@@ -31,9 +32,10 @@ use seqferry_store::{
     Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, ObjectUri, PutObject, StoreError, WrittenObject, WrittenPart,
 };
 
+pub use growing::{GrowingInput, PartBytes, send_parts};
 use journal::FileJournal;
 use source::Descriptor;
-pub use source::{InputBytes, ReplaceCondition, ResumableInput, store_resumable};
+pub use source::{InputBytes, RateLimited, ReplaceCondition, ResumableInput, store_resumable};
 use uploaded_parts::UploadedParts;
 
 use super::{ByteCounter, PipeError, PipeReport, PipeResult};
@@ -149,6 +151,117 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         if first.is_last { self.put(first).await } else { self.in_parts(first).await }
     }
 
+    /// The next bytes: all that a part has, or all that is left.
+    async fn fill(&self, size: u64) -> Result<FilledPart, PipeError> {
+        let memory = self.client.reserve_bytes(size).await?;
+        self.fill_reserved(size, memory).await
+    }
+
+    async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<FilledPart, PipeError> {
+        let bytes = self.source.next(size).await?;
+        let is_last = (bytes.len() as u64) < size;
+        Ok(FilledPart { bytes, memory, is_last })
+    }
+
+    async fn in_parts(&self, first: FilledPart) -> PipeResult {
+        let InputTarget { bucket, key } = &self.target;
+        let session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
+        let mut session = session.recorded(self.recorded.clone());
+        let end = self.through(&mut session, first).await;
+        if end.is_err() && !self.stays_open {
+            session.abort(true).await;
+        }
+        end
+    }
+
+    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeResult {
+        let uploaded = self.adopt(session).await?;
+        let (sum, first) = match &uploaded {
+            Some(uploaded) => (uploaded.sum, self.send(session, 1, uploaded.sum, first, Some(uploaded)).await?),
+            None => self.begin(session, 1, first).await?,
+        };
+        let mut sent = BTreeMap::from([(1, first)]);
+        self.send_remaining(session, sum, &mut sent, uploaded.as_ref()).await?;
+        let size = sent.values().map(|part| part.size).sum();
+        let whole = sum.and_then(|algorithm| {
+            let values: Option<Vec<(&str, u64)>> =
+                sent.values().map(|part| Some((part.sum.as_deref()?, part.size))).collect();
+            let value = algorithm.combine(values?)?;
+            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
+        });
+        let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
+        let etag = md5s.map(|md5s| join_digests(DigestAlgorithm::Md5, md5s));
+        let joined = joined_etag(sent.values().map(|part| part.part.etag.as_str()));
+        let request = CompleteUpload {
+            parts: sent.into_values().map(|part| part.part).collect(),
+            size,
+            checksum: sum,
+            whole: whole.clone(),
+            if_absent: self.if_absent(),
+            if_match: self.if_match(),
+            ..CompleteUpload::default()
+        };
+        match session.complete(request).await? {
+            Completion::Object(written) => self.verify_target(size, whole, etag, written).await,
+            Completion::Gone(error) => {
+                // An attempt whose answer was lost may have completed the upload: the object is that of these very
+                // parts, or its checksum is that of these bytes.
+                let found = self.head_target().await?.filter(|found| found.size == size);
+                let is_ours = |found: &ObjectMeta| {
+                    let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
+                    matches!(proof, Verdict::Verified(_)) || joined.as_ref() == Some(&found.etag)
+                };
+                let Some(found) = found.filter(is_ours) else {
+                    return Err(RequestError::Failed(error).into());
+                };
+                session.confirm_completed();
+                let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
+                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption })
+                    .await
+            }
+        }
+    }
+
+    /// All parts after the first.
+    async fn send_remaining(
+        &self,
+        session: &UploadSession,
+        sum: Option<ChecksumAlgorithm>,
+        sent: &mut BTreeMap<u32, UploadedPart>,
+        uploaded: Option<&UploadedParts>,
+    ) -> Result<(), PipeError> {
+        let mut under_way = FuturesUnordered::new();
+        for number in 2.. {
+            let size = self.part_size(number);
+            let mut filled = pin!(self.fill(size));
+            let filled = loop {
+                tokio::select! {
+                    // Parts give their memory back: without that none may be there for the next one.
+                    Some(part) = under_way.next(), if !under_way.is_empty() => {
+                        let (number, part) = part?;
+                        sent.insert(number, part);
+                    }
+                    filled = &mut filled => break filled?,
+                }
+            };
+            let is_last = filled.is_last;
+            if !filled.bytes.is_empty() {
+                let going_up = async move {
+                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, uploaded).await?))
+                };
+                under_way.push(going_up);
+            }
+            while is_last || under_way.len() >= MAX_CONCURRENT_PARTS {
+                let Some(part) = under_way.next().await else { return Ok(()) };
+                let (number, part) = part?;
+                sent.insert(number, part);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: RateLimited, J: UploadJournal + Send> InputUpload<S, J> {
     fn address(&self) -> ObjectUri<'_> {
         ObjectUri(&self.target.bucket, Some(&self.target.key))
     }
@@ -170,18 +283,6 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
     fn exists_failure(&self) -> ObjectFailure {
         let message = format!("{} exists, and {}", self.address(), Advice::OverwriteTarget);
         ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)
-    }
-
-    /// The next bytes: all that a part has, or all that is left.
-    async fn fill(&self, size: u64) -> Result<FilledPart, PipeError> {
-        let memory = self.client.reserve_bytes(size).await?;
-        self.fill_reserved(size, memory).await
-    }
-
-    async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<FilledPart, PipeError> {
-        let bytes = self.source.next(size).await?;
-        let is_last = (bytes.len() as u64) < size;
-        Ok(FilledPart { bytes, memory, is_last })
     }
 
     /// Checksum algorithm that the service accepts with bytes; None: MD5 is sent instead.
@@ -258,6 +359,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
                 if_match: self.if_match(),
                 defer_sync: false,
             };
+            self.source.admit(size).await;
             let put = self.client.put_object(&object, &bytes, &self.retry_context);
             let written = match put.await {
                 Ok(written) => written,
@@ -278,69 +380,11 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         Err(PipeError::Cancelled)
     }
 
-    async fn in_parts(&self, first: FilledPart) -> PipeResult {
-        let InputTarget { bucket, key } = &self.target;
-        let session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
-        let mut session = session.recorded(self.recorded.clone());
-        let end = self.through(&mut session, first).await;
-        if end.is_err() && !self.stays_open {
-            session.abort(true).await;
-        }
-        end
-    }
-
-    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeResult {
-        let uploaded = self.adopt(session).await?;
-        let (sum, first) = match &uploaded {
-            Some(uploaded) => (uploaded.sum, self.send(session, 1, uploaded.sum, first, Some(uploaded)).await?),
-            None => self.begin(session, first).await?,
-        };
-        let mut sent = BTreeMap::from([(1, first)]);
-        self.send_remaining(session, sum, &mut sent, uploaded.as_ref()).await?;
-        let size = sent.values().map(|part| part.size).sum();
-        let whole = sum.and_then(|algorithm| {
-            let values: Option<Vec<(&str, u64)>> =
-                sent.values().map(|part| Some((part.sum.as_deref()?, part.size))).collect();
-            let value = algorithm.combine(values?)?;
-            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
-        });
-        let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
-        let etag = md5s.map(|md5s| join_digests(DigestAlgorithm::Md5, md5s));
-        let joined = joined_etag(sent.values().map(|part| part.part.etag.as_str()));
-        let request = CompleteUpload {
-            parts: sent.into_values().map(|part| part.part).collect(),
-            size,
-            checksum: sum,
-            whole: whole.clone(),
-            if_absent: self.if_absent(),
-            if_match: self.if_match(),
-            ..CompleteUpload::default()
-        };
-        match session.complete(request).await? {
-            Completion::Object(written) => self.verify_target(size, whole, etag, written).await,
-            Completion::Gone(error) => {
-                // An attempt whose answer was lost may have completed the upload: the object is that of these very
-                // parts, or its checksum is that of these bytes.
-                let found = self.head_target().await?.filter(|found| found.size == size);
-                let is_ours = |found: &ObjectMeta| {
-                    let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
-                    matches!(proof, Verdict::Verified(_)) || joined.as_ref() == Some(&found.etag)
-                };
-                let Some(found) = found.filter(is_ours) else {
-                    return Err(RequestError::Failed(error).into());
-                };
-                session.confirm_completed();
-                let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
-                self.verify_target(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption })
-                    .await
-            }
-        }
-    }
-
-    /// Creates the upload and sends the first part, whose reply shows which checksums the service accepts.
+    /// Creates the upload and sends a part, whose reply shows which checksums the service accepts.
     async fn begin(
         &self,
         session: &mut UploadSession,
+        number: u32,
         mut first: FilledPart,
     ) -> Result<(Option<ChecksumAlgorithm>, UploadedPart), PipeError> {
         for tried in 1.. {
@@ -357,7 +401,7 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
             let refused = match session.begin(&request, &self.journal).await {
                 Ok(()) => {
                     let again = first.bytes.clone();
-                    match self.send(session, 1, sum, first, None).await {
+                    match self.send(session, number, sum, first, None).await {
                         Ok(sent) => return Ok((sum, sent)),
                         Err(RequestError::Failed(error)) => {
                             first = FilledPart { bytes: again, memory: None, is_last: false };
@@ -377,44 +421,6 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         Err(PipeError::Cancelled)
     }
 
-    /// All parts after the first.
-    async fn send_remaining(
-        &self,
-        session: &UploadSession,
-        sum: Option<ChecksumAlgorithm>,
-        sent: &mut BTreeMap<u32, UploadedPart>,
-        uploaded: Option<&UploadedParts>,
-    ) -> Result<(), PipeError> {
-        let mut under_way = FuturesUnordered::new();
-        for number in 2.. {
-            let size = self.part_size(number);
-            let mut filled = pin!(self.fill(size));
-            let filled = loop {
-                tokio::select! {
-                    // Parts give their memory back: without that none may be there for the next one.
-                    Some(part) = under_way.next(), if !under_way.is_empty() => {
-                        let (number, part) = part?;
-                        sent.insert(number, part);
-                    }
-                    filled = &mut filled => break filled?,
-                }
-            };
-            let is_last = filled.is_last;
-            if !filled.bytes.is_empty() {
-                let going_up = async move {
-                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, uploaded).await?))
-                };
-                under_way.push(going_up);
-            }
-            while is_last || under_way.len() >= MAX_CONCURRENT_PARTS {
-                let Some(part) = under_way.next().await else { return Ok(()) };
-                let (number, part) = part?;
-                sent.insert(number, part);
-            }
-        }
-        Ok(())
-    }
-
     async fn send(
         &self,
         session: &UploadSession,
@@ -429,9 +435,11 @@ impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
         let digests = digests.map_err(|_| RequestError::Cancelled)?;
         let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
         let found = uploaded.and_then(|uploaded| uploaded.find(number, &bytes, ours.as_deref()));
-        let WrittenPart { etag, checksum, opaque_etag } = match found {
-            Some(found) => found,
-            None => session.put_part(number, PartBody { bytes: bytes.clone(), digests, memory }).await?,
+        let WrittenPart { etag, checksum, opaque_etag } = if let Some(found) = found {
+            found
+        } else {
+            self.source.admit(bytes.len() as u64).await;
+            session.put_part(number, PartBody { bytes: bytes.clone(), digests, memory }).await?
         };
         if let (Some(ours), Some(theirs)) = (&ours, &checksum)
             && ours != theirs

@@ -16,7 +16,7 @@ use seqferry_transfer::pipe::FIRST_PART;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::super::checks::{COPIED_PROBE, PROBE};
-use super::send::{LARGEST_COPY, local};
+use super::send::local;
 use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node, OpenUpload, new_token};
@@ -81,8 +81,9 @@ impl<D: Disk> Uploader<D> {
     /// The request that makes the object of a file.
     pub(super) fn request_of(&self, node: &Node) -> ConditionalRequest {
         let size = node.attributes().size;
-        let (is_large, request) = if node.is_as_base() {
-            (size > self.spec.largest_copy.unwrap_or(LARGEST_COPY), ConditionalRequest::Copy)
+        let is_grown = self.inner.overlay.read(|overlay| overlay.growing().contains_key(&node.file.number));
+        let (is_large, request) = if node.is_as_base() || is_grown {
+            (size > self.largest_copy(), ConditionalRequest::Copy)
         } else {
             (size >= self.spec.part_size.unwrap_or(FIRST_PART), ConditionalRequest::Put)
         };

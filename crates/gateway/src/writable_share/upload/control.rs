@@ -12,9 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use seqferry_store::ByteThrottle;
-use seqferry_transfer::pipe::{InputBytes, PipeError};
 
 use super::UploadError;
 pub(crate) use super::plan::is_range_list;
@@ -28,6 +26,8 @@ use meter::RateMeter;
 
 /// Folder of the share for files that lost against another program's.
 pub(crate) const CONFLICTS: &str = plan::CONFLICTS;
+/// Folder of the parts of files that grow.
+pub(crate) const PARTS: &str = plan::PARTS;
 /// Flushes of different paths that are remembered; further ones flush the whole share.
 const MAX_FLUSHES: usize = 64;
 /// Bytes of the text of a failure that are kept.
@@ -86,7 +86,7 @@ impl FailureKey {
                 Some(Self::File(*number))
             }
             UploadTask::Remove { path, .. } => Some(Self::Key(path.clone())),
-            UploadTask::Evict => None,
+            UploadTask::Grow(_) | UploadTask::AbortGrowing(_) | UploadTask::Evict => None,
         }
     }
 }
@@ -347,6 +347,12 @@ impl UploadControl {
         (self.meter.total(), self.meter.rate())
     }
 
+    /// Wait until so many bytes may be sent.
+    pub(super) async fn admit(&self, bytes: u64) {
+        self.throttle.admit(bytes).await;
+        self.meter.add(bytes);
+    }
+
     /// Files that are sent just now, failures by file, failures by key, and markers that wait, each with a file that it
     /// waits for.
     pub(crate) fn snapshot(&self) -> UploadSnapshot {
@@ -471,20 +477,5 @@ impl SendFilter<'_> {
         let mut state = self.control.lock();
         state.held = self.held;
         state.flushes.retain(|flush| flush.number > self.last_flush || used.contains(&flush.number));
-    }
-}
-
-/// Bytes of an upload, at the rate of the share.
-pub(super) struct ThrottledBytes<B> {
-    pub(super) bytes: B,
-    pub(super) control: Arc<UploadControl>,
-}
-
-impl<B: InputBytes> InputBytes for ThrottledBytes<B> {
-    async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
-        let bytes = self.bytes.next(size).await?;
-        self.control.throttle.admit(bytes.len() as u64).await;
-        self.control.meter.add(bytes.len() as u64);
-        Ok(bytes)
     }
 }

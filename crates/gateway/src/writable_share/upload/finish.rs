@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use seqferry_share::FileError;
 use seqferry_store::crash_point::{self, When};
 
+use super::growing::end_grown;
 use super::plan::{FileUpload, to_show};
 use super::send::{UploadedObject, local};
 use super::{UploadError, Uploader};
@@ -35,6 +36,7 @@ pub(super) fn ended(overlay: &Overlay, file_upload: &FileUpload) -> Vec<Change> 
     if overlay.pending_removals().contains_key(&*file_upload.path) {
         changes.push(Change::EndRemoval { path: file_upload.path.clone() });
     }
+    changes.extend(end_grown(overlay, file_upload.number));
     changes
 }
 

@@ -8,7 +8,7 @@ use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
 use seqferry_share::FileError;
 use seqferry_store::StoreError;
 use seqferry_store::crash_point::{self, When};
-use seqferry_transfer::pipe::{InputBytes, PipeError};
+use seqferry_transfer::pipe::{InputBytes, PipeError, RateLimited};
 use tokio::sync::Mutex;
 
 use super::super::Inner;
@@ -45,45 +45,57 @@ impl<D: Disk> GenerationReader<D> {
         let is_same = |node: &Node| node.changed == self.changed;
         self.inner.overlay.read(|overlay| overlay.node(self.number).is_some_and(is_same))
     }
+}
 
-    async fn read(&self, start: u64, size: u64) -> Result<Bytes, FileError> {
-        let target = self.inner.overlay.read(|overlay| match overlay.node(self.number).map(|node| &node.content) {
-            Some(NodeContent::Link(target)) => Some(target.clone()),
-            _ => None,
-        });
-        if let Some(target) = target {
-            let end = target.len().min(usize::try_from(start.saturating_add(size)).unwrap_or(usize::MAX));
-            return Ok(target.slice(usize::try_from(start).unwrap_or(usize::MAX).min(end)..end));
-        }
-        let lock = self.inner.lock_of(self.number);
-        let mut bytes = BytesMut::new();
-        while (bytes.len() as u64) < size {
-            let length = PIECE.min(size - bytes.len() as u64);
-            let offset = start + bytes.len() as u64;
-            let read = {
-                let _stays = lock.shared().await;
-                let length = u32::try_from(length).unwrap_or(u32::MAX);
-                if self.is_over_zeros {
-                    self.inner.read_written(self.number, offset, length).await?
-                } else {
-                    self.inner.read_node(self.number, offset, length).await?
-                }
-            };
-            read.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
-            if read.is_end {
-                break;
+/// Bytes of a file as it is, from an offset on. `is_over_zeros`: as [`GenerationReader::over_zeros`].
+pub(super) async fn read_range<D: Disk>(
+    inner: &Inner<D>,
+    number: u64,
+    (start, size): (u64, u64),
+    is_over_zeros: bool,
+) -> Result<Bytes, FileError> {
+    let target = inner.overlay.read(|overlay| match overlay.node(number).map(|node| &node.content) {
+        Some(NodeContent::Link(target)) => Some(target.clone()),
+        _ => None,
+    });
+    if let Some(target) = target {
+        let end = target.len().min(usize::try_from(start.saturating_add(size)).unwrap_or(usize::MAX));
+        return Ok(target.slice(usize::try_from(start).unwrap_or(usize::MAX).min(end)..end));
+    }
+    let lock = inner.lock_of(number);
+    let mut bytes = BytesMut::new();
+    while (bytes.len() as u64) < size {
+        let length = PIECE.min(size - bytes.len() as u64);
+        let offset = start + bytes.len() as u64;
+        let read = {
+            let _stays = lock.shared().await;
+            let length = u32::try_from(length).unwrap_or(u32::MAX);
+            if is_over_zeros {
+                inner.read_written(number, offset, length).await?
+            } else {
+                inner.read_node(number, offset, length).await?
             }
+        };
+        read.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        if read.is_end {
+            break;
         }
-        // A write under way may have changed bytes, and not yet said so.
-        drop(lock.alone().await);
-        Ok(bytes.freeze())
+    }
+    // A write under way may have changed bytes, and not yet said so.
+    drop(lock.alone().await);
+    Ok(bytes.freeze())
+}
+
+impl<D: Disk> RateLimited for GenerationReader<D> {
+    async fn admit(&self, bytes: u64) {
+        self.inner.control.admit(bytes).await;
     }
 }
 
 impl<D: Disk> InputBytes for GenerationReader<D> {
     async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
         let mut at = self.at.lock().await;
-        let read = self.read(*at, size).await;
+        let read = read_range(&self.inner, self.number, (*at, size), self.is_over_zeros).await;
         if !self.is_same() || matches!(read, Err(FileError::Stale)) {
             self.has_changed.store(true, Ordering::Release);
             return Err(PipeError::Cancelled);

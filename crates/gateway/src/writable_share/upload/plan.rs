@@ -19,6 +19,9 @@ use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
 
+/// Folder of the parts of files that grow. It is no folder of the share, and there while one of them is copied.
+pub(super) const PARTS: &str = ".seqferry-parts";
+
 /// Ending of the list of ranges that are not known, beside a kept file.
 pub(super) const UNKNOWN: &str = ".unknown";
 
@@ -43,6 +46,10 @@ pub(super) enum UploadTask {
     Remove { path: Box<str>, etag: Box<str> },
     /// Clean files have become many: the bucket alone is to show them.
     Evict,
+    /// Upload parts of a file that still grows.
+    Grow(u64),
+    /// Parts of a file are not needed: it is no more, or the bucket has it as it is.
+    AbortGrowing(u64),
 }
 
 /// A file as it is to be uploaded.
@@ -113,6 +120,10 @@ pub(super) fn find_tasks(
     };
     let cut_off = overlay.uploads().values().filter(|_| may_resolve);
     work.extend(cut_off.filter(is_cut_off).map(|open| UploadTask::Resolve(open.number)));
+    let grown = overlay.growing().values().filter(|_| may_resolve);
+    work.extend(
+        grown.filter(|grown| !needs_parts(overlay, grown.number)).map(|grown| UploadTask::AbortGrowing(grown.number)),
+    );
     let node_paths: HashMap<String, bool> = if overlay.pending_removals().is_empty() {
         HashMap::new()
     } else {
@@ -127,6 +138,12 @@ pub(super) fn find_tasks(
         }
     }
     work
+}
+
+/// True for a file whose bytes the bucket does not have, and is to have.
+pub(super) fn needs_parts(overlay: &Overlay, number: u64) -> bool {
+    let is_wanted = |node: &Node| node.is_changed() && node.data().is_some() && !overlay.is_local_only(node);
+    overlay.node(number).is_some_and(is_wanted)
 }
 
 /// True for a path and all below it.

@@ -57,7 +57,7 @@ impl<D: Disk> Uploader<D> {
         if open.is_of_this_process || !is_written(&node) {
             return Ok(true);
         }
-        Ok(self.compare(file_upload, open, there).await? == ContentMatch::Same)
+        Ok(self.compare(file_upload, open.part_size, there).await? == ContentMatch::Same)
     }
 
     /// Abort uploads in parts of a file, the recorded one and those that were created and not recorded.

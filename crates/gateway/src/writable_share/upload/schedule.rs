@@ -32,6 +32,8 @@ struct FailurePause {
 enum TaskKey {
     File(u64),
     Key(Box<str>),
+    /// The parts of a file that grows.
+    Parts(u64),
     CleanFiles,
 }
 
@@ -76,11 +78,17 @@ impl<'a> SettleTracker<'a> {
         self.now.duration_since(since) >= self.quiet
     }
 
+    /// True for a file that was found to have settled.
+    pub(super) fn has_settled(&self, number: u64, changed: u64) -> bool {
+        let known = self.generations.get(&number).filter(|(generation, _)| *generation == changed);
+        known.is_some_and(|(_, since)| self.now.duration_since(*since) >= self.quiet)
+    }
+
     /// True when no work on a file is under way, and none has failed just now.
     pub(super) fn may_begin(&self, number: u64) -> bool {
         let subject = TaskKey::File(number);
         let waits = self.schedule.pauses.get(&subject).is_some_and(|pause| pause.until > self.now);
-        !waits && !self.schedule.busy.contains(&subject)
+        !waits && !self.schedule.busy.contains(&subject) && !self.schedule.busy.contains(&TaskKey::Parts(number))
     }
 
     pub(super) fn generations(self) -> Generations {
@@ -196,7 +204,15 @@ impl Schedule {
 
     /// True while work on the same, or another one with its key, is under way.
     fn is_busy(&self, work: &UploadTask) -> bool {
-        self.busy.contains(&TaskKey::of(work)) || key_of(work).is_some_and(|key| self.keys.contains(key))
+        // A file and its parts are not worked on at a time.
+        let other = match TaskKey::of(work) {
+            TaskKey::File(number) => Some(TaskKey::Parts(number)),
+            TaskKey::Parts(number) => Some(TaskKey::File(number)),
+            TaskKey::Key(_) | TaskKey::CleanFiles => None,
+        };
+        self.busy.contains(&TaskKey::of(work))
+            || other.is_some_and(|other| self.busy.contains(&other))
+            || key_of(work).is_some_and(|key| self.keys.contains(key))
     }
 
     /// Do no work on a subject for a while, which is longer each time.
@@ -214,6 +230,7 @@ impl TaskKey {
             UploadTask::Send(file_upload) => Self::File(file_upload.number),
             UploadTask::Fetch(number) | UploadTask::Resolve(number) | UploadTask::Move(number) => Self::File(*number),
             UploadTask::Remove { path, .. } => Self::Key(path.clone()),
+            UploadTask::Grow(number) | UploadTask::AbortGrowing(number) => Self::Parts(*number),
             UploadTask::Evict => Self::CleanFiles,
         }
     }
@@ -222,6 +239,11 @@ impl TaskKey {
 fn key_of(work: &UploadTask) -> Option<&str> {
     match work {
         UploadTask::Send(FileUpload { path, .. }) | UploadTask::Remove { path, .. } => Some(path.trim_end_matches('/')),
-        UploadTask::Fetch(_) | UploadTask::Resolve(_) | UploadTask::Move(_) | UploadTask::Evict => None,
+        UploadTask::Fetch(_)
+        | UploadTask::Resolve(_)
+        | UploadTask::Move(_)
+        | UploadTask::Grow(_)
+        | UploadTask::AbortGrowing(_)
+        | UploadTask::Evict => None,
     }
 }

@@ -17,7 +17,6 @@ use seqferry_transfer::pipe::{
 use seqferry_transfer::{CopyMethod, FailureClass, IfExists, ObjectFailure, Properties};
 
 use super::super::Inner;
-use super::control::ThrottledBytes;
 use super::copy_parts::LargeCopy;
 use super::generation::{GenerationReader, ShareUploadJournal};
 use super::metadata::attributes_of;
@@ -28,8 +27,6 @@ use super::{UploadError, Uploader};
 use crate::journal::Disk;
 use crate::overlay::{Change, Node, NodeContent, OpenUpload, new_token};
 
-/// Largest object that S3 copies in one request.
-pub(super) const LARGEST_COPY: u64 = 5 << 30;
 /// An object that has the bytes of a file.
 #[derive(Debug, Clone)]
 pub(super) struct UploadedObject {
@@ -201,19 +198,17 @@ impl<D: Disk> Uploader<D> {
             _ => Vec::new(),
         };
         let tags = self.spec.objects.tags(tags);
-        if let Some(base) = node.base.as_ref().filter(|_| node.is_as_base()) {
-            let Some(source) = &source else { return Ok(None) };
-            let copied = if base.size <= self.spec.largest_copy.unwrap_or(LARGEST_COPY) {
-                self.copy(&base.path, source, (path, &replaces), &attributes).await?
+        let grown = if node.is_as_base() { None } else { Box::pin(self.grown(file_upload, node)).await? };
+        let below = node.base.as_ref().filter(|_| node.is_as_base()).map(|base| (&*base.path, source.as_ref()));
+        if let Some((from, source)) = below.or(grown.as_ref().map(|(path, there)| (&**path, Some(there)))) {
+            let Some(source) = source else { return Ok(None) };
+            let copied = if source.size <= self.largest_copy() {
+                self.copy(from, source, (path, &replaces), &attributes).await?
             } else {
                 let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
-                let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
+                let copy = LargeCopy { from, source, to: path, attributes, tags, replaces };
                 let copied = Box::pin(self.copy_parts(file_upload, copy)).await?;
-                copied.map(|(etag, version_id)| {
-                    let method = CopyMethod::Multipart;
-                    let written = WrittenVersion { version_id, checksum: None, method, verified: "size" };
-                    UploadedObject { etag, size: base.size, has_facts: true, written: Some(written) }
-                })
+                copied.map(|written| copied_object(source, written, CopyMethod::Multipart))
             };
             if copied.is_some() {
                 return Ok(copied);
@@ -266,16 +261,7 @@ impl<D: Disk> Uploader<D> {
             ..CopyTarget::new(bucket, &to)
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
-            Ok(written) => {
-                let (version_id, checksum, method) = (written.version_id, written.checksum, CopyMethod::Copy);
-                let version = WrittenVersion { version_id, checksum, method, verified: "size" };
-                Ok(Some(UploadedObject {
-                    etag: written.etag,
-                    size: source.size,
-                    has_facts: true,
-                    written: Some(version),
-                }))
-            }
+            Ok(written) => Ok(Some(copied_object(source, written, CopyMethod::Copy))),
             // The service offers no copies: the bytes pass through this process.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => Ok(None),
             Err(RequestError::Failed(error))
@@ -323,7 +309,6 @@ impl<D: Disk> Uploader<D> {
         };
         let target = InputTarget { bucket: self.spec.bucket.clone(), key: self.key(path) };
         let has_changed = Arc::clone(&bytes.has_changed);
-        let bytes = ThrottledBytes { bytes, control: Arc::clone(&self.inner.control) };
         let journal =
             ShareUploadJournal { inner: Arc::clone(&self.inner), file_upload: file_upload.clone(), path: path.into() };
         let input = ResumableInput { bytes, journal, recorded, replaces };
@@ -445,6 +430,15 @@ impl<D: Disk> Uploader<D> {
             ..PutObject::default()
         }
     }
+}
+
+/// A copy, as it is recorded.
+fn copied_object(source: &ObjectMeta, written: WrittenObject, method: CopyMethod) -> UploadedObject {
+    let WrittenObject { etag, version_id, checksum, .. } = written;
+    let is_same = checksum.is_some() && checksum == source.checksum;
+    let verified = if is_same { "checksum" } else { "size" };
+    let written = Some(WrittenVersion { version_id, checksum, method, verified });
+    UploadedObject { etag, size: source.size, has_facts: true, written }
 }
 
 /// True when a listing has this key.

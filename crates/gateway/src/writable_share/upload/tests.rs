@@ -32,6 +32,7 @@ pub(super) fn spec(store: Arc<dyn ObjectStore>) -> UploadSpec {
         objects: ObjectProperties::default(),
         quiet: QUIET,
         part_size: Some(1000),
+        long: None,
         largest_copy: Some(2000),
     }
 }
@@ -60,7 +61,7 @@ impl Running {
         Self::with(setting, UploadSpec { client, ..spec(store) })
     }
 
-    fn with(setting: &Setting, spec: UploadSpec) -> Self {
+    pub(super) fn with(setting: &Setting, spec: UploadSpec) -> Self {
         let (share, stop) = (setting.share.clone(), CancellationToken::new());
         let until = stop.clone();
         Self { task: tokio::spawn(async move { share.upload(spec, until).await }), stop }

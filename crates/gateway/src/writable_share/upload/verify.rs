@@ -64,7 +64,7 @@ impl<D: Disk> Uploader<D> {
         if node.is_as_base() {
             return Ok(if is_made { WriteMatch::File } else { WriteMatch::Other });
         }
-        let bytes = self.compare(file_upload, open, there).await?;
+        let bytes = self.compare(file_upload, open.part_size, there).await?;
         Ok(match (bytes, is_made) {
             (ContentMatch::Same, _) => WriteMatch::File,
             (ContentMatch::Unknown, true) if open.is_of_this_process => WriteMatch::File,
@@ -89,14 +89,15 @@ impl<D: Disk> Uploader<D> {
         if is_made && (open.is_of_this_process || node.is_as_base()) {
             return Ok(true);
         }
-        Ok(!node.is_as_base() && self.compare(file_upload, open, found).await? == ContentMatch::Same)
+        Ok(!node.is_as_base() && self.compare(file_upload, open.part_size, found).await? == ContentMatch::Same)
     }
 
-    /// Compare the bytes of a file with the digest that the service shows of an object.
+    /// Compare the bytes of a file with the digest that the service shows of an object. `part_size`: of its first parts,
+    /// 0 where that is not known.
     pub(super) async fn compare(
         &self,
         file_upload: &FileUpload,
-        open: &OpenUpload,
+        part_size: u64,
         there: &ObjectMeta,
     ) -> Result<ContentMatch, UploadError> {
         let kept = there.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject);
@@ -124,7 +125,7 @@ impl<D: Disk> Uploader<D> {
             });
         }
         // Parts as they are cut here: a service that makes the `ETag` of them shows the same one.
-        let first = if open.part_size > 0 { open.part_size } else { self.spec.part_size.unwrap_or(FIRST_PART) };
+        let first = if part_size > 0 { part_size } else { self.spec.part_size.unwrap_or(FIRST_PART) };
         let parts = self.digests(file_upload, DigestAlgorithm::Md5, |number| growing_part_size(number, first)).await?;
         let Some(parts) = parts else { return Ok(ContentMatch::Different) };
         let etag = join_digests(DigestAlgorithm::Md5, parts.iter().map(Vec::as_slice));

@@ -15,7 +15,9 @@ use crate::s3::S3Store;
 use crate::s3::encoding::quote;
 use crate::s3::xml::{Element, document, push_text};
 use crate::store::BucketService;
-use crate::types::{BucketInfo, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest};
+use crate::types::{
+    AbortRule, BucketInfo, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest,
+};
 
 /// Largest number of pages of buckets: an account has at most a million, a thousand to a page.
 const MAX_BUCKET_PAGES: usize = 1000;
@@ -122,6 +124,25 @@ impl BucketService for S3Store {
         }
         Err(StoreError::new("ListBuckets", "", None, code::MALFORMED, Some(200))
             .with_message(format!("the listing of buckets has no end: {MAX_BUCKET_PAGES} pages were read")))
+    }
+
+    async fn abort_rules(&self, bucket: &str) -> Result<Vec<AbortRule>> {
+        let request = self.request("GET", "GetBucketLifecycleConfiguration", bucket, None).query_flag("lifecycle");
+        let reply = match self.call(&request, METADATA_TIMEOUT).await {
+            Err(error) if error.code == "NoSuchLifecycleConfiguration" => return Ok(Vec::new()),
+            reply => reply?,
+        };
+        let configuration = reply.document(request.context, &["LifecycleConfiguration"])?;
+        let enabled = configuration.all("Rule").filter(|rule| rule.text("Status") == Some("Enabled"));
+        let rules = enabled.filter_map(|rule| {
+            let days = rule.child("AbortIncompleteMultipartUpload")?.value("DaysAfterInitiation")?;
+            // Three places in the versions of the format.
+            let filter = rule.child("Filter");
+            let both = filter.and_then(|filter| filter.child("And"));
+            let prefix = [both, filter, Some(rule)].into_iter().flatten().find_map(|holder| holder.text("Prefix"));
+            Some(AbortRule { prefix: prefix.unwrap_or_default().to_owned(), days })
+        });
+        Ok(rules.collect())
     }
 
     async fn create_bucket(&self, bucket: &str) -> Result<()> {

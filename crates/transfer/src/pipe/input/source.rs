@@ -25,8 +25,14 @@ pub enum ReplaceCondition {
     Version(String),
 }
 
+/// An input that is sent at a limited rate.
+pub trait RateLimited: Send + Sync {
+    /// Waits until so many bytes may be sent.
+    fn admit(&self, bytes: u64) -> impl Future<Output = ()> + Send;
+}
+
 /// Bytes of an input, read once from the first to the last.
-pub trait InputBytes: Send + Sync {
+pub trait InputBytes: RateLimited {
     /// The next bytes: as many as were requested, and fewer at the end.
     fn next(&self, size: u64) -> impl Future<Output = Result<Bytes, PipeError>> + Send;
 }
@@ -48,6 +54,11 @@ pub struct ResumableInput<S, J> {
 pub(super) struct Descriptor {
     pub(super) source: Arc<File>,
     pub(super) cancel: CancellationToken,
+}
+
+impl RateLimited for Descriptor {
+    /// The limit of the client's bandwidth is its only one.
+    async fn admit(&self, _bytes: u64) {}
 }
 
 impl InputBytes for Descriptor {

@@ -6,7 +6,7 @@ use seqferry_client::{UploadJournal, UploadSession};
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PartInfo, WrittenPart};
 
-use super::{InputBytes, InputUpload, PipeError};
+use super::{InputUpload, PipeError, RateLimited};
 
 /// See the module.
 pub(super) struct UploadedParts {
@@ -28,7 +28,7 @@ impl UploadedParts {
     }
 }
 
-impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
+impl<S: RateLimited, J: UploadJournal + Send> InputUpload<S, J> {
     /// Resumes the upload that an earlier run has recorded. None: the upload does not exist.
     pub(super) async fn adopt(&self, session: &mut UploadSession) -> Result<Option<UploadedParts>, PipeError> {
         let Some(parts) = session.adopt().await? else { return Ok(None) };

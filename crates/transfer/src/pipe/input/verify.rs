@@ -3,14 +3,14 @@
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
 
-use super::{InputBytes, InputUpload, proof, report};
+use super::{InputUpload, RateLimited, proof, report};
 use crate::etags::{ObjectOrigin, StatedEtag, resolve_contradiction};
 use crate::object::EncryptionRule;
 use crate::object_outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::pipe::{PipeError, PipeResult};
 use crate::verification::Verdict;
 
-impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {
+impl<S: RateLimited, J: UploadJournal + Send> InputUpload<S, J> {
     /// Checks the new object, and removes it if it does not hold the bytes that were sent.
     pub(super) async fn verify_target(
         &self,
