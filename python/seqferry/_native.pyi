@@ -1085,8 +1085,11 @@ class UploadBatch:
     def journal(self) -> str: ...
     @property
     def number(self) -> int: ...
-    def outcomes(self) -> list[UploadOutcome]:
-        """Read its outcomes. Raises OSError when its file cannot be read or is damaged."""
+    def outcomes(self) -> tuple[list[UploadOutcome], tuple[str, str] | None]:
+        """Read its outcomes, and the paths of a folder by whose rename they came, before and after.
+
+        Raises OSError when its file cannot be read or is damaged.
+        """
     def forget(self) -> None:
         """Remove it: the record has it. Raises OSError when its file cannot be removed."""
 

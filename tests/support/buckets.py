@@ -213,6 +213,13 @@ def open_uploads(server: S3Server, bucket: str) -> list[tuple[str, str]]:
     return [(upload["Key"], upload["UploadId"]) for page in pages for upload in page.get("Uploads", ())]
 
 
+def open_parts(server: S3Server, bucket: str, prefix: str) -> int:
+    """Number of parts of open uploads whose keys start with a prefix."""
+    uploads = [(key, upload) for key, upload in open_uploads(server, bucket) if key.startswith(prefix)]
+    listed = (server.client().list_parts(Bucket=bucket, Key=key, UploadId=upload) for key, upload in uploads)
+    return sum(len(one.get("Parts", [])) for one in listed)
+
+
 def _each(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         return list(pool.map(function, items))

@@ -55,6 +55,7 @@ pub use object_properties::ObjectProperties;
 pub use overlay::{OutcomeFailure, OutcomeVersion, UploadOutcome};
 pub use service::{Gateway, GatewayMonitor, GatewaySpec, ShareSpec};
 pub use share::{BucketShare, ShareDefaults};
+pub use upload_batches::RenamedFolder;
 pub use upload_window::UploadWindow;
 pub use writable_share::{REMOVED, UploadSpec, WritableShare, WritableSpec};
 pub use write_settings::WriteSettings;

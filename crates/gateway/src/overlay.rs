@@ -10,6 +10,7 @@ mod changed_files;
 mod extents;
 mod node;
 mod record;
+mod rename;
 mod token;
 mod upload_outcome;
 
@@ -27,6 +28,7 @@ pub(crate) use node::{
     nanoseconds, now, system_time,
 };
 pub(crate) use record::{Change, GrowingUpload, GrownObject, OpenUpload, decode, encode};
+pub(crate) use rename::{FolderRename, is_below};
 pub(crate) use token::{MARK, new_token};
 pub(crate) use upload_outcome::UnbatchedOutcomes;
 pub use upload_outcome::{OutcomeFailure, OutcomeVersion, UploadOutcome};
@@ -65,6 +67,8 @@ pub(crate) struct Overlay {
     bases: BTreeMap<Box<str>, Vec<u64>>,
     uploads: BTreeMap<u64, OpenUpload>,
     growing: BTreeMap<u64, GrowingUpload>,
+    /// By their time.
+    renames: BTreeMap<u64, FolderRename>,
     outcomes: UnbatchedOutcomes,
     attributes: FileAttributes,
     /// A folder may have been renamed: files below it may have other paths than their objects.
@@ -86,6 +90,7 @@ impl Default for Overlay {
             bases: BTreeMap::new(),
             uploads: BTreeMap::new(),
             growing: BTreeMap::new(),
+            renames: BTreeMap::new(),
             outcomes: UnbatchedOutcomes::default(),
             attributes: FileAttributes::default(),
             // The journal does not say.
@@ -131,12 +136,14 @@ impl Overlay {
             Change::BeginUpload(upload) => drop(self.uploads.insert(upload.number, upload)),
             Change::EndUpload(number) => drop(self.uploads.remove(&number)),
             Change::Journal(name) => self.outcomes.journal = Some(name),
-            Change::UploadOutcome { at, line } => self.outcomes.add(at, line),
-            Change::Batched { batch, outcomes } => self.outcomes.freeze(batch, outcomes),
+            Change::UploadOutcome { at, rename, line } => self.outcomes.add(at, rename, line),
+            Change::Batched { batch, rename, outcomes } => self.outcomes.freeze(batch, rename, outcomes),
             Change::Attribute { number, name, value } => self.attributes.set(number, name, value),
             Change::NoAttributes(number) => self.attributes.clear(number),
             Change::Grow(growing) => drop(self.growing.insert(growing.number, growing)),
             Change::EndGrowing(number) => drop(self.growing.remove(&number)),
+            Change::Rename(rename) => drop(self.renames.insert(rename.since, rename)),
+            Change::EndRename(since) => drop(self.renames.remove(&since)),
         }
     }
 
@@ -219,13 +226,18 @@ impl Overlay {
         }
         records.extend(self.uploads.values().map(|upload| encode(&[Change::BeginUpload(upload.clone())])));
         records.extend(self.growing.values().map(|growing| encode(&[Change::Grow(growing.clone())])));
-        let UnbatchedOutcomes { journal, next_batch, lines, since } = &self.outcomes;
+        records.extend(self.renames.values().map(|rename| encode(&[Change::Rename(rename.clone())])));
+        let UnbatchedOutcomes { journal, next_batch, lines, renames, since } = &self.outcomes;
         records.extend(journal.iter().map(|name| encode(&[Change::Journal(name.clone())])));
         if let Some(batch) = next_batch.checked_sub(1) {
-            records.push(encode(&[Change::Batched { batch, outcomes: 0 }]));
+            records.push(encode(&[Change::Batched { batch, rename: None, outcomes: 0 }]));
         }
         let at = since.unwrap_or_default();
-        records.extend(lines.iter().map(|line| encode(&[Change::UploadOutcome { at, line: line.clone() }])));
+        let outcome = |rename, line: &str| encode(&[Change::UploadOutcome { at, rename, line: line.into() }]);
+        records.extend(lines.iter().map(|line| outcome(None, line)));
+        for (rename, lines) in renames {
+            records.extend(lines.iter().map(|line| outcome(Some(*rename), line)));
+        }
         for (number, _) in self.attributes.files() {
             let attributes = self.attributes.of(number).map(|(name, value)| Change::Attribute {
                 number,

@@ -21,7 +21,7 @@ const FORMAT: u32 = 1;
 const ENDING: &str = ".epoch";
 const NEW: &str = ".new";
 /// Bytes of the first line at most.
-const MAX_HEADER_BYTES: u64 = 512;
+const MAX_HEADER_BYTES: u64 = 16 << 10;
 
 /// First line of a file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +31,17 @@ struct BatchHeader {
     journal: String,
     epoch: u64,
     outcomes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    renamed: Option<RenamedFolder>,
+}
+
+/// A folder whose files are at new keys since it was renamed: its paths below the share.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RenamedFolder {
+    /// Before.
+    pub from: String,
+    /// Afterwards. Empty: it is no more.
+    pub to: String,
 }
 
 /// The batches that were frozen and not taken yet.
@@ -127,8 +138,15 @@ fn read_header<D: Disk>(disk: &D, name: &str) -> io::Result<(BatchHeader, u64)> 
 }
 
 /// Write the file of a batch. It is on the disk, with its name, when this returns. Blocks.
-pub(crate) fn write<D: Disk>(disk: &D, journal: &str, batch: u64, lines: &[Box<str>]) -> io::Result<()> {
-    let header = BatchHeader { form: FORMAT, journal: journal.to_owned(), epoch: batch, outcomes: lines.len() as u64 };
+pub(crate) fn write<D: Disk>(
+    disk: &D,
+    journal: &str,
+    batch: u64,
+    lines: &[Box<str>],
+    renamed: Option<RenamedFolder>,
+) -> io::Result<()> {
+    let (journal, outcomes) = (journal.to_owned(), lines.len() as u64);
+    let header = BatchHeader { form: FORMAT, journal, epoch: batch, outcomes, renamed };
     let mut text = serde_json::to_string(&header)?;
     text.push('\n');
     for line in lines {
@@ -153,16 +171,18 @@ pub(crate) fn write<D: Disk>(disk: &D, journal: &str, batch: u64, lines: &[Box<s
     Ok(())
 }
 
-/// Outcomes of a batch. Blocks.
-pub(crate) fn read<D: Disk>(disk: &D, batch: u64) -> io::Result<Vec<UploadOutcome>> {
+/// Outcomes of a batch, and the folder by whose rename they came. Blocks.
+pub(crate) fn read<D: Disk>(disk: &D, batch: u64) -> io::Result<(Vec<UploadOutcome>, Option<RenamedFolder>)> {
     let name = name_of(batch);
-    let (_, first) = read_header(disk, &name)?;
+    let (header, first) = read_header(disk, &name)?;
     let file = disk.open(&name)?;
     let size = disk.length(&file)?.saturating_sub(first);
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
     disk.read_at(&file, first, &mut bytes)?;
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).map_err(|_| damaged(&name))).collect()
+    let outcomes: io::Result<Vec<_>> =
+        lines.map(|line| serde_json::from_slice(line).map_err(|_| damaged(&name))).collect();
+    Ok((outcomes?, header.renamed))
 }
 
 /// Remove the file of a batch that the record has. Blocks.

@@ -56,6 +56,9 @@ impl From<seqferry_gateway::UploadOutcome> for UploadOutcome {
     }
 }
 
+/// Paths of a folder before and after its rename.
+type RenamedPaths = (String, String);
+
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct UploadBatch(seqferry_gateway::UploadBatch);
 
@@ -81,9 +84,9 @@ impl UploadBatch {
         self.0.number
     }
 
-    fn outcomes(&self, py: Python<'_>) -> PyResult<Vec<UploadOutcome>> {
-        let outcomes = py.detach(|| self.0.outcomes()).map_err(os_error)?;
-        Ok(outcomes.into_iter().map(Into::into).collect())
+    fn outcomes(&self, py: Python<'_>) -> PyResult<(Vec<UploadOutcome>, Option<RenamedPaths>)> {
+        let (outcomes, renamed) = py.detach(|| self.0.outcomes()).map_err(os_error)?;
+        Ok((outcomes.into_iter().map(Into::into).collect(), renamed.map(|folder| (folder.from, folder.to))))
     }
 
     fn forget(&self, py: Python<'_>) -> PyResult<()> {

@@ -23,7 +23,7 @@ from seqferry.db.notice_rows import Subject
 from seqferry.engine import crash_points
 from seqferry.model.backoff import Backoff
 from seqferry.model.errors import SeqferryError
-from seqferry.model.labels import Description
+from seqferry.model.labels import MAX_NAME_LENGTH, Description
 from seqferry.model.locations import S3Location
 from seqferry.service.base import Base
 from seqferry.settings.config import Settings
@@ -111,9 +111,11 @@ class UploadBatchRecorder:
 
     def _record(self, batch: UploadBatch) -> None:
         share, prefix, journal, epoch = batch.share, batch.prefix, batch.journal, batch.number
-        outcomes = batch.outcomes()
+        outcomes, renamed = batch.outcomes()
         if outcomes:
-            spec = gateway.upload_batch_spec(self._places[share], prefix, share=share, journal=journal, epoch=epoch)
+            spec = gateway.upload_batch_spec(
+                self._places[share], prefix, share=share, journal=journal, epoch=epoch, renamed=renamed
+            )
             transfer_id = gateway.upload_batch_id(share, journal, epoch)
             objects = _objects(prefix, outcomes)
             with self._database().write() as connection:
@@ -123,7 +125,7 @@ class UploadBatchRecorder:
                     objects,
                     transfer_id=transfer_id,
                     actor=f"gateway on {self._settings.host_name}",
-                    description=Description(share),
+                    description=_description(share, renamed),
                 )
                 if is_new:
                     wanted = self._settings.notices.wanting("finished")
@@ -137,6 +139,15 @@ class UploadBatchRecorder:
         if self._service is None:
             self._service = Base.open(self._settings)
         return self._service.database
+
+
+def _description(share: str, renamed: tuple[str, str] | None) -> Description:
+    if renamed is None:
+        return Description(share)
+    before, after = renamed
+    # Paths may be too long for a name; the spec has them whole.
+    name = f"{share}: {before}/ renamed" + (f" to {after}/" if after else "")
+    return Description(name if name.isprintable() and len(name) <= MAX_NAME_LENGTH else share)
 
 
 def _objects(prefix: str, outcomes: Sequence[UploadOutcome]) -> list[EndedObject]:

@@ -19,15 +19,29 @@ JOURNAL: Final = "journal"
 EPOCH: Final = "epoch"
 """Option: the number of the epoch in the journal."""
 
-OPTIONS: Final = frozenset({SHARE, JOURNAL, EPOCH})
+RENAMED_FROM: Final = "renamed_from"
+"""Option: the path below the share that a renamed folder had, where the objects were copied by its rename."""
+
+RENAMED_TO: Final = "renamed_to"
+"""Option: the path that it has. Empty: it is no more."""
+
+OPTIONS: Final = frozenset({SHARE, JOURNAL, EPOCH, RENAMED_FROM, RENAMED_TO})
 
 _NAMESPACE: Final = uuid.UUID("5b0f8a52-7f0e-5d6c-9a53-6e1f3c0f2a41")
 
 
-def upload_batch_spec(place: S3Location, prefix: str, *, share: str, journal: str, epoch: int) -> ResolvedSpec:
-    """The spec of what a share has uploaded below a prefix of the bucket of ``place``."""
+def upload_batch_spec(
+    place: S3Location, prefix: str, *, share: str, journal: str, epoch: int, renamed: tuple[str, str] | None = None
+) -> ResolvedSpec:
+    """The spec of what a share has uploaded below a prefix of the bucket of ``place``.
+
+    Args:
+        renamed: paths of a folder, before and after, by whose rename the objects were copied.
+    """
     below = replace(place, key=prefix)
-    options = {SHARE: share, JOURNAL: journal, EPOCH: epoch}
+    options: dict[str, str | int] = {SHARE: share, JOURNAL: journal, EPOCH: epoch}
+    if renamed is not None:
+        options[RENAMED_FROM], options[RENAMED_TO] = renamed
     return identity.resolve(TransferSpec(source=below, target=below, operation=OPERATION_GATEWAY, options=options))
 
 

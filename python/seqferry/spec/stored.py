@@ -76,7 +76,7 @@ _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "history": frozenset(),
     "run": frozenset({PARTS}),
     "verify": frozenset({"of", "brought_by", "content", PARTS}),
-    "gateway": frozenset({"share", "journal", "epoch"}),
+    "gateway": frozenset({"share", "journal", "epoch", "renamed_from", "renamed_to"}),
 }
 """The operations of the first version, each with its options. A later operation gets an entry with the options that it
 begins with."""

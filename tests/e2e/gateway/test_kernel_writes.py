@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from support import guest
-from support.buckets import is_file
+from support.buckets import is_file, open_parts
 from support.control import Word
-from support.gateways import ServedInstrument
+from support.gateways import ServedInstrument, WrittenShares, written_share
 from support.run import MissingToolError
 from support.servers import S3Server
 from support.suites import fsx_program, fsx_settings
@@ -165,6 +165,54 @@ def test_random_operations_of_the_kernel_are_whole_while_the_file_is_uploaded_an
         files = {f"runs/{name}": digest for _, name, digest, *_ in found}
         assert files, said
         eventually(lambda: _objects(seaweedfs, bucket) == files, what="the bucket to have the files as they are")
+    finally:
+        shares.close()
+
+
+_RUN_FOLDER = """
+dd if=/dev/urandom of=/tmp/block bs=64k count=128 2>/dev/null
+mkdir run.tmp
+echo first > run.tmp/first
+echo GUEST writes
+while [ "$(wget -q -O - http://10.0.2.2:{control}/ 2>/dev/null)" != end ]; do cat /tmp/block >> run.tmp/long; done
+mv run.tmp run && echo after > run/after
+echo 3 > /proc/sys/vm/drop_caches
+for name in first after long; do echo FILE run/$name $(sha256sum < run/$name); done
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_run_folder_of_the_kernel_is_uploaded_while_it_grows_and_renamed(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    if (missing := guest.missing()) is not None:
+        pytest.skip(missing)
+    bucket = make_bucket(seaweedfs)
+    config = written_share("runs", f"s3://{bucket}/runs/", "settle = 2")
+    shares = WrittenShares(tmp_path, seaweedfs, config)
+
+    def parts() -> int:
+        return open_parts(seaweedfs, bucket, "runs/.seqferry-parts/")
+
+    try:
+        with (
+            Word() as control,
+            guest.booted(tmp_path, shares.port, "/runs", _RUN_FOLDER.format(control=control.port)) as machine,
+        ):
+            machine.wait_for_output("GUEST writes", deadline=200)
+            sent = eventually(parts, what="parts of the file that grows", deadline=120)
+            shares.restart()
+            eventually(lambda: parts() > sent, what="more parts after the gateway was killed", deadline=60)
+            assert "runs/run.tmp/first" in _objects(seaweedfs, bucket)
+            control.word = "end"
+            machine.wait_for_output("GUEST done", deadline=100)
+            said = machine.stdout
+        found = [line.split() for line in said.splitlines() if line.startswith("FILE ")]
+        files = {f"runs/{name}": digest for _, name, digest, *_ in found}
+        assert len(files) == 3, said
+        eventually(lambda: _objects(seaweedfs, bucket) == files, what="the bucket to have the folder", deadline=60)
+        assert parts() == 0
+        assert shares.writing()["renames"] == []
     finally:
         shares.close()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.buckets import open_parts
 from support.gateways import WrittenShares, need_libnfs, written_share
 from support.libnfs import Share
 from support.servers import S3Server
@@ -63,9 +64,7 @@ def test_parts_of_a_long_file_go_up_while_it_is_written_and_it_becomes_one_versi
     def parts() -> int:
         # It never settles.
         writer.append(64 * 1024)
-        uploads = client.list_multipart_uploads(Bucket=bucket, Prefix=PARTS).get("Uploads", [])
-        listed = [client.list_parts(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"]) for one in uploads]
-        return sum(len(one.get("Parts", [])) for one in listed)
+        return open_parts(s3server, bucket, PARTS)
 
     while writer.size < 270 * MIB:
         writer.append(MIB)

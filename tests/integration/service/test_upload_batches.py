@@ -58,8 +58,9 @@ def failed(path: str, code: str) -> UploadOutcome:
 class Script:
     """What a gateway hands over: one share with epochs."""
 
-    def __init__(self, *epochs: list[UploadOutcome]) -> None:
+    def __init__(self, *epochs: list[UploadOutcome], renamed: tuple[str, str] | None = None) -> None:
         self.epochs = dict(enumerate(epochs))
+        self.renamed = renamed
         self.loses_forget = False
 
     def upload_batches(self) -> list[Batch]:
@@ -76,8 +77,8 @@ class Batch:
     prefix: str = "runs/"
     journal: str = JOURNAL
 
-    def outcomes(self) -> list[UploadOutcome]:
-        return self.script.epochs[self.number]
+    def outcomes(self) -> tuple[list[UploadOutcome], tuple[str, str] | None]:
+        return self.script.epochs[self.number], self.script.renamed
 
     def forget(self) -> None:
         if self.script.loses_forget:
@@ -161,6 +162,26 @@ def test_its_end_is_told_to_the_channels_of_the_deployment(settings: Settings, s
         [row] = connection.execute(sa.select(notice)).all()
     subject = (row.subject_kind, row.subject_id, row.kind, row.state)
     assert subject == ("transfer", gateway.upload_batch_id("runs", JOURNAL, 0), "finished", "pending")
+
+
+@pytest.mark.parametrize(
+    ("renamed", "name"),
+    [
+        (("run.tmp", "run"), "runs: run.tmp/ renamed to run/"),
+        (("run.tmp", ""), "runs: run.tmp/ renamed"),
+        (("a\nb", "run"), "runs"),
+        (("a" * 200, "run"), "runs"),
+    ],
+)
+def test_a_renamed_folder_is_named_by_its_paths_which_the_spec_has_whole(
+    renamed: tuple[str, str], name: str, settings: Settings, service: Service
+) -> None:
+    record(settings, Script([outcome("run/a")], renamed=renamed))
+
+    status = service.status(gateway.upload_batch_id("runs", JOURNAL, 0))
+    assert status.description.name == name
+    options = status.spec.options
+    assert (options[gateway.RENAMED_FROM], options[gateway.RENAMED_TO]) == renamed
 
 
 def test_nobody_submits_or_retries_one(settings: Settings, service: Service) -> None:

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use super::GatewayControl;
 use crate::error::GatewayError;
 use crate::overlay::UploadOutcome;
+use crate::upload_batches::RenamedFolder;
 use crate::writable_share::WritableShare;
 
 /// An upload batch that is not on record. Its methods block.
@@ -25,11 +26,11 @@ pub struct UploadBatch {
 }
 
 impl UploadBatch {
-    /// Its outcomes, in their order.
+    /// Its outcomes, in their order, and the folder by whose rename they came.
     ///
     /// # Errors
     /// When its file cannot be read or is damaged.
-    pub fn outcomes(&self) -> Result<Vec<UploadOutcome>, GatewayError> {
+    pub fn outcomes(&self) -> Result<(Vec<UploadOutcome>, Option<RenamedFolder>), GatewayError> {
         let read = self.runtime.block_on(self.writable.read_upload_batch(self.number));
         read.map_err(|error| self.error("read", &error))
     }

@@ -7,12 +7,13 @@ use seqferry_share::FileId;
 
 use super::extents::Extents;
 use super::node::{BaseObject, FileData, Node, NodeContent};
+use super::rename::FolderRename;
 use super::upload_outcome::FileWriter;
 
 /// Form of records that this program writes.
 const FORMAT: u8 = 6;
 /// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files; 4: writes
-/// without a token; 5: no parts of growing files.
+/// without a token; 5: no parts of growing files, and no renames of folders.
 const EARLIEST_FORMAT: u8 = 2;
 
 /// One change of the overlay.
@@ -40,10 +41,11 @@ pub(crate) enum Change {
     EndUpload(u64),
     /// Name of the journal.
     Journal(Box<str>),
-    /// An upload has ended, at a time in nanoseconds since 1970: one line of JSON.
-    UploadOutcome { at: u64, line: Box<str> },
-    /// The first of the outcomes are in the file of a batch.
-    Batched { batch: u64, outcomes: u64 },
+    /// An upload has ended, at a time in nanoseconds since 1970: one line of JSON. `rename`: of a folder that was renamed
+    /// then.
+    UploadOutcome { at: u64, rename: Option<u64>, line: Box<str> },
+    /// The first of the outcomes, of a rename or of none, are in the file of a batch.
+    Batched { batch: u64, rename: Option<u64>, outcomes: u64 },
     /// An extended attribute of a file. No value: it is removed.
     Attribute { number: u64, name: Box<[u8]>, value: Option<Bytes> },
     /// A file has no extended attributes any more.
@@ -52,6 +54,10 @@ pub(crate) enum Change {
     Grow(GrowingUpload),
     /// Nothing of a growing file is in the bucket, apart from what is to be removed.
     EndGrowing(u64),
+    /// A folder was renamed, or more of its files are known.
+    Rename(FolderRename),
+    /// All that a renamed folder holds is at its new keys, and on record as far as this machine knows.
+    EndRename(u64),
 }
 
 /// Upload of the parts of a file that is still written, to a key of its own: the key and the metadata of an upload are
@@ -135,12 +141,14 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
             }
             Change::EndUpload(number) => long(&mut out, 10, *number),
             Change::Journal(name) => text(&mut out, 12, name),
-            Change::UploadOutcome { at, line } => {
-                long(&mut out, 13, *at);
+            Change::UploadOutcome { at, rename, line } => {
+                long(&mut out, if rename.is_some() { 26 } else { 13 }, *at);
+                out.extend(rename.iter().flat_map(|rename| rename.to_le_bytes()));
                 bytes(&mut out, line.as_bytes());
             }
-            Change::Batched { batch, outcomes } => {
-                long(&mut out, 14, *batch);
+            Change::Batched { batch, rename, outcomes } => {
+                long(&mut out, if rename.is_some() { 27 } else { 14 }, *batch);
+                out.extend(rename.iter().flat_map(|rename| rename.to_le_bytes()));
                 out.extend(outcomes.to_le_bytes());
             }
             Change::Attribute { number, name, value } => {
@@ -164,6 +172,14 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 }
             }
             Change::EndGrowing(number) => long(&mut out, 23, *number),
+            Change::Rename(FolderRename { since, number, from, files, bytes: size }) => {
+                long(&mut out, 24, *since);
+                for number in [number, files, size] {
+                    out.extend(number.to_le_bytes());
+                }
+                bytes(&mut out, from.as_bytes());
+            }
+            Change::EndRename(since) => long(&mut out, 25, *since),
         }
     }
     out
@@ -366,8 +382,8 @@ impl<'a> RecordDecoder<'a> {
                 Change::Put(Box::new(Node { writer: self.writer()?, ..node }))
             }
             12 => Change::Journal(self.text()?.into()),
-            13 => Change::UploadOutcome { at: self.long()?, line: self.text()?.into() },
-            14 => Change::Batched { batch: self.long()?, outcomes: self.long()? },
+            13 => Change::UploadOutcome { at: self.long()?, rename: None, line: self.text()?.into() },
+            14 => Change::Batched { batch: self.long()?, rename: None, outcomes: self.long()? },
             15 => {
                 let upload = self.upload()?;
                 Change::BeginUpload(OpenUpload { token: self.text()?.into(), ..upload })
@@ -390,6 +406,13 @@ impl<'a> RecordDecoder<'a> {
                 Change::Grow(GrowingUpload { number, path, upload_id, part_size, since, object })
             }
             23 => Change::EndGrowing(self.long()?),
+            24 => {
+                let (since, number, files, bytes) = (self.long()?, self.long()?, self.long()?, self.long()?);
+                Change::Rename(FolderRename { since, number, from: self.text()?.into(), files, bytes })
+            }
+            25 => Change::EndRename(self.long()?),
+            26 => Change::UploadOutcome { at: self.long()?, rename: Some(self.long()?), line: self.text()?.into() },
+            27 => Change::Batched { batch: self.long()?, rename: Some(self.long()?), outcomes: self.long()? },
             _ => return None,
         })
     }
@@ -473,14 +496,18 @@ mod tests {
             }),
             Change::EndUpload(77),
             Change::Journal("0123".into()),
-            Change::UploadOutcome { at: 7, line: "{\"path\":\"runs/é\"}".into() },
-            Change::Batched { batch: 3, outcomes: 2 },
+            Change::UploadOutcome { at: 7, rename: None, line: "{\"path\":\"runs/é\"}".into() },
+            Change::UploadOutcome { at: 7, rename: Some(8), line: "{}".into() },
+            Change::Batched { batch: 3, rename: None, outcomes: 2 },
+            Change::Batched { batch: 4, rename: Some(8), outcomes: 1 },
             Change::Attribute { number: 77, name: (*b"user.\xff").into(), value: Some(Bytes::from_static(b"\0value")) },
             Change::Attribute { number: 77, name: (*b"user.x").into(), value: None },
             Change::NoAttributes(77),
             growing(None),
             growing(Some(GrownObject { changed: 9, etag: "etag".into(), is_of_this_process: false })),
             Change::EndGrowing(77),
+            Change::Rename(FolderRename { since: 8, number: 78, from: "runs/é".into(), files: 3, bytes: 9 }),
+            Change::EndRename(8),
         ]
     }
 

@@ -1,5 +1,6 @@
 //! Outcomes of uploads, which stay in the journal until an upload batch holds them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use seqferry_share::Caller;
@@ -88,21 +89,47 @@ pub(crate) struct UnbatchedOutcomes {
     /// Number of the next batch.
     pub(crate) next_batch: u64,
     pub(crate) lines: Vec<Box<str>>,
-    /// Time of the first of them, in nanoseconds since 1970.
+    /// Those of folders that were renamed, by their rename.
+    pub(crate) renames: BTreeMap<u64, Vec<Box<str>>>,
+    /// Time of the first that is of no rename, in nanoseconds since 1970.
     pub(crate) since: Option<u64>,
 }
 
 impl UnbatchedOutcomes {
-    pub(super) fn add(&mut self, at: u64, line: Box<str>) {
+    /// Number of all.
+    pub(crate) fn count(&self) -> usize {
+        self.lines.len() + self.renames.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Those of a rename, or of none.
+    pub(crate) fn lines_of(&self, rename: Option<u64>) -> &[Box<str>] {
+        match rename {
+            Some(rename) => self.renames.get(&rename).map_or(&[], Vec::as_slice),
+            None => &self.lines,
+        }
+    }
+
+    pub(super) fn add(&mut self, at: u64, rename: Option<u64>, line: Box<str>) {
+        if let Some(rename) = rename {
+            return self.renames.entry(rename).or_default().push(line);
+        }
         self.since.get_or_insert(at);
         self.lines.push(line);
     }
 
     /// The first of them are in a batch.
-    pub(super) fn freeze(&mut self, batch: u64, count: u64) {
+    pub(super) fn freeze(&mut self, batch: u64, rename: Option<u64>, count: u64) {
         self.next_batch = batch + 1;
-        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.lines.len());
-        self.lines.drain(..count);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        match rename {
+            Some(rename) => {
+                if let Some(lines) = self.renames.get_mut(&rename) {
+                    lines.drain(..count.min(lines.len()));
+                }
+                self.renames.retain(|_, lines| !lines.is_empty());
+            }
+            None => drop(self.lines.drain(..count.min(self.lines.len()))),
+        }
         if self.lines.is_empty() {
             self.since = None;
         }

@@ -13,7 +13,7 @@ use crate::data_folder::DataFolder;
 use crate::file_table::ROOT;
 use crate::journal::{Disk, SyncTimes};
 use crate::name_list::NameList;
-use crate::overlay::{Node, NodeContent, Overlay, system_time};
+use crate::overlay::{FolderRename, Node, NodeContent, Overlay, system_time};
 use crate::prefix_claim::PrefixClaim;
 
 /// Files of each kind that are named.
@@ -27,6 +27,8 @@ pub(crate) struct WriteStatus {
     pub(crate) dirty_bytes: u64,
     /// Objects that were removed or renamed here and must be removed from the bucket.
     pub(crate) removals: usize,
+    /// Folders that were renamed, while their objects are copied and removed.
+    pub(crate) renames: Vec<RenameProgress>,
     /// The file that was left alone for longest of those.
     pub(crate) oldest: Option<OldestFile>,
     pub(crate) uploading_files: usize,
@@ -54,6 +56,23 @@ pub(crate) struct WriteStatus {
     pub(crate) failure: Option<String>,
     /// The line about another gateway that has claimed the prefix, while nothing is uploaded for it.
     pub(crate) claimed_by: Option<String>,
+}
+
+/// A folder that was renamed, on its way to its new keys.
+#[derive(Debug, Serialize)]
+pub(crate) struct RenameProgress {
+    pub(crate) from: String,
+    /// Empty: the folder is no more.
+    pub(crate) to: String,
+    /// Files that were found in it so far, and their bytes.
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    /// Those of them that are at their old keys alone.
+    pub(crate) waiting_files: u64,
+    pub(crate) waiting_bytes: u64,
+    /// Old keys that are to be removed.
+    pub(crate) removals: usize,
+    pub(crate) seconds: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -170,6 +189,7 @@ impl<D: Disk> WritableShare<D> {
             path: self.path(overlay, node.file.number),
             age_seconds: seconds_since(system_time(node.changed)),
         });
+        status.renames = overlay.renames().take(NAMED).map(|rename| self.progress(overlay, rename)).collect();
         status.uploading_files = snapshot.running.len();
         status.uploading = snapshot.running.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
         status.uploading.sort_unstable();
@@ -188,6 +208,23 @@ impl<D: Disk> WritableShare<D> {
             .collect();
         status.held.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         status
+    }
+
+    fn progress(&self, overlay: &Overlay, rename: &FolderRename) -> RenameProgress {
+        let not_renamed = overlay.not_renamed(&self.0.file_table, rename);
+        let files = not_renamed.filter(|node| node.content != NodeContent::Directory);
+        let sizes = files.map(|node| node.attributes().size);
+        let (waiting_files, waiting_bytes) = sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size));
+        RenameProgress {
+            from: rename.from.to_string(),
+            to: overlay.path(&self.0.file_table, rename.number).unwrap_or_default(),
+            files: rename.files,
+            bytes: rename.bytes,
+            waiting_files,
+            waiting_bytes,
+            removals: overlay.removals_of(rename).count(),
+            seconds: seconds_since(system_time(rename.since)),
+        }
     }
 
     /// Upload everything at a path and below it immediately. Returns what counts.
@@ -229,6 +266,7 @@ impl<D: Disk> WritableShare<D> {
         self.0.overlay.read(|overlay| {
             overlay.pending_removals().is_empty()
                 && overlay.uploads().is_empty()
+                && overlay.growing().is_empty()
                 && !overlay.nodes().any(|node| is_dirty(overlay, file_table, node))
         })
     }
@@ -237,7 +275,14 @@ impl<D: Disk> WritableShare<D> {
     pub(crate) fn drain_remainder(&self) -> FlushCounts {
         let mut left = self.left(&FlushScope::everything());
         let snapshot = self.0.control.snapshot();
-        left.waiting += self.0.overlay.read(|overlay| overlay.pending_removals().len());
+        self.0.overlay.read(|overlay| {
+            // Parts of files that are no more, or that the bucket has.
+            let is_clean =
+                |number| overlay.node(number).is_none_or(|node| !is_dirty(overlay, &self.0.file_table, node));
+            let parts: Vec<u64> = overlay.growing().keys().copied().filter(|number| is_clean(*number)).collect();
+            left.waiting += overlay.pending_removals().len() + parts.len();
+            left.stuck += parts.iter().filter(|number| snapshot.files.contains_key(number)).count();
+        });
         left.stuck += snapshot.keys.len();
         let room = NAMED.saturating_sub(left.failing.len());
         left.failing.extend(snapshot.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));

@@ -14,7 +14,7 @@ use crate::file_table::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{
     Change, FileData, FileLocation, MADE_HERE, Node, NodeContent, Overlay, OverlayEntry, STATED_GID, STATED_MODE,
-    STATED_MODIFIED, STATED_UID, now,
+    STATED_MODIFIED, STATED_UID, join, now,
 };
 use crate::share::status;
 
@@ -467,8 +467,13 @@ impl<D: Disk> Inner<D> {
             ChildEntry::Absent => return Err(FileError::NotFound),
         };
         node.touch();
+        let before = match &node.base {
+            Some(base) => base.path.to_string(),
+            None => join(&overlay.path(&self.file_table, old.file.number)?, old_name),
+        };
         (node.parent, node.name) = (new.file.number, (*new_name).into());
         let mut changes = self.taken_away(overlay, target)?;
+        changes.extend(overlay.begin_rename(&node, &before).filter(|_| is_directory));
         changes.push(Change::Put(Box::new(node)));
         if self.has_prefix(overlay, old) || is_being_written(overlay, source) {
             changes.push(Change::Hide { parent: old.file.number, name: (*old_name).into() });

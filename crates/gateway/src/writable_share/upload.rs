@@ -297,6 +297,8 @@ mod evict_tests;
 #[cfg(test)]
 mod facts_tests;
 #[cfg(test)]
+mod folder_rename_tests;
+#[cfg(test)]
 mod growing_tests;
 #[cfg(test)]
 mod history;

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
-use crate::overlay::{Change, UploadOutcome, now};
-use crate::upload_batches;
+use crate::overlay::{Change, FolderRename, Overlay, UploadOutcome, now};
+use crate::upload_batches::{self, RenamedFolder};
 
 /// Outcomes of a batch that is not requested: as many rows are one transaction of half a second.
 const BATCH_OUTCOMES: usize = 10_000;
@@ -30,49 +30,76 @@ fn is_due(outcomes: usize, age: Duration) -> bool {
     outcomes >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
 }
 
+fn not_kept(error: &dyn std::fmt::Display) -> String {
+    format!("the outcomes of uploads cannot be kept for the record: {error}. Check the disk of the cache")
+}
+
 impl<D: Disk> Inner<D> {
     /// True while the journal takes outcomes of further uploads.
     pub(super) fn takes_outcomes(&self) -> bool {
-        self.overlay.read(|overlay| overlay.outcomes().lines.len() < MAX_UNBATCHED_OUTCOMES)
+        self.overlay.read(|overlay| overlay.outcomes().count() < MAX_UNBATCHED_OUTCOMES)
     }
 
     /// Outcomes that are not on record.
     pub(super) fn unrecorded(&self) -> u64 {
-        self.overlay.read(|overlay| overlay.outcomes().lines.len() as u64) + self.upload_batches.outcome_count()
+        self.overlay.read(|overlay| overlay.outcomes().count() as u64) + self.upload_batches.outcome_count()
     }
 
     fn is_due(&self) -> bool {
         self.overlay.read(|overlay| {
             let outcomes = overlay.outcomes();
             let age = outcomes.since.map_or(Duration::ZERO, |since| Duration::from_nanos(now().saturating_sub(since)));
-            is_due(outcomes.lines.len(), age)
+            is_due(outcomes.lines.len(), age) || self.due_renames(overlay).next().is_some()
         })
     }
 
-    /// Put all outcomes into a batch.
+    /// Renames of folders that have ended, or have as many outcomes as a batch holds.
+    fn due_renames<'a>(&'a self, overlay: &'a Overlay) -> impl Iterator<Item = &'a FolderRename> {
+        let is_full = |since| overlay.outcomes().lines_of(Some(since)).len() >= BATCH_OUTCOMES;
+        overlay.renames().filter(move |rename| is_full(rename.since) || overlay.has_ended(&self.file_table, rename))
+    }
+
+    /// Put all outcomes into a batch, and those of each renamed folder that is done into one of its own.
     async fn freeze(&self) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| {
-            format!("the outcomes of uploads cannot be kept for the record: {error}. Check the disk of the cache")
-        };
         let _one = self.upload_batches.freezing.lock().await;
         let named = self.overlay.change(|overlay| {
-            if overlay.outcomes().lines.is_empty() || overlay.outcomes().journal.is_some() {
+            if overlay.outcomes().count() == 0 || overlay.outcomes().journal.is_some() {
                 return Ok((Vec::new(), ()));
             }
             Ok((vec![Change::Journal(format!("{:032x}", fastrand::u128(..)).into())], ()))
         });
-        named.await.map_err(|error| failed(&error))?;
-        let (journal, batch, lines) = self.overlay.read(|overlay| {
+        named.await.map_err(|error| not_kept(&error))?;
+        self.freeze_lines(None).await?;
+        let due = self.overlay.read(|overlay| self.due_renames(overlay).cloned().collect::<Vec<_>>());
+        for rename in due {
+            self.freeze_lines(Some(&rename)).await?;
+            let ended = self.overlay.change(|overlay| {
+                let has_ended = overlay.outcomes().lines_of(Some(rename.since)).is_empty()
+                    && overlay.has_ended(&self.file_table, &rename);
+                Ok((has_ended.then_some(Change::EndRename(rename.since)).into_iter().collect(), ()))
+            });
+            ended.await.map_err(|error| not_kept(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Put the outcomes of a rename, or of none, into a batch.
+    async fn freeze_lines(&self, rename: Option<&FolderRename>) -> Result<(), String> {
+        let since = rename.map(|rename| rename.since);
+        let (journal, batch, lines, renamed) = self.overlay.read(|overlay| {
             let outcomes = overlay.outcomes();
-            (outcomes.journal.clone(), outcomes.next_batch, outcomes.lines.clone())
+            let renamed = rename.map(|FolderRename { number, from, .. }| RenamedFolder {
+                from: from.to_string(),
+                to: overlay.path(&self.file_table, *number).unwrap_or_default(),
+            });
+            (outcomes.journal.clone(), outcomes.next_batch, outcomes.lines_of(since).to_vec(), renamed)
         });
         let Some(journal) = journal.filter(|_| !lines.is_empty()) else { return Ok(()) };
         let (count, disk) = (lines.len() as u64, self.upload_batches.disk().clone());
-        let written =
-            self.upload_batches.disk().run(move || upload_batches::write(&disk, &journal, batch, &lines)).await;
-        written.map_err(|error| failed(&error))?;
-        let frozen = self.overlay.change(|_| Ok((vec![Change::Batched { batch, outcomes: count }], ())));
-        frozen.await.map_err(|error| failed(&error))?;
+        let write = move || upload_batches::write(&disk, &journal, batch, &lines, renamed);
+        self.upload_batches.disk().run(write).await.map_err(|error| not_kept(&error))?;
+        let change = Change::Batched { batch, rename: since, outcomes: count };
+        self.overlay.change(|_| Ok((vec![change], ()))).await.map_err(|error| not_kept(&error))?;
         crash_point::reach(When::After, "epoch-frozen");
         self.upload_batches.insert(batch, count);
         Ok(())
@@ -112,8 +139,11 @@ impl<D: Disk> WritableShare<D> {
         Some((journal?, self.0.upload_batches.numbers(MAX_NUMBERS)))
     }
 
-    /// Outcomes of a batch.
-    pub(crate) async fn read_upload_batch(&self, batch: u64) -> std::io::Result<Vec<UploadOutcome>> {
+    /// Outcomes of a batch, and the folder by whose rename they came.
+    pub(crate) async fn read_upload_batch(
+        &self,
+        batch: u64,
+    ) -> std::io::Result<(Vec<UploadOutcome>, Option<RenamedFolder>)> {
         let disk = self.0.upload_batches.disk().clone();
         self.0.upload_batches.disk().run(move || upload_batches::read(&disk, batch)).await
     }

@@ -123,6 +123,13 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     for one in writing["held"]:
         cause = "" if one["cause"] is None else f", which fails: {one['cause']}"
         yield f"{top}/{one['path']}: waits for {top}/{one['waits_for']}{cause}"
+    for one in writing["renames"]:
+        target = f"{top}/{one['to']}/" if one["to"] else "a folder that was removed"
+        copied = "no file is copied yet"
+        if one["files"] > one["waiting_files"]:
+            size = f"{text.size(one['bytes'] - one['waiting_bytes'])} of {text.size(one['bytes'])}"
+            copied = f"{one['files'] - one['waiting_files']} of {text.count(one['files'], 'file')} copied, {size}"
+        yield f"{top}/{one['from']}/: renamed to {target}: {copied}"
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
     if writing["unrecorded"]:

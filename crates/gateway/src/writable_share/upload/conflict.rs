@@ -261,7 +261,7 @@ impl<D: Disk> Uploader<D> {
             for (path, object) in objects {
                 if let Some(written) = &object.written {
                     let version = (object.etag.as_str(), object.size);
-                    outcomes.push(self.written((number, path.as_str()), overlay.node(number), version, written));
+                    outcomes.push(self.written(overlay, (number, path.as_str()), version, written));
                 }
             }
             let Some(mut node) = overlay.node(number).filter(|node| node.changed == file_upload.changed).cloned()
@@ -269,7 +269,7 @@ impl<D: Disk> Uploader<D> {
                 return Ok((outcomes, false));
             };
             let failure = OutcomeFailure { class: "exists", code: "Conflict", operation: "upload", message: &message };
-            outcomes.push(self.not_written(file_upload, &node, failure));
+            outcomes.push(self.not_written(overlay, (file_upload, &node), failure));
             let mut changes = ended(overlay, file_upload);
             changes.append(&mut outcomes);
             if let Some(before) = node.base.take().filter(|before| before.path != file_upload.path) {
@@ -327,7 +327,7 @@ impl<D: Disk> Uploader<D> {
             let failure =
                 OutcomeFailure { class: "source_changed", code: "SourceGone", operation: "upload", message: &message };
             let mut changes = ended(overlay, file_upload);
-            changes.push(self.not_written(file_upload, node, failure));
+            changes.push(self.not_written(overlay, (file_upload, node), failure));
             changes.push(Change::Remove(file_upload.number));
             changes.extend(overlay.without_attributes(file_upload.number));
             Ok((changes, ()))

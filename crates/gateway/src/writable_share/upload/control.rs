@@ -19,7 +19,7 @@ pub(crate) use super::plan::is_range_list;
 use super::plan::{self, UploadTask};
 use crate::file_table::{FileTable, ROOT};
 use crate::name_list::NameList;
-use crate::overlay::{MADE_HERE, Node, NodeContent, Overlay, now};
+use crate::overlay::{MADE_HERE, Node, NodeContent, Overlay, is_below, now};
 use crate::prefix_claim::PrefixClaim;
 use crate::upload_window::{self, UploadWindow};
 use meter::RateMeter;
@@ -82,11 +82,13 @@ impl FailureKey {
     fn of(work: &UploadTask) -> Option<Self> {
         match work {
             UploadTask::Send(file_upload) => Some(Self::File(file_upload.number)),
-            UploadTask::Fetch(number) | UploadTask::Resolve(number) | UploadTask::Move(number) => {
-                Some(Self::File(*number))
-            }
+            UploadTask::Fetch(number)
+            | UploadTask::Resolve(number)
+            | UploadTask::Move(number)
+            | UploadTask::Grow(number)
+            | UploadTask::AbortGrowing(number) => Some(Self::File(*number)),
             UploadTask::Remove { path, .. } => Some(Self::Key(path.clone())),
-            UploadTask::Grow(_) | UploadTask::AbortGrowing(_) | UploadTask::Evict => None,
+            UploadTask::Evict => None,
         }
     }
 }
@@ -142,7 +144,7 @@ pub(super) fn is_pending(overlay: &Overlay, file_table: &FileTable, node: &Node,
 
 /// True for a path and all below it; everything is below the empty one.
 pub(crate) fn is_within(path: &str, top: &str) -> bool {
-    top.is_empty() || plan::is_below(path, top)
+    top.is_empty() || is_below(path, top)
 }
 
 impl UploadControl {
@@ -383,6 +385,7 @@ fn is_wanted(overlay: &Overlay, file_table: &FileTable, subject: &FailureKey) ->
     match subject {
         FailureKey::File(number) => {
             overlay.uploads().contains_key(number)
+                || overlay.growing().contains_key(number)
                 || overlay.node(*number).is_some_and(|node| is_dirty(overlay, file_table, node))
         }
         FailureKey::Key(path) => overlay.pending_removals().contains_key(path),

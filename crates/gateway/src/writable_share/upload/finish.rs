@@ -55,7 +55,7 @@ impl<D: Disk> Uploader<D> {
             let mut changes = ended(overlay, file_upload);
             if let Some(written) = &uploaded.written {
                 let version = (uploaded.etag.as_str(), uploaded.size);
-                changes.push(self.written((number, &file_upload.path), overlay.node(number), version, written));
+                changes.push(self.written(overlay, (number, &file_upload.path), version, written));
             }
             let Some(mut node) = overlay.node(number).cloned() else {
                 // It was removed meanwhile.
@@ -111,7 +111,7 @@ impl<D: Disk> Uploader<D> {
                 uploaded.and_then(|uploaded| Some((uploaded, uploaded.written.as_ref()?)))
             {
                 let version = (uploaded.etag.as_str(), 0);
-                changes.push(self.written((number, &marker), overlay.node(number), version, written));
+                changes.push(self.written(overlay, (number, &marker), version, written));
             }
             if overlay.pending_removals().contains_key(&marker) {
                 changes.push(Change::EndRemoval { path: marker.clone() });

@@ -50,7 +50,8 @@ impl<D: Disk> Uploader<D> {
                     }
                     let file = overlay.bucket_file(&inner.file_table, number, name).ok_or(FileError::Io)?;
                     let node = inner.adopted(file, (number, name), &lower, &target)?;
-                    Ok((vec![Change::Put(Box::new(node))], ()))
+                    let counted = overlay.count_renamed(&node);
+                    Ok((counted.into_iter().chain([Change::Put(Box::new(node))]).collect(), ()))
                 });
                 adopted.await.map_err(local)?;
             }

@@ -6,7 +6,7 @@ use seqferry_transfer::{CopyMethod, FailureClass, ObjectFailure};
 use super::Uploader;
 use super::plan::{FileUpload, UploadTask};
 use crate::journal::Disk;
-use crate::overlay::{Change, Node, OutcomeFailure, OutcomeVersion, UploadOutcome, now};
+use crate::overlay::{Change, Node, OutcomeFailure, OutcomeVersion, Overlay, UploadOutcome, now};
 
 /// Attempt whose failure goes on record.
 const RECORDED_ATTEMPT: u32 = 3;
@@ -53,16 +53,23 @@ fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts:
     (at, outcome)
 }
 
+/// The change that records an outcome: with those of the renamed folder that the file was in, if it was in one.
+fn recorded(overlay: &Overlay, node: Option<&Node>, at: u64, outcome: &UploadOutcome<&str>) -> Change {
+    let rename = node.and_then(|node| overlay.rename_of(node)).map(|rename| rename.since);
+    Change::UploadOutcome { at, rename, line: outcome.line() }
+}
+
 impl<D: Disk> Uploader<D> {
     /// The record of a version that was written of a file.
     pub(super) fn written(
         &self,
+        overlay: &Overlay,
         (number, path): (u64, &str),
-        node: Option<&Node>,
         (etag, size): (&str, u64),
         written: &WrittenVersion,
     ) -> Change {
         let (begun, failed) = self.inner.control.attempt_of(number);
+        let node = overlay.node(number);
         let (at, outcome) = outcome(path, node, begun, failed + 1);
         let version = OutcomeVersion {
             etag,
@@ -72,14 +79,19 @@ impl<D: Disk> Uploader<D> {
             method: written.method.as_str(),
             verified: written.verified,
         };
-        Change::UploadOutcome { at, line: UploadOutcome { size, version: Some(version), ..outcome }.line() }
+        recorded(overlay, node, at, &UploadOutcome { size, version: Some(version), ..outcome })
     }
 
     /// The record of a file that did not get to its key.
-    pub(super) fn not_written(&self, file_upload: &FileUpload, node: &Node, failure: OutcomeFailure<&str>) -> Change {
+    pub(super) fn not_written(
+        &self,
+        overlay: &Overlay,
+        (file_upload, node): (&FileUpload, &Node),
+        failure: OutcomeFailure<&str>,
+    ) -> Change {
         let (begun, failed) = self.inner.control.attempt_of(file_upload.number);
         let (at, outcome) = outcome(&file_upload.path, Some(node), begun, failed + 1);
-        Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }
+        recorded(overlay, Some(node), at, &UploadOutcome { failure: Some(failure), ..outcome })
     }
 
     /// Put a file that fails on record, once for each time that it begins to fail.
@@ -91,13 +103,11 @@ impl<D: Disk> Uploader<D> {
             return;
         }
         let recorded = self.inner.overlay.record(|overlay| {
-            let (at, outcome) = outcome(&file_upload.path, overlay.node(file_upload.number), begun, attempts);
+            let node = overlay.node(file_upload.number);
+            let (at, outcome) = outcome(&file_upload.path, node, begun, attempts);
             let (class, operation, message) = (failure.class.as_str(), failure.operation, failure.message.as_str());
             let failure = OutcomeFailure { class, code: "UploadFailed", operation, message };
-            Ok((
-                vec![Change::UploadOutcome { at, line: UploadOutcome { failure: Some(failure), ..outcome }.line() }],
-                (),
-            ))
+            Ok((vec![recorded(overlay, node, at, &UploadOutcome { failure: Some(failure), ..outcome })], ()))
         });
         // The journal has said why.
         let _recorded = recorded.await;

@@ -14,7 +14,7 @@ use std::ops::Bound;
 use seqferry_transfer::pipe::ReplaceCondition;
 
 use crate::file_table::{FileTable, ROOT};
-use crate::overlay::{Node, NodeContent, OpenUpload, Overlay};
+use crate::overlay::{Node, NodeContent, OpenUpload, Overlay, is_below};
 
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
@@ -146,11 +146,6 @@ pub(super) fn needs_parts(overlay: &Overlay, number: u64) -> bool {
     overlay.node(number).is_some_and(is_wanted)
 }
 
-/// True for a path and all below it.
-pub(super) fn is_below(path: &str, top: &str) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 fn stands_at(node: &Node, path: &str) -> bool {
     node.base.as_ref().is_some_and(|base| &*base.path == path)
 }
@@ -165,8 +160,7 @@ enum Blocker {
 
 /// True when a file, link or folder has another path than it has in the bucket.
 pub(super) fn is_elsewhere(overlay: &Overlay, file_table: &FileTable, number: u64) -> bool {
-    let stands = |node: &Node| overlay.path(file_table, number).is_ok_and(|path| stands_at(node, &path));
-    overlay.node(number).is_some_and(|node| !stands(node))
+    overlay.node(number).is_some_and(|node| overlay.is_elsewhere(file_table, node))
 }
 
 /// Paths that are above a path.

@@ -15,7 +15,7 @@ use crate::overlay::UploadOutcome;
 use crate::upload_batches;
 
 async fn outcomes(setting: &Setting, batch: u64) -> Vec<UploadOutcome> {
-    setting.share.read_upload_batch(batch).await.unwrap()
+    setting.share.read_upload_batch(batch).await.unwrap().0
 }
 
 fn paths(outcomes: &[UploadOutcome]) -> Vec<&str> {
@@ -66,7 +66,7 @@ async fn each_version_is_in_one_epoch_until_it_is_taken_whatever_is_killed_betwe
     assert_eq!(version.checksum, Some(checksum.value));
 
     // A process that is killed between the file and the journal leaves a file that nothing was promised of.
-    upload_batches::write(&setting.journal, "other", 1, &["{}".into()]).unwrap();
+    upload_batches::write(&setting.journal, "other", 1, &["{}".into()], None).unwrap();
     let setting = setting.restarted(&mut random(), true).await;
     assert_eq!(numbers(&setting), [0]);
     setting.put("b", "second").await;
