@@ -27,6 +27,9 @@ Of each share that is written: ``dirty_files``, ``dirty_bytes``, ``failing_files
 and ``oldest_dirty_seconds`` (None: nothing waits).
 """
 
+SLOT: Final = "slot"
+"""Name of the fact of a worker: its number among those that ``seqferry workers scale`` starts."""
+
 FOLDERS: Final = "folders"
 SHARED_FOLDERS: Final = "shared_folders"
 """Names of the facts of a worker: local folders that it serves, of its host and of all that have mounted them."""

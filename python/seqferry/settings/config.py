@@ -108,6 +108,7 @@ class Settings:
         host_name: of this machine, in the record and for local folders; it stays when the machine is renamed.
         folders: of this machine that its workers serve, where several machines work (PostgreSQL); absolute.
         shared_folders: that many machines have mounted at the same path, and serve.
+        slot: number of a worker among those that ``seqferry workers scale`` starts; from the environment.
         autoscale_min, autoscale_max: limits of the number of workers that is reported to an autoscaler; None: as
             stored in the database.
         autoscale_drain_minutes: time in which these workers are to do the open work; None: as stored in the database.
@@ -145,6 +146,7 @@ class Settings:
     host_name: str = field(default_factory=socket.gethostname)
     folders: tuple[str, ...] = ()
     shared_folders: tuple[str, ...] = ()
+    slot: int | None = None
     autoscale_min: int | None = None
     autoscale_max: int | None = None
     autoscale_drain_minutes: int | None = None
@@ -254,6 +256,7 @@ class Settings:
             host_name=value("host_name", _host_name, None) or socket.gethostname(),
             folders=value("folders", _folders, ()),
             shared_folders=value("shared_folders", _folders, ()),
+            slot=value("slot", whole_number, None),
             autoscale_min=value("autoscale_min", whole_number, None),
             autoscale_max=value("autoscale_max", whole_number, None),
             autoscale_drain_minutes=value("autoscale_drain_minutes", whole_number, None),

@@ -38,7 +38,7 @@ from seqferry.model.errors import WorkerBusyError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import find_shortage
-from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, URL, Process, ProcessKind
+from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, SLOT, URL, Process, ProcessKind
 from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
@@ -118,6 +118,8 @@ class Worker:
         self._facts: dict[str, Any] = {"own_work": own_work} | ({} if url is None else {URL: url})
         served = {FOLDERS: service.settings.folders, SHARED_FOLDERS: service.settings.shared_folders}
         self._facts |= {name: list(map(os.path.realpath, found)) for name, found in served.items() if found}
+        if service.settings.slot is not None:
+            self._facts[SLOT] = service.settings.slot
         self._database = service.database
         host, pid = service.settings.host_name, os.getpid()
         worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,7 +13,9 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
+from seqferry.model.errors import UsageError
 from seqferry.model.workers import WAITING, ProcessStatus
+from seqferry.settings import logs
 from seqferry.settings.config import Settings
 
 workers = typer.Typer(help="List and drain workers.", rich_markup_mode=None)
@@ -64,6 +68,43 @@ def drain(
         display.say(f"{found.process.name} accepts no new work and ends after its current batches.")
         while wait and orders.is_running(service, found.process.id):
             time.sleep(_LOOK_SECONDS)
+    return exits.OK
+
+
+@workers.command()
+def scale(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="COMMAND...", help="Starts or stops a worker; {action} and {slot} are replaced in it."),
+    ],
+    calm: Annotated[
+        float,
+        typer.Option("--calm", min=0, metavar="SECONDS", help="Time for which fewer workers must have been enough."),
+    ] = 300.0,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Time between two checks.")
+    ] = 15.0,
+    log_format: options.LogFormat = None,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Start and drain workers by a command, as many as the work needs, until Ctrl-C."""
+    from seqferry.service import scaling
+    from seqferry.service.service import Service
+
+    settings = Settings.load(state_dir=state_dir, log_format=log_format)
+    if settings.database_url is None:
+        raise UsageError("Several workers need PostgreSQL; give its address in SEQFERRY_DATABASE_URL.")
+    logs.to_stderr(settings.log_format)
+    stopped = threading.Event()
+
+    def stop(*_: object) -> None:
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with Service.open(settings) as service:
+        service.record_autoscale_limits()
+        scaling.run(scaling.WorkerScaler(service, command, calm=calm), interval, stopped.wait)
     return exits.OK
 
 
