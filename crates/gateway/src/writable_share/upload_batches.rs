@@ -30,6 +30,12 @@ fn is_due(outcomes: usize, age: Duration) -> bool {
     outcomes >= BATCH_OUTCOMES || age >= MAX_BATCH_AGE
 }
 
+/// True when so many outcomes of a rename that goes on, of so many of all kinds, become a batch: as many as one holds, or
+/// any where the journal takes no more. Uploads wait for that, and without them no rename ends.
+fn is_rename_full(outcomes: usize, all: usize) -> bool {
+    outcomes >= BATCH_OUTCOMES || outcomes > 0 && all >= MAX_UNBATCHED_OUTCOMES
+}
+
 fn not_kept(error: &dyn std::fmt::Display) -> String {
     format!("the outcomes of uploads cannot be kept for the record: {error}. Check the disk of the cache")
 }
@@ -53,9 +59,10 @@ impl<D: Disk> Inner<D> {
         })
     }
 
-    /// Renames of folders that have ended, or have as many outcomes as a batch holds.
+    /// Renames of folders that have ended, or whose outcomes have to leave the journal.
     fn due_renames<'a>(&'a self, overlay: &'a Overlay) -> impl Iterator<Item = &'a FolderRename> {
-        let is_full = |since| overlay.outcomes().lines_of(Some(since)).len() >= BATCH_OUTCOMES;
+        let outcomes = overlay.outcomes();
+        let is_full = move |since| is_rename_full(outcomes.lines_of(Some(since)).len(), outcomes.count());
         overlay.renames().filter(move |rename| is_full(rename.since) || overlay.has_ended(&self.file_table, rename))
     }
 
@@ -175,6 +182,20 @@ mod tests {
             (BATCH_OUTCOMES, Duration::ZERO, true),
         ] {
             assert_eq!(is_due(outcomes, age), expected, "{outcomes} outcomes, {age:?}");
+        }
+    }
+
+    /// Several renames, each with less than a batch, must not stop the uploads that would end them.
+    #[test]
+    fn a_rename_that_goes_on_is_due_when_it_fills_a_batch_or_all_together_fill_the_journal() {
+        for (outcomes, all, expected) in [
+            (BATCH_OUTCOMES - 1, BATCH_OUTCOMES, false),
+            (BATCH_OUTCOMES, BATCH_OUTCOMES, true),
+            (1, MAX_UNBATCHED_OUTCOMES - 1, false),
+            (1, MAX_UNBATCHED_OUTCOMES, true),
+            (0, MAX_UNBATCHED_OUTCOMES, false),
+        ] {
+            assert_eq!(is_rename_full(outcomes, all), expected, "{outcomes} outcomes of {all}");
         }
     }
 }
