@@ -11,6 +11,7 @@ mod file;
 mod index;
 mod record;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seqferry_share::FileId;
 use sha2::{Digest as _, Sha256};
 
-use file::TableFile;
+use file::{Entry, TableFile};
 use record::TableRecord;
 
 /// Number of the root.
@@ -142,27 +143,33 @@ impl FileTable {
         numbers
     }
 
-    /// The file of a name in the bucket: the one that is assigned to it, or that of its hash. Files that `is_taken`
-    /// names have another place meanwhile.
-    pub(crate) fn file(&self, parent: u64, name: &str, is_taken: impl Fn(u64) -> bool) -> Option<FileId> {
+    /// The file of a name in the bucket: the one that is assigned to it, with its facts, or that of its hash. Files that
+    /// `is_taken` names have another place meanwhile.
+    pub(crate) fn file(
+        &self,
+        parent: u64,
+        name: &str,
+        is_taken: impl Fn(u64) -> bool,
+    ) -> Option<(FileId, Option<AssignedFacts>)> {
         let mut file = self.lock();
         if let Some((number, facts)) = file.assigned(parent, name).filter(|(number, _)| !is_taken(*number)) {
-            return Some(FileId { number, generation: facts.generation });
+            return Some((FileId { number, generation: facts.generation }, Some(facts)));
         }
         let mut added = Vec::new();
-        let mut marked = name.to_owned();
+        let mut marked = Cow::Borrowed(name);
         let number = loop {
-            if !file.is_assigned_elsewhere(parent, &marked) {
-                match file.number(parent, &marked, &mut added) {
+            let first = file.first_number(parent, &marked);
+            if !file.is_assigned_elsewhere(first) {
+                match file.number_from(first, parent, &marked, &mut added) {
                     Some(number) if is_taken(number) => {}
                     found => break found,
                 }
             }
             // No name has this character.
-            marked.push('\0');
+            marked.to_mut().push('\0');
         };
         file.append(&added);
-        number.map(|number| FileId { number, generation: 0 })
+        number.map(|number| (FileId { number, generation: 0 }, None))
     }
 
     /// The name of a number.
@@ -213,13 +220,30 @@ impl FileTable {
     }
 }
 
+/// The number of a name by its hash, where no other name has it; further bits of the hash; and the entry of the number.
+type FirstNumber = (u64, u64, Option<Entry>);
+
 impl TableFile {
     /// The number of a name by its hash.
     fn number(&mut self, parent: u64, name: &str, added: &mut Vec<TableRecord>) -> Option<u64> {
+        self.number_from(self.first_number(parent, name), parent, name, added)
+    }
+
+    fn first_number(&self, parent: u64, name: &str) -> FirstNumber {
         let (first, tag) = first_number(parent, name);
+        (first, tag, self.entry(first))
+    }
+
+    fn number_from(
+        &mut self,
+        (first, tag, known): FirstNumber,
+        parent: u64,
+        name: &str,
+        added: &mut Vec<TableRecord>,
+    ) -> Option<u64> {
         for salt in 0..SALTS {
             let number = if salt == 0 { first } else { number(parent, name, salt) };
-            match self.entry(number) {
+            match if salt == 0 { known } else { self.entry(number) } {
                 Some(known) if known.tag == tag => return Some(number),
                 Some(_) => {}
                 None => {
@@ -232,9 +256,8 @@ impl TableFile {
     }
 
     /// True when the number of a name has gone with a file that was renamed.
-    fn is_assigned_elsewhere(&self, parent: u64, name: &str) -> bool {
-        let (first, tag) = first_number(parent, name);
-        let other = self.entry(first).filter(|known| known.tag != tag);
+    fn is_assigned_elsewhere(&self, (_, tag, known): FirstNumber) -> bool {
+        let other = known.filter(|known| known.tag != tag);
         other.and_then(|known| self.place_at(known)).is_some_and(|(_, place)| place.assigned.is_some())
     }
 }
@@ -327,7 +350,7 @@ mod tests {
             kill(table);
             lose(&folder, &kept);
             let table = FileTable::open(&path).unwrap();
-            let found = |name| table.file(ROOT, name, |_| false).unwrap().number;
+            let found = |name| table.file(ROOT, name, |_| false).unwrap().0.number;
             assert_eq!((found("other"), found("renamed")), (1 << 40, early[7].unwrap()), "way {number}");
             assert_eq!(table.place(1 << 40), Some(assigned("other", 2)), "way {number}");
             assert_ne!((found("one"), found(&names[7])), (1 << 40, early[7].unwrap()), "way {number}");

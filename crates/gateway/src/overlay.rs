@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use seqferry_share::{FileError, FileId, Result};
 
-use crate::file_table::{FIRST, FileTable, ROOT};
+use crate::file_table::{AssignedFacts, FIRST, FileTable, ROOT};
 use crate::name_list::{IGNORED, NameList};
 use attributes::FileAttributes;
 use changed_files::ChangedFiles;
@@ -143,7 +143,10 @@ impl Overlay {
             Change::Grow(growing) => drop(self.growing.insert(growing.number, growing)),
             Change::EndGrowing(number) => drop(self.growing.remove(&number)),
             Change::Rename(rename) => drop(self.renames.insert(rename.since, rename)),
-            Change::EndRename(since) => drop(self.renames.remove(&since)),
+            Change::EndRename(since) => {
+                self.renames.remove(&since);
+                self.outcomes.end_rename(since);
+            }
         }
     }
 
@@ -373,7 +376,26 @@ impl Overlay {
 
     /// Identity of a file of the bucket: that of its name, unless a file that was renamed has taken it along.
     pub(crate) fn bucket_file(&self, file_table: &FileTable, parent: u64, name: &str) -> Option<FileId> {
+        self.bucket_file_with_facts(file_table, parent, name).map(|(file, _)| file)
+    }
+
+    /// The same, with the facts of a file that was made or changed here.
+    pub(crate) fn bucket_file_with_facts(
+        &self,
+        file_table: &FileTable,
+        parent: u64,
+        name: &str,
+    ) -> Option<(FileId, Option<AssignedFacts>)> {
         file_table.file(parent, name, |number| self.nodes.contains_key(&number))
+    }
+
+    /// The file that has a number.
+    pub(crate) fn file_of_number(&self, file_table: &FileTable, number: u64) -> Option<FileId> {
+        if let Some(node) = self.nodes.get(&number) {
+            return Some(node.file);
+        }
+        let assigned = if number == ROOT { None } else { file_table.place(number)?.assigned };
+        Some(FileId { number, generation: assigned.map_or(OF_BUCKET, |facts| facts.generation) })
     }
 
     /// The place of a file as it is now.
@@ -381,8 +403,7 @@ impl Overlay {
         if self.nodes.get(&file.number).is_some_and(|node| node.file == file) {
             return Ok(FileLocation::Node(file.number));
         }
-        let assigned = file_table.place(file.number).and_then(|place| place.assigned);
-        if file.generation != assigned.map_or(OF_BUCKET, |facts| facts.generation) {
+        if self.file_of_number(file_table, file.number).is_none_or(|found| found != file) {
             return Err(FileError::Stale);
         }
         self.bucket_path(file_table, file.number, 0)

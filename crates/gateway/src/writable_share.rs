@@ -331,6 +331,10 @@ impl<D: Disk> Share for WritableShare<D> {
         FileId { number: ROOT, generation: OF_BUCKET }
     }
 
+    fn file_of_number(&self, number: u64) -> Option<FileId> {
+        self.0.overlay.read(|overlay| overlay.file_of_number(&self.0.file_table, number))
+    }
+
     fn is_read_only(&self) -> bool {
         false
     }

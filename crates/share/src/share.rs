@@ -201,6 +201,11 @@ pub trait Share: Send + Sync + 'static {
         false
     }
 
+    /// The file that has a number now. None: no file has it, or the share does not find files so.
+    fn file_of_number(&self, _number: u64) -> Option<FileId> {
+        None
+    }
+
     /// The lookup of a mount.
     async fn lookup_name(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<NameLookup> {
         self.lookup(caller, directory, name).await.map(NameLookup::Found)

@@ -44,10 +44,10 @@ Action = Literal["start", "stop"]
 
 @dataclass
 class Slot:
-    """A slot in use: time of its start, and the id of the worker that has reported it."""
+    """A slot in use: time of its start, and whether a worker has reported it."""
 
     since: float
-    worker: str | None = None
+    has_come: bool = False
 
 
 class CommandError(Exception):
@@ -144,11 +144,11 @@ class WorkerScaler:
         """Take over which workers have come, and end the slots of those that have gone or have never come."""
         for slot, one in by_slot.items():
             known = self._slots.setdefault(slot, Slot(one.since))
-            known.worker = one.process.id
+            known.has_come = True
         for slot, known in list(self._slots.items()):
-            if slot in by_slot or (known.worker is None and now - known.since < START_SECONDS):
+            if slot in by_slot or (not known.has_come and now - known.since < START_SECONDS):
                 continue
-            if known.worker is None:
+            if not known.has_come:
                 log.warning("The worker of slot %d has not come within %g s.", slot, START_SECONDS)
             try:
                 self._run(self._command, "stop", slot)

@@ -23,6 +23,8 @@ const PAGE: usize = 4096;
 /// Bytes of a slot: a key (0: none), and its value.
 const SLOT: usize = 16;
 const SLOTS_IN_PAGE: u64 = (PAGE / SLOT) as u64;
+/// Slots that are read first: nearly every key is in one of them.
+const FEW_SLOTS: u64 = 8;
 /// A new index has two to this power slots.
 const FIRST_BITS: u32 = 12;
 /// Value of a key that was removed.
@@ -201,9 +203,10 @@ impl Index {
         let slots = capacity(self.head.bits);
         let mut at = home(key, self.head.bits);
         let mut page = [0; PAGE];
-        let mut seen = 0;
+        let (mut seen, mut most) = (0, FEW_SLOTS);
         while seen < slots {
-            let end = ((at / SLOTS_IN_PAGE + 1) * SLOTS_IN_PAGE).min(slots);
+            let end = ((at / SLOTS_IN_PAGE + 1) * SLOTS_IN_PAGE).min(slots).min(at + most);
+            most = SLOTS_IN_PAGE;
             let count = usize::try_from(end - at).unwrap_or(0);
             let bytes = &mut page[..count * SLOT];
             self.file.read_exact_at(bytes, offset_of(at))?;

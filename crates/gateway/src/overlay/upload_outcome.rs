@@ -117,6 +117,13 @@ impl UnbatchedOutcomes {
         self.lines.push(line);
     }
 
+    /// A rename has ended: outcomes of it that are in no batch join those of no rename.
+    pub(super) fn end_rename(&mut self, rename: u64) {
+        for line in self.renames.remove(&rename).unwrap_or_default() {
+            self.add(rename, None, line);
+        }
+    }
+
     /// The first of them are in a batch.
     pub(super) fn freeze(&mut self, batch: u64, rename: Option<u64>, count: u64) {
         self.next_batch = batch + 1;

@@ -256,15 +256,25 @@ impl<D: Disk> Inner<D> {
     /// Attributes of a file of the bucket that was made or changed here, while the bucket has it as it was then.
     fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<AssignedFacts>> {
         let facts = self.file_table.place(number)?.assigned?;
+        self.is_of_version(found, &facts).then_some(facts)
+    }
+
+    /// True while the bucket has the version that these facts are of.
+    fn is_of_version(&self, found: &seqferry_vfs::Attributes, facts: &AssignedFacts) -> bool {
         let tree = self.files.tree();
-        let (version, uploaded) = (tree.version(found.inode).ok()?, tree.uploaded(found.inode).ok()?);
-        matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag, uploaded) == facts.version).then_some(facts)
+        let (Ok(version), Ok(uploaded)) = (tree.version(found.inode), tree.uploaded(found.inode)) else { return false };
+        matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag, uploaded) == facts.version)
     }
 
     /// Attributes of a file of the bucket.
     fn shown(&self, file: FileId, found: &seqferry_vfs::Attributes) -> Attributes {
+        self.shown_with(file, found, self.assigned(file.number, found).as_deref())
+    }
+
+    /// Attributes of a file of the bucket. `facts`: those of its version that were assigned here.
+    fn shown_with(&self, file: FileId, found: &seqferry_vfs::Attributes, facts: Option<&AssignedFacts>) -> Attributes {
         let shown = Attributes { file, ..self.defaults.attributes(file.number, found) };
-        let Some(facts) = self.assigned(file.number, found) else { return shown };
+        let Some(facts) = facts else { return shown };
         Attributes {
             mode: facts.mode,
             uid: facts.uid,
@@ -337,7 +347,7 @@ impl<D: Disk> Inner<D> {
             // A guess must not become a fact.
             return Err(FileError::TryLater);
         }
-        let shown = self.shown(file, &lower.attributes);
+        let shown = self.shown_with(file, &lower.attributes, assigned.as_deref());
         let (content, base) = if shown.kind == FileKind::Directory {
             (
                 NodeContent::Directory,
@@ -532,10 +542,11 @@ impl<D: Disk> Inner<D> {
             for (name, attributes) in lower.entries {
                 if overlay.entry(number, &name).is_none()
                     && !is_reserved(number, &name)
-                    && let Some(file) = overlay.bucket_file(&self.file_table, number, &name)
+                    && let Some((file, facts)) = overlay.bucket_file_with_facts(&self.file_table, number, &name)
                 {
-                    let is_known = attributes.is_known || self.assigned(file.number, &attributes).is_some();
-                    merged.insert(name, (self.shown(file, &attributes), is_known));
+                    let facts = facts.filter(|facts| self.is_of_version(&attributes, facts));
+                    let is_known = attributes.is_known || facts.is_some();
+                    merged.insert(name, (self.shown_with(file, &attributes, facts.as_ref()), is_known));
                 }
             }
             let is_known = |name: &str| bound.is_none_or(|bound| name <= bound);

@@ -1,9 +1,11 @@
 //! Outcomes of uploads on their way to the control plane: frozen into upload batches, read, and deleted.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_store::crash_point::{self, When};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
@@ -24,6 +26,10 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Numbers of batches that are handed out at a time.
 const MAX_NUMBERS: usize = 100;
+/// Files of a renamed folder that is small: each has a batch of its own as long as few end in an hour. A batch is a
+/// transfer on record, and a notice.
+const SMALL_RENAME_FILES: u64 = 1000;
+pub(super) const SMALL_RENAMES_AN_HOUR: usize = 20;
 
 /// True when so many outcomes, the oldest of this age, become a batch without a request.
 fn is_due(outcomes: usize, age: Duration) -> bool {
@@ -38,6 +44,22 @@ fn is_rename_full(outcomes: usize, all: usize) -> bool {
 
 fn not_kept(error: &dyn std::fmt::Display) -> String {
     format!("the outcomes of uploads cannot be kept for the record: {error}. Check the disk of the cache")
+}
+
+/// Ends of small renames that had batches of their own, within the last hour.
+#[derive(Debug, Default)]
+pub(super) struct RecentRenames(VecDeque<Instant>);
+
+impl RecentRenames {
+    /// True when one that ends now may have a batch of its own.
+    fn add(&mut self, now: Instant) -> bool {
+        self.0.retain(|end| now.duration_since(*end) < Duration::from_hours(1));
+        let is_few = self.0.len() < SMALL_RENAMES_AN_HOUR;
+        if is_few {
+            self.0.push_back(now);
+        }
+        is_few
+    }
 }
 
 impl<D: Disk> Inner<D> {
@@ -64,6 +86,23 @@ impl<D: Disk> Inner<D> {
         let outcomes = overlay.outcomes();
         let is_full = move |since| is_rename_full(outcomes.lines_of(Some(since)).len(), outcomes.count());
         overlay.renames().filter(move |rename| is_full(rename.since) || overlay.has_ended(&self.file_table, rename))
+    }
+
+    /// End small renames for which there are too many batches: their outcomes wait with those of other files.
+    pub(super) async fn join_small_renames(&self, recent: &mut RecentRenames) -> Result<(), String> {
+        let ended = |overlay: &Overlay, rename: &FolderRename| {
+            rename.files < SMALL_RENAME_FILES && overlay.has_ended(&self.file_table, rename)
+        };
+        let small: Vec<FolderRename> =
+            self.overlay.read(|overlay| overlay.renames().filter(|rename| ended(overlay, rename)).cloned().collect());
+        for rename in small {
+            if !recent.add(Instant::now()) {
+                let end = |overlay: &Overlay| ended(overlay, &rename).then_some(Change::EndRename(rename.since));
+                let ended = self.overlay.change(|overlay| Ok((end(overlay).into_iter().collect(), ())));
+                ended.await.map_err(|error| not_kept(&error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Put all outcomes into a batch, and those of each renamed folder that is done into one of its own.
@@ -116,13 +155,18 @@ impl<D: Disk> Inner<D> {
 impl<D: Disk> WritableShare<D> {
     /// Freeze batches in their time, until `stop`.
     pub(crate) async fn run_batching(&self, stop: CancellationToken) {
-        let mut pause = POLL_INTERVAL;
+        let (mut pause, mut recent) = (POLL_INTERVAL, RecentRenames::default());
         while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
             pause = POLL_INTERVAL;
-            if !self.0.is_due() {
+            let joined = self.0.join_small_renames(&mut recent).await;
+            if joined.is_ok() && !self.0.is_due() {
                 continue;
             }
-            if let Err(text) = self.freeze_upload_batch().await {
+            let frozen = match joined {
+                Ok(()) => self.freeze_upload_batch().await,
+                Err(text) => Err(text),
+            };
+            if let Err(text) = frozen {
                 tracing::warn!("{text}. It is tried again in {} s", RETRY_PAUSE.as_secs());
                 pause = RETRY_PAUSE;
             }

@@ -115,20 +115,27 @@ pub(crate) async fn store_input(
 ) -> PipeResult {
     let source = Descriptor { source: Arc::new(source), cancel: client.cancel().clone() };
     let journal = FileJournal { path: options.journal.clone(), target: target.clone() };
-    InputUpload {
-        client,
-        retry_context: Arc::default(),
-        target,
-        options,
-        source,
-        journal,
-        recorded: None,
-        replaces: ReplaceCondition::Anything,
-        stays_open: false,
-        passed,
+    let input = ResumableInput { bytes: source, journal, recorded: None, replaces: ReplaceCondition::Anything };
+    let upload = InputUpload::new(client, target, options, input);
+    InputUpload { stays_open: false, passed, ..upload }.store().await
+}
+
+impl<S, J> InputUpload<S, J> {
+    fn new(client: RetryingClient, target: InputTarget, options: InputOptions, input: ResumableInput<S, J>) -> Self {
+        let ResumableInput { bytes: source, journal, recorded, replaces } = input;
+        Self {
+            client,
+            retry_context: Arc::default(),
+            target,
+            options,
+            source,
+            journal,
+            recorded,
+            replaces,
+            stays_open: true,
+            passed: ByteCounter::default(),
+        }
     }
-    .store()
-    .await
 }
 
 impl<S: InputBytes, J: UploadJournal + Send> InputUpload<S, J> {

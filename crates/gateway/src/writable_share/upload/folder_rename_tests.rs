@@ -7,6 +7,7 @@ use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 
 use super::super::tests::{Setting, random, root};
+use super::super::upload_batches::{RecentRenames, SMALL_RENAMES_AN_HOUR};
 use super::tests::{Running, drained, keys, store_of};
 use crate::upload_batches::RenamedFolder;
 
@@ -121,5 +122,26 @@ async fn files_that_were_written_here_count_from_the_rename_on() {
     let found = batches(&setting).await.pop().unwrap();
     assert_eq!(found.0, Some(("run".to_owned(), "done".to_owned())));
     assert!(found.1.contains(&"done/a".to_owned()) && !found.1.contains(&"done/b".to_owned()), "{found:?}");
+    assert_eq!(progress(&setting).await, []);
+}
+
+#[tokio::test]
+async fn of_many_small_folders_that_are_renamed_few_have_a_batch_each() {
+    let all = SMALL_RENAMES_AN_HOUR + 3;
+    let paths: Vec<String> = (0..all).map(|number| format!("d{number:02}/a")).collect();
+    let objects: Vec<(&str, Vec<u8>)> = paths.iter().map(|path| (path.as_str(), b"text".to_vec())).collect();
+    let setting = Setting::new(&objects).await;
+    for number in 0..all {
+        rename(&setting, &format!("d{number:02}"), &format!("e{number:02}")).await;
+    }
+    drained(&setting).await;
+    setting.share.0.join_small_renames(&mut RecentRenames::default()).await.unwrap();
+
+    // The journal says it after a loss of power, too.
+    let setting = setting.restarted(&mut random(), true).await;
+    let found = batches(&setting).await;
+    let joined: Vec<String> = (SMALL_RENAMES_AN_HOUR..all).map(|number| format!("e{number:02}/a")).collect();
+    assert_eq!((found.len(), &found[0]), (SMALL_RENAMES_AN_HOUR + 1, &(None, joined)));
+    assert!(found[1..].iter().all(|(renamed, files)| renamed.is_some() && files.len() == 1), "{found:?}");
     assert_eq!(progress(&setting).await, []);
 }

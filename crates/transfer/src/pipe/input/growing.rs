@@ -9,9 +9,12 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_client::{RecordedUpload, RetryingClient, UploadJournal, UploadSession};
 
-use super::{FilledPart, InputOptions, InputTarget, InputUpload, MAX_CONCURRENT_PARTS, RateLimited, ReplaceCondition};
+use super::{
+    FilledPart, InputOptions, InputTarget, InputUpload, MAX_CONCURRENT_PARTS, RateLimited, ReplaceCondition,
+    ResumableInput,
+};
 use crate::clock::now;
-use crate::pipe::{ByteCounter, PipeError};
+use crate::pipe::PipeError;
 
 /// Bytes of an input that still grows.
 pub trait PartBytes: RateLimited {
@@ -44,20 +47,9 @@ pub async fn send_parts<S: PartBytes, J: UploadJournal + Send>(
     input: GrowingInput<S, J>,
     parts: &[u32],
 ) -> Result<bool, PipeError> {
-    let GrowingInput { bytes: source, journal, recorded, is_resumed } = input;
-    let upload = InputUpload {
-        client,
-        retry_context: Arc::default(),
-        target,
-        options,
-        source,
-        journal,
-        recorded,
-        replaces: ReplaceCondition::Anything,
-        stays_open: true,
-        passed: ByteCounter::default(),
-    };
-    upload.send_parts(is_resumed, parts).await
+    let GrowingInput { bytes, journal, recorded, is_resumed } = input;
+    let input = ResumableInput { bytes, journal, recorded, replaces: ReplaceCondition::Anything };
+    InputUpload::new(client, target, options, input).send_parts(is_resumed, parts).await
 }
 
 impl<S: PartBytes, J: UploadJournal + Send> InputUpload<S, J> {

@@ -9,7 +9,7 @@ use seqferry_client::{RecordedUpload, RetryingClient, UploadJournal};
 use tokio_util::sync::CancellationToken;
 
 use super::{InputOptions, InputTarget, InputUpload};
-use crate::pipe::{ByteCounter, PipeError, PipeResult};
+use crate::pipe::{PipeError, PipeResult};
 
 /// Object that an input may replace. Any other object at the target is a failure where the service supports conditions,
 /// of class [`Precondition`](seqferry_store::ErrorClass::Precondition) or
@@ -91,20 +91,5 @@ pub async fn store_resumable<S: InputBytes, J: UploadJournal + Send>(
     options: InputOptions,
     input: ResumableInput<S, J>,
 ) -> PipeResult {
-    let (retry_context, passed) = (Arc::default(), ByteCounter::default());
-    let ResumableInput { bytes: source, journal, recorded, replaces } = input;
-    InputUpload {
-        client,
-        retry_context,
-        target,
-        options,
-        source,
-        journal,
-        recorded,
-        replaces,
-        stays_open: true,
-        passed,
-    }
-    .store()
-    .await
+    InputUpload::new(client, target, options, input).store().await
 }
