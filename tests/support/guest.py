@@ -58,9 +58,9 @@ def missing() -> str | None:
     return None
 
 
-def unpacked(name: str) -> Path:
+def unpacked(name: str, folder: str = "*bin") -> Path:
     """A program of Debian that is not installed here. Its libraries are in ``library_path``."""
-    return next((_FOLDER / "root").glob(f"**/sbin/{name}"))
+    return next((_FOLDER / "root").glob(f"**/{folder}/{name}"))
 
 
 def library_path() -> str:

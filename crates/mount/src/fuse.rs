@@ -31,7 +31,7 @@ use seqferry_share::{ATTRIBUTE_TTL, Caller, NameLookup, SetAttributes, Share, St
 use seqferry_vfs::filesystem::MOUNT_XATTR_PREFIX;
 use tokio::runtime::Handle;
 
-use self::call::{FuseResult, PERMISSIONS, ShareCall};
+use self::call::{FuseResult, PERMISSIONS, ShareCall, generation_of};
 use crate::known_files::{BLOCK_SIZE, KnownFiles};
 
 /// Requests of the kernel's own read-ahead under way at most: its default of 16 is too few for a slow network.
@@ -148,7 +148,9 @@ impl Filesystem for ShareFuse {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Optional: a mount on an older kernel without them is slower.
         let links = if self.share.identifies_versions() { InitFlags::FUSE_CACHE_SYMLINKS } else { InitFlags::empty() };
-        for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS, links] {
+        // NFS servers on this machine find files by their numbers.
+        let export = if self.share.is_read_only() { InitFlags::empty() } else { InitFlags::FUSE_EXPORT_SUPPORT };
+        for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS, links, export] {
             let _lacking = config.add_capabilities(flag);
         }
         let _lower = config.set_max_background(MAX_BACKGROUND);
@@ -160,7 +162,7 @@ impl Filesystem for ShareFuse {
         self.spawn(async move {
             let found = async { call.lookup_name(call.file(parent)?, &name).await };
             match found.await {
-                Ok(NameLookup::Found(found)) => reply.entry(&found.valid, &call.entry(&found), Generation(0)),
+                Ok(NameLookup::Found(found)) => reply.entry(&found.valid, &call.entry(&found), generation_of(&found)),
                 Ok(NameLookup::Absent(valid)) => reply.entry(&valid, &KnownFiles::absent(), Generation(0)),
                 Err(error) => reply.error(error),
             }
@@ -358,7 +360,7 @@ impl Filesystem for ShareFuse {
                     call.known.open(created.file);
                     // Shares whose files can be made have no handles of their own.
                     let (handle, flags) = handle_of(0, OpenFlags(flags));
-                    reply.created(&ATTRIBUTE_TTL, &facts, Generation(0), handle, flags);
+                    reply.created(&ATTRIBUTE_TTL, &facts, generation_of(&created), handle, flags);
                 }
                 Err(error) => reply.error(error),
             }
@@ -495,7 +497,7 @@ impl Filesystem for ShareFuse {
                 if is_counted {
                     call.known.add_lookup(entry.attributes.file);
                 }
-                if reply.add(facts.ino, entry.cookie, name, &valid, &facts, Generation(0)) {
+                if reply.add(facts.ino, entry.cookie, name, &valid, &facts, generation_of(&entry.attributes)) {
                     if is_counted {
                         call.known.forget(facts.ino, 1);
                     }

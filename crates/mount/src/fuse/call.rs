@@ -24,6 +24,11 @@ const MAX_ENTRIES: usize = 512;
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
 pub(super) const PERMISSIONS: u32 = 0o7777;
 
+/// Tells a file from another one that had its number before.
+pub(super) fn generation_of(file: &Attributes) -> Generation {
+    Generation(file.file.generation.into())
+}
+
 /// Result of a call, in terms of the kernel.
 pub(super) type FuseResult<T> = Result<T, Errno>;
 type ShareFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, FileError>> + Send + 'a>>;
@@ -41,7 +46,8 @@ pub(super) struct ShareCall {
 
 impl ShareCall {
     pub(super) fn file(&self, inode: INodeNo) -> FuseResult<FileId> {
-        self.known.file(inode).ok_or(Errno::ESTALE)
+        // The kernel may have forgotten a file that an NFS server on this machine has a handle of.
+        self.known.file(inode).or_else(|| self.share.file_of_number(inode.0)).ok_or(Errno::ESTALE)
     }
 
     /// Ask the share, again and again while it answers "try later".
@@ -84,6 +90,10 @@ impl ShareCall {
     }
 
     pub(super) async fn lookup_name(&self, directory: FileId, name: &[u8]) -> FuseResult<NameLookup> {
+        if name == b"." {
+            // A file by its number alone, which may be no folder.
+            return self.attributes(directory).await.map(NameLookup::Found);
+        }
         if self.known.is_hidden(directory, name) {
             return Err(Errno::ENOENT);
         }
@@ -188,7 +198,7 @@ impl ShareCall {
     /// Answer with a file, folder or link that was made.
     pub(super) fn answer_created(&self, reply: ReplyEntry, created: FuseResult<Attributes>) {
         match created {
-            Ok(created) => reply.entry(&created.valid, &self.entry(&created), Generation(0)),
+            Ok(created) => reply.entry(&created.valid, &self.entry(&created), generation_of(&created)),
             Err(error) => reply.error(error),
         }
     }
