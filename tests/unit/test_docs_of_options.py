@@ -10,10 +10,11 @@ import pytest
 import typer
 
 from seqferry.cli.app import application
+from seqferry.cli.commands import schedule
 from seqferry.model import foreign_options
 from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import Attributes, Filters, Protection
-from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SpeedOptions
+from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, OneEndpoint, SpeedOptions
 
 OPTIONS = (Path(__file__).parents[2] / "docs/use/options.md").read_text()
 STRICT = ("What to copy, and how", "Speed of the process that works")
@@ -122,6 +123,7 @@ def _of(*groups: type[Any]) -> set[str]:
     [
         # As the page says of each.
         ("check", (Filters, NameOptions, Endpoints, SpeedOptions, AccessOptions), (Protection, Attributes)),
+        ("verify", (Filters, NameOptions, OneEndpoint, SpeedOptions, AccessOptions), (Protection, Attributes)),
         ("pack", (Filters, NameOptions, Endpoints, SpeedOptions), (Protection, Attributes, AccessOptions)),
         ("unpack", (Filters, NameOptions, Endpoints, SpeedOptions), (Protection, Attributes, AccessOptions)),
         ("mv", (Filters, NameOptions, Endpoints, SpeedOptions, AccessOptions, Protection, Attributes), ()),
@@ -179,6 +181,9 @@ def _lacking(line: str) -> set[str]:
     name = " ".join(verb)
     meant = foreign_options.options_of_verb(verb[0], verb[0]) if verb[0] in foreign_options.TRANSLATED_VERBS else {}
     there = _options_of(name) | {"--version"} | set(meant) | {"--help", "-n", "--"}
+    if name == "schedule add":
+        # The options of the command that begins stand beside those of the schedule.
+        there |= set[str]().union(*(_options_of(word) for word in line.split() if word in schedule.SPECS))
     return {f"{name} {option}" for option in named if option.startswith("--") and option not in there}
 
 

@@ -21,7 +21,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
 from seqferry.api.link_rate import LinkRate
 from seqferry.api.readiness import Readiness
-from seqferry.api.schemas import SourcesBody, TransferRequest
+from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import EventHub
 from seqferry.model.errors import NotFoundError, PolicyError
 from seqferry.model.frozen import frozen
@@ -57,7 +57,7 @@ class Context:
             PolicyError: the policy does not allow it.
             UsageError: it is not valid.
         """
-        if isinstance(body, TransferRequest):
+        if isinstance(body, SourcesBody):
             body.take_folders(self.settings.policy)
         spec = build(body)
         self.settings.policy.check(spec)

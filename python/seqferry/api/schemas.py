@@ -62,14 +62,74 @@ class ListedKey(BaseModel):
     """Below the target. Empty: the name stays."""
 
 
-class SourcesBody(BaseModel):
-    """A body whose sources may be names of prefixes (``recursive``)."""
+_NO_ARGUMENTS: Final = {"new", "priority", "operation", "options", "objects", "recursive", *DESCRIPTION}
+"""Fields of bodies that are no arguments of a spec, or that become others."""
+
+
+class KeysBody(BaseModel):
+    """A body that may name objects one by one."""
+
+    keys: Annotated[
+        list[str] | None,
+        Field(
+            description="Only these objects, named below the source; for ``unpack`` members or folders of the archive, "
+            "for a verification below its target."
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of the function that builds the spec."""
+        return self.model_dump(exclude=_NO_ARGUMENTS)
+
+
+class SourcesBody(KeysBody):
+    """A body with a source and a target: its sources may be names of prefixes (``recursive``), or a list of objects."""
+
+    source: Annotated[
+        str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)],
+        Field(examples=["s3://vendor/run42/"], description="Several sources, all in one bucket, go below one target."),
+    ]
+    target: Annotated[str, Field(examples=["s3://ours/run42/"])]
+    objects: Annotated[
+        list[ListedKey] | None,
+        Field(
+            max_length=MAX_LISTED,
+            description="The same with versions and names at the target, as the rows of a CSV list; "
+            "in place of ``keys``.",
+        ),
+    ] = None
 
     _takes_folders: bool = PrivateAttr(default=False)
 
     @abstractmethod
     def recursive_arguments(self) -> dict[str, Any] | None:
         """The arguments of ``draft_spec`` that sources are looked up with; None when none is to be."""
+
+    def take_folders(self, policy: Policy) -> None:
+        """Accept a folder of the server as source or target, where the policy has any for clients.
+
+        Raises:
+            PolicyError: it is a folder that clients may not use.
+            UsageError: its path is not absolute.
+        """
+        if policy.names_folders:
+            policy.check_paths(self.source, self.target)
+            self._takes_folders = True
+
+    def arguments(self) -> dict[str, Any]:
+        given = super().arguments()
+        if self._takes_folders:
+            # A link may lead out of what clients may read.
+            given |= {"allow_local": True, "symlinks": "skip"}
+        if self.objects is not None:
+            if self.keys is not None:
+                raise UsageError("'keys' and 'objects' name the same thing; give one of them.").about("objects")
+            given |= {
+                "keys": [one.key for one in self.objects],
+                "versions": [one.version_id for one in self.objects],
+                "targets": [one.target_key for one in self.objects],
+            }
+        return given
 
 
 class DescribedBody(BaseModel):
@@ -100,11 +160,6 @@ class DescribedBody(BaseModel):
 class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS)):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
-    source: Annotated[
-        str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)],
-        Field(examples=["s3://vendor/run42/"], description="Several sources, all in one bucket, go below one target."),
-    ]
-    target: Annotated[str, Field(examples=["s3://ours/run42/"])]
     operation: Annotated[
         Literal["transfer", "pack", "unpack"],
         Field(
@@ -117,20 +172,6 @@ class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS
         description='Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"links": "skip"}``.\n\n'
         "For ``pack``: ``split`` (bytes of a shard) and ``no_index``.",
     )
-    keys: Annotated[
-        list[str] | None,
-        Field(
-            description="Only these objects, named below the source; for ``unpack`` members or folders of the archive."
-        ),
-    ] = None
-    objects: Annotated[
-        list[ListedKey] | None,
-        Field(
-            max_length=MAX_LISTED,
-            description="The same with versions and names at the target, as the rows of a CSV list; "
-            "in place of ``keys``.",
-        ),
-    ] = None
     inventory: str | None = Field(
         default=None,
         examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"],
@@ -146,35 +187,6 @@ class TransferRequest(DescribedBody, SourcesBody, create_body_model(*OF_REQUESTS
         ),
     ] = False
     priority: Annotated[Priority, Field(description="Transfers of a higher priority are served first.")] = 0
-
-    def take_folders(self, policy: Policy) -> None:
-        """Accept a folder of the server as source or target, where the policy has any for clients.
-
-        Raises:
-            PolicyError: it is a folder that clients may not use.
-            UsageError: its path is not absolute.
-        """
-        if policy.names_folders:
-            policy.check_paths(self.source, self.target)
-            self._takes_folders = True
-
-    def arguments(self) -> dict[str, Any]:
-        """Those of ``build_spec``."""
-        given = self.model_dump(
-            exclude={"new", "priority", "operation", "options", "objects", "recursive", *DESCRIPTION}
-        )
-        if self._takes_folders:
-            # A link may lead out of what clients may read.
-            given |= {"allow_local": True, "symlinks": "skip"}
-        if self.objects is not None:
-            if self.keys is not None:
-                raise UsageError("'keys' and 'objects' name the same thing; give one of them.").about("objects")
-            given |= {
-                "keys": [one.key for one in self.objects],
-                "versions": [one.version_id for one in self.objects],
-                "targets": [one.target_key for one in self.objects],
-            }
-        return given
 
     def recursive_arguments(self) -> dict[str, Any] | None:
         is_asked = (

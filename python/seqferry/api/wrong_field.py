@@ -1,7 +1,8 @@
 """The field of a request that a refusal is about, so that a form shows it beside that field.
 
 An error names the options that it is about (``SeqferryError.options``). Here they become fields: most have the name of
-their option, some requests have another one for it, and those of the transfer of a schedule stand below ``transfer``.
+their option, some requests have another one for it, and those of what a schedule starts stand below its field, as
+``transfer``.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields of some bodies and queries for options that have another name elsewhere."""
 
-_NESTED: Final = "transfer"
-"""The field of a schedule that holds a whole request."""
+_NESTED: Final = ("transfer", "move", "check", "verification", "cleanup")
+"""Fields of a schedule that hold a whole request."""
 
 _LARGEST: Final = 1024 * 1024
 """Bytes of a body that is looked into: larger ones come from programs."""
@@ -46,7 +47,7 @@ def find_field(request: Request, error: SeqferryError) -> str | None:
 def _names(option: str) -> Iterator[str]:
     names = (option, *_OTHER_NAMES.get(option, ()))
     yield from names
-    yield from (f"{_NESTED}.{name}" for name in names)
+    yield from (f"{outer}.{name}" for outer in _NESTED for name in names)
 
 
 def _fields(request: Request) -> Iterator[str]:
@@ -64,6 +65,6 @@ def _fields(request: Request) -> Iterator[str]:
         if value is None:
             continue
         yield name
-        if name == _NESTED and isinstance(value, dict):
+        if name in _NESTED and isinstance(value, dict):
             inner = cast("dict[str, Any]", value)
             yield from (f"{name}.{one}" for one, of_it in inner.items() if of_it is not None)

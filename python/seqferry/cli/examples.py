@@ -72,6 +72,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "seqferry schedule add '*/15 6-18 * * mon-fri' cp s3://v/in/ s3://ours/ --timezone Europe/Berlin",
             "every 15 minutes by day",
         ),
+        ("seqferry schedule add @weekly verify 20261123-8f3a", "verify it each week"),
     ),
     "schedule list": (("seqferry schedule list", "next and last runs"),),
     "schedule show": (("seqferry schedule show nightly", "runs and history"),),

@@ -148,19 +148,17 @@ def _arguments_of_list(name: str, asked: ListFormat) -> dict[str, Any]:
         if not is_s3_uri(name):
             raise UsageError(f"'{name}': give the manifest where its files are, as s3://bucket/.../manifest.json.")
         return {"inventory": name}
-    shown = "standard input" if name == "-" else name
-    if name == "-" and sys.__stdin__ is None:
+    from seqferry.spec import list_files  # few commands have a list
+
+    data = list_files.read_file(name) if name != "-" else _read_input()
+    return list_files.arguments(key_lists.read(data, "standard input" if name == "-" else name, form))
+
+
+def _read_input() -> bytes:
+    if sys.__stdin__ is None:
         raise UsageError("Standard input is closed; give the list as a file, or through a pipe.")
     try:
-        with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
-            data = file.read(key_lists.MAX_BYTES + 1)
+        with sys.stdin.buffer as file:
+            return file.read(key_lists.MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(
-            f"Cannot read the list '{shown}': {why.strerror or why}. Give a file, or - for standard input."
-        ) from None
-    rows = key_lists.read(data, shown, form)
-    return {
-        "keys": [row.key for row in rows],
-        "versions": [row.version_id for row in rows],
-        "targets": [row.target_key for row in rows],
-    }
+        raise UsageError(f"Cannot read the list 'standard input': {why.strerror or why}. Give a file.") from None

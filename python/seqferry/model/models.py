@@ -193,6 +193,10 @@ class TransferSpec(Compiled):
     """Options of the operation that are its own: values that JSON can hold."""
     retry_of: str | None = None
     """The transfer whose unfinished objects are copied, and no others. The fields above are those of that transfer."""
+    files_from: str | None = None
+    """Of a schedule: the absolute path of the list that each run reads. The spec of a run has its ``keys``."""
+    files_format: str = "lines"
+    """Form of that list: ``lines`` or ``csv``."""
 
     @property
     def kind(self) -> Operation:

@@ -8,7 +8,7 @@ Invariant: no request, no clock and no disk, so that a dry run and the transfer 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -76,11 +76,13 @@ class KeyRules(NamedTuple):
         state_dir: the folder of our records, which is not copied; None without records.
         confined: the transfer is a client's, and clients may write to a part of the target only.
         nul: the database can record keys with a NUL character.
+        manifest_read: puts the SHA-256 of the manifest of an inventory on record; None without records.
     """
 
     state_dir: str | None = None
     confined: bool = False
     nul: bool = True
+    manifest_read: Callable[[str], None] | None = None
 
 
 NO_RULES: Final = KeyRules()

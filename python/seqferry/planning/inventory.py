@@ -16,7 +16,7 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -70,12 +70,14 @@ class Manifest:
     Attributes:
         place: the bucket of the inventory, reached as the source is.
         columns: of the files, in lower case and without underscores.
+        sha256: of the manifest, in hexadecimal.
     """
 
     place: S3Location
     columns: tuple[str, ...]
     files: tuple[DataFile, ...]
     form: Literal["CSV", "Parquet"] = "CSV"
+    sha256: str = ""
 
 
 @frozen
@@ -157,19 +159,27 @@ def parse_manifest(data: bytes, place: S3Location, source_bucket: str) -> Manife
     columns = tuple(str(column).strip().lower().replace("_", "") for column in named_columns)
     if "key" not in columns:
         raise fault("it has no column Key")
-    return Manifest(place, columns, tuple(named), form)
+    return Manifest(place, columns, tuple(named), form, hashlib.sha256(data).hexdigest())
 
 
-def list_objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+def list_objects(
+    engine: Engine,
+    spec: ResolvedSpec,
+    own: str | None = None,
+    manifest_read: Callable[[str], None] | None = None,
+) -> Iterator[Sequence[Listed]]:
     """Pages of the objects of the inventory below the source, empty ones while a file is fetched.
 
     What an inventory without sizes or ETags names is looked up; what cannot be is a ``FailedLookup`` of its page.
+    ``manifest_read`` is called with the SHA-256 of the manifest before the first page.
 
     Raises:
         StorageError: a file cannot be read, or is not what the manifest says.
         UsageError: as ``manifest``.
     """
     found = read_manifest(engine, spec, own)
+    if manifest_read is not None:
+        manifest_read(found.sha256)
     known = {"size", "etag"} <= {*found.columns}
     for one in found.files:
         with _folder(own) as folder:

@@ -181,7 +181,7 @@ def _sources(
     singles: list[ResolvedSpec] = []
     for part in source_ranges.split_sources(spec):
         if not (spec.ranges and part.single):
-            yield part, list_objects(engine, part, rules.state_dir)
+            yield part, list_objects(engine, part, rules.state_dir, rules.manifest_read)
             continue
         singles.append(part)
         if len(singles) == HEAD_PAGE:
@@ -299,7 +299,12 @@ def _in_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def list_objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+def list_objects(
+    engine: Engine,
+    spec: ResolvedSpec,
+    own: str | None = None,
+    manifest_read: Callable[[str], None] | None = None,
+) -> Iterator[Sequence[Listed]]:
     """Pages of the objects that the spec names or lists, in no order, in bounded memory; empty pages while waiting.
 
     A named object that is absent or cannot be looked up is a ``FailedLookup`` of its page.
@@ -310,7 +315,7 @@ def list_objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> 
     if spec.inventory is not None:
         from seqferry.planning import inventory
 
-        yield from inventory.list_objects(engine, spec, own)
+        yield from inventory.list_objects(engine, spec, own, manifest_read)
         return
     if spec.keys is None and not spec.single:
         yield from engine.list(spec.source)

@@ -24,6 +24,7 @@ from seqferry.model.models import (
     MAX_PRIORITY,
     RETRY_CAUSE,
     Adjustment,
+    CheckedSpec,
     FailureGroup,
     Status,
     Submission,
@@ -225,33 +226,46 @@ def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
 
 
 def verify(
-    service: Service, transfer_id: str, *, actor: str, content: bool = False, idempotency_key: str | None = None
+    service: Service, transfer_id: str, *, actor: str, idempotency_key: str | None = None, **given: Any
 ) -> Submission:
-    """Start a transfer that checks all objects that another transfer brought; with ``content`` their bytes are read.
+    """Start a transfer that checks objects that another transfer brought. ``given`` is for ``verification_spec``.
 
     Raises:
         NotFoundError: no transfer has this id.
-        ConflictError: the transfer has not ended, or it brings nothing to its target.
-        PolicyError: a client over HTTP asks, and today's policy does not allow where the transfer has written.
-        UnsupportedError: this version does not know all of the transfer.
+        ConflictError, UsageError, PolicyError, UnsupportedError: as ``prepare_verification``.
     """
     status = service.status(transfer_id)
-    spec = verification_spec(status, content=content)
-    if actors.is_http(actor):
-        creator = service.find_first_actor(status.id)
-        authority.check_start(service.settings, spec, created_by=creator, actor=actor)
+    spec = prepare_verification(service, status, actor=actor, **given)
     return service.submit_or_resume(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
 
 
-def verification_spec(status: Status, *, content: bool = False) -> TransferSpec:
-    """The spec of the transfer that ``verify`` starts.
+def prepare_verification(service: Service, status: Status, *, actor: str, **given: Any) -> CheckedSpec:
+    """``verification_spec``, if this actor may start it.
 
     Raises:
-        ConflictError, UnsupportedError: as ``verify``.
+        ConflictError, UsageError, UnsupportedError: as ``verification_spec``.
+        PolicyError: a client over HTTP asks, and today's policy does not allow where the transfer has written, or how
+            the client wants to reach that.
+    """
+    spec = verification_spec(status, **given)
+    if actors.is_http(actor):
+        if verification.names_place(given):
+            authority.check_policy(service.settings, spec, addresses=True)
+        creator = service.find_first_actor(status.id)
+        authority.check_start(service.settings, spec, created_by=creator, actor=actor)
+    return spec
+
+
+def verification_spec(status: Status, **given: Any) -> CheckedSpec:
+    """The spec of the transfer that ``verify`` starts. ``given`` is for ``verification.build_verification_spec``.
+
+    Raises:
+        ConflictError, UsageError: as that function.
+        UnsupportedError: this version does not know all of the transfer.
     """
     if status.unsupported is not None:
         raise UnsupportedError.of(status.unsupported)
-    return verification.build_verification_spec(status, content=content)
+    return verification.build_verification_spec(status, **given)
 
 
 def adjust(

@@ -1,4 +1,4 @@
-"""Schedules: transfers that are submitted again and again, at the times of a cron expression.
+"""Schedules: transfers of any operation, submitted again and again at the times of a cron expression.
 
 The table ``schedule`` says what there is. Workers make DBOS follow it (``workflows.schedule_ticks``); a tick is a
 workflow of a queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and
@@ -11,34 +11,25 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 import sqlalchemy as sa
 
 from seqferry.db import actors, schedule_rows
 from seqferry.db.advisory import AdvisoryLock, acquire
-from seqferry.engine import crash_points
-from seqferry.model.errors import (
-    ConflictError,
-    NotFoundError,
-    PolicyError,
-    SeqferryError,
-    UnsupportedError,
-    UsageError,
-)
+from seqferry.model.errors import ConflictError, NotFoundError, PolicyError, UsageError
 from seqferry.model.frozen import frozen
 from seqferry.model.labels import describe
 from seqferry.model.labels import read_stored as stored_labels
 from seqferry.model.locations import S3Location
-from seqferry.model.models import Event, Submission, TransferSpec
+from seqferry.model.models import Event, TransferSpec
 from seqferry.service import authority, cron
 from seqferry.service.cron import UTC_ZONE, Cron
+from seqferry.service.schedule_runs import RunOutcome, ScheduleRun, add_run, check_authority, list_digests, submit
 from seqferry.service.service import Service
-from seqferry.spec import identity, stored
+from seqferry.spec import list_files, stored
 
 State = Literal["active", "paused"]
-RunOutcome = Literal["submitted", "waiting", "joined", "superseded", "skipped", "failed"]
 
 NAME: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """Pattern of the names of schedules: fit for a path of the API, and without a space for the record of actors."""
@@ -55,27 +46,6 @@ _SERVER: Final = "server"
 """Actor of what is done to a schedule that its client may not have by now."""
 
 _LONGER: Final = "Give it times that are further apart; the operator can allow others ([server] schedule_interval)."
-
-
-@frozen
-class ScheduleRun:
-    """One run of a schedule, and its outcome.
-
-    Attributes:
-        due_at: when it was to begin.
-        at: when it did.
-        outcome: ``submitted`` a transfer; one that is ``waiting`` for another that writes to the same keys; ``joined``
-            the unfinished one of an earlier run; ``superseded`` by a later run; ``skipped`` since the schedule was
-            paused or edited; ``failed`` to submit.
-        message: why, as text.
-    """
-
-    id: str
-    due_at: float
-    at: float
-    outcome: RunOutcome
-    transfer_id: str | None
-    message: str | None
 
 
 @frozen
@@ -127,6 +97,7 @@ def add(
     now = time.time()
     fires = cron.parse(expression, timezone, now)
     _check_interval(service, fires.expression, actor)
+    list_files.check_shared(spec, service.settings)
     spec = service.resolve_submission(spec, priority=priority)
     description = describe(None, labels or {})
     description.check()
@@ -219,7 +190,7 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
     """
     with service.database.read() as connection:
         row = _row(connection, name)
-    _check_authority(service, row, actor)
+    check_authority(service, row, actor)
     _check_interval(service, row.cron, row.created_by)
     return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
 
@@ -236,17 +207,6 @@ def _check_interval(service: Service, expression: str, *of: str) -> None:
 
 def _interval_fault(service: Service, expression: str) -> str | None:
     return service.settings.policy.interval_fault(cron.shortest_interval(expression))
-
-
-def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
-    """Check that a schedule may start work on behalf of the actor who added it and of the present one.
-
-    Raises:
-        PolicyError: its token is gone, or today's policy does not allow its transfer.
-    """
-    authority.check_token(service, row.created_by, f"The schedule '{row.name}'")
-    spec = stored.read(row.spec)
-    authority.check_start(service.settings, spec, created_by=row.created_by, actor=actor)
 
 
 def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -> Schedule:
@@ -282,10 +242,10 @@ def run_now(service: Service, name: str, *, actor: str) -> ScheduleRun:
     now = time.time()
     with service.database.read() as connection:
         row = _row(connection, name)
-    _check_authority(service, row, actor)
+    check_authority(service, row, actor)
     run_id = f"sched-{row.id}-now-{uuid.uuid4()}"
     run = ScheduleRun(run_id, now, now, "submitted", None, f"requested by {actor}")
-    done = _submit(service, row, run)
+    done = submit(service, row, run)
     with service.database.write() as connection:
         if (still := schedule_rows.by_id(connection, row.id, lock=True)) is not None:
             data = {"transfer": done.transfer_id, "outcome": done.outcome}
@@ -299,7 +259,9 @@ def run_now(service: Service, name: str, *, actor: str) -> ScheduleRun:
 def list_schedules(service: Service) -> list[Schedule]:
     """All schedules by name, each with its last run."""
     with service.database.read() as connection:
-        return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.read_all(connection)]
+        found = [(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.read_all(connection)]
+        digests = list_digests(connection, [run for _, runs in found for run in runs])
+    return [_schedule(row, runs, digests) for row, runs in found]
 
 
 def find_schedule(service: Service, name: str) -> Schedule:
@@ -310,7 +272,8 @@ def find_schedule(service: Service, name: str) -> Schedule:
     """
     with service.database.read() as connection:
         row = _row(connection, name)
-        return _schedule(row, schedule_rows.runs(connection, row.id, SHOWN_RUNS))
+        runs = schedule_rows.runs(connection, row.id, SHOWN_RUNS)
+        return _schedule(row, runs, list_digests(connection, runs))
 
 
 def history(service: Service, name: str) -> list[Event]:
@@ -326,7 +289,7 @@ def history(service: Service, name: str) -> list[Event]:
     return recorded
 
 
-def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
+def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]], digests: Mapping[str, str]) -> Schedule:
     fires = Cron(row.cron, row.timezone)
     return Schedule(
         id=row.id,
@@ -340,7 +303,15 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
         next_at=fires.next_time(time.time()) if row.state == schedule_rows.ACTIVE else None,
         labels=stored_labels(row.name, row.labels).labels,
         runs=tuple(
-            ScheduleRun(one.id, one.due_at, one.at, cast("RunOutcome", one.outcome), one.transfer_id, one.message)
+            ScheduleRun(
+                one.id,
+                one.due_at,
+                one.at,
+                cast("RunOutcome", one.outcome),
+                one.transfer_id,
+                one.message,
+                digests.get(one.id),
+            )
             for one in runs
         ),
     )
@@ -364,9 +335,9 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
         if reason is not None:
             outcome, message = reason
             run = ScheduleRun(run_id, due_at, now, outcome, None, message)
-            _add_run(connection, row, run)
+            add_run(connection, row, run)
             return run
-    return _submit(service, row, ScheduleRun(run_id, due_at, now, "submitted", None, None))
+    return submit(service, row, ScheduleRun(run_id, due_at, now, "submitted", None, None))
 
 
 def pause_disallowed(service: Service, schedule_id: str | None = None) -> dict[str, str]:
@@ -408,7 +379,7 @@ def _pause_for(service: Service, schedule_id: str, fault: str, step: str) -> boo
         changed = {"state": schedule_rows.PAUSED, "active_since": now, "revision": row.revision + 1}
         schedule_rows.update(connection, row.id, **changed)
         schedule_rows.record(connection, row.id, row.name, now, "paused", _SERVER, {"why": fault})
-        _add_run(
+        add_run(
             connection, row, ScheduleRun(f"sched-{row.id}-paused-{uuid.uuid4()}", now, now, "skipped", None, message)
         )
     return True
@@ -425,74 +396,10 @@ def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int)
     return None
 
 
-def _submit(service: Service, row: sa.Row[Any], run: ScheduleRun) -> ScheduleRun:
-    done = run
-
-    def also(connection: sa.Connection, submission: Submission) -> None:
-        nonlocal done
-        if submission.goes_on:
-            why = f"Transfer {submission.id} is unfinished; it goes on instead of another one."
-            done = replace(run, outcome="joined", transfer_id=submission.id, message=why)
-        elif submission.blocked:
-            why = "An unfinished transfer writes to the same keys; this one waits for its end."
-            done = replace(run, outcome="waiting", transfer_id=submission.id, message=why)
-        else:
-            done = replace(run, transfer_id=submission.id)
-        _add_run(connection, row, done)
-        crash_points.reach("before-schedule-run-recorded")
-
-    actor = f"{row.created_by} by schedule {row.name}"
-    try:
-        _check_authority(service, row, row.created_by)
-        service.submit_or_resume(
-            _spec_now(row.spec),
-            actor=actor,
-            idempotency_key=run.id,
-            priority=row.priority,
-            description=stored_labels(row.name, row.labels),
-            also=also,
-        )
-    except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
-        return _record_failure(service, row, run, why)
-    crash_points.reach("after-schedule-run-recorded")
-    return done
-
-
-def _record_failure(service: Service, row: sa.Row[Any], run: ScheduleRun, why: SeqferryError) -> ScheduleRun:
-    failed = replace(run, outcome="failed", message=why.message)
-    with service.database.write() as connection:
-        if not schedule_rows.has_run(connection, run.id):
-            _add_run(connection, row, failed)
-    return failed
-
-
-def _spec_now(text: str) -> TransferSpec:
-    """The spec of a run that begins now: ages count from now, and temporary keys are those of today.
-
-    Raises:
-        UnsupportedError: this version does not know what it asks for.
-    """
-    spec = identity.renew_keys(stored.read(text))
-    return replace(spec, as_of=None if spec.as_of is None else time.time())
-
-
 def uses_temporary_keys(spec: TransferSpec) -> bool:
     """True when a schedule uses temporary credentials."""
     places = (place.access for place in (spec.source, spec.target) if isinstance(place, S3Location))
     return any(place is not None and place.identity.source == "session" for place in places)
-
-
-def _add_run(connection: sa.Connection, row: sa.Row[Any], run: ScheduleRun) -> None:
-    schedule_rows.add_run(
-        connection,
-        id=run.id,
-        schedule_id=row.id,
-        due_at=run.due_at,
-        at=run.at,
-        outcome=run.outcome,
-        transfer_id=run.transfer_id,
-        message=run.message,
-    )
 
 
 def _row(connection: sa.Connection, name: str, *, lock: bool = False) -> sa.Row[Any]:

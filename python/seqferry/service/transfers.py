@@ -87,6 +87,7 @@ class Transfers(Queries):
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
         """
+        assert spec.files_from is None, "a run reads the list of its schedule before"
         spec = self.resolve_submission(spec, priority=priority)
         description.check()
         unserved = self.find_unserved(spec)

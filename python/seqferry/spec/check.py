@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder
-from seqferry.model.models import OPERATION_CHECK, TransferSpec
-from seqferry.spec.build import draft_spec
+from seqferry.model.models import OPERATION_CHECK, CheckedSpec
+from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.validation import validate_spec
 
 ONE_WAY: Final = "one_way"
@@ -25,8 +26,8 @@ _MARKS: Final = {MISSING_AT_SOURCE: "-", MISSING_AT_TARGET: "+", DIFFERS: "*"}
 
 
 def build_check_spec(
-    source: str, target: str, *, one_way: bool = False, verify: str = "checksum", **given: Any
-) -> TransferSpec:
+    source: str | Sequence[str], target: str, *, one_way: bool = False, verify: str = "checksum", **given: Any
+) -> CheckedSpec:
     """The spec of ``check SOURCE TARGET``; ``given`` is for ``build_spec``.
 
     Raises:
@@ -37,13 +38,21 @@ def build_check_spec(
             "check compares contents, and equal sizes prove none: leave --size-only out. With --verify auto they are "
             "enough where there is no checksum."
         ).about("if_exists")
-    spec = draft_spec(source, target, verify=verify, **given)
+    if given.get("if_exists") not in (None, "same"):
+        raise UsageError(
+            f"--if-exists {given['if_exists']} is for copies: check compares what is at both sides. Leave it out."
+        ).about("if_exists")
+    if given.get("rename") and not one_way:
+        raise UsageError(
+            "With --rename, objects that exist only at DST have no name at SRC: add --one-way, or leave --rename out."
+        ).about("rename")
+    spec = with_operation(draft_spec(source, target, verify=verify, **given), OPERATION_CHECK)
     if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
         raise UsageError(
             f"There is no folder '{spec.target.path}' to compare with; correct the path, or copy first: seqferry cp."
         ).about("target")
     options = {ONE_WAY: True} if one_way else {}
-    return validate_spec(replace(spec, operation=OPERATION_CHECK, options=options))
+    return validate_spec(replace(spec, options=options))
 
 
 def mark(state: str, error_code: str | None) -> str:

@@ -145,7 +145,26 @@ class NameOptions(Names):
 
 
 @frozen
-class SpeedOptions(Speed):
+class RecordedSpeed(Speed):
+    """The same, and the attempts of a request, which are on record with the places."""
+
+    attempts: Annotated[
+        int | None,
+        Option(
+            "Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS, else 11.",
+            "N",
+            minimum=1,
+            maximum=MAX_ATTEMPTS,
+            http=Http(
+                text="Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS of the worker, "
+                "else 11."
+            ),
+        ),
+    ] = None
+
+
+@frozen
+class SpeedOptions(RecordedSpeed):
     """The same, and limits of this process. Only those hold that are given."""
 
     max_requests: Annotated[
@@ -169,19 +188,6 @@ class SpeedOptions(Speed):
             http=None,
             of_interface=True,
             common=True,
-        ),
-    ] = None
-    attempts: Annotated[
-        int | None,
-        Option(
-            "Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS, else 11.",
-            "N",
-            minimum=1,
-            maximum=MAX_ATTEMPTS,
-            http=Http(
-                text="Attempts per request. Recorded with the transfer. Default: AWS_MAX_ATTEMPTS of the worker, "
-                "else 11."
-            ),
         ),
     ] = None
     memory: Annotated[

@@ -52,9 +52,9 @@ def check(spec: TransferSpec) -> None:
         raise UsageError(
             "--delete removes what has no object of its name at SRC, and --rename changes the names; leave out one."
         ).about("delete")
-    if (spec.names.rename or spec.targets or spec.versions) and not spec.kind.copies:
+    if (spec.names.rename or spec.targets or spec.versions) and not (spec.kind.copies or spec.kind.compares):
         raise UsageError(
-            f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are."
+            f"New names and versions are for cp, sync and check; {spec.kind.command} takes the objects as they are."
         ).about("rename", "keys")
     if spec.versions and spec.kind.removes_sources:
         raise UsageError(

@@ -5,15 +5,22 @@ What must stay true: the spec holds all that is needed to check the target, as t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from seqferry.model import operations
-from seqferry.model.errors import ConflictError
+from seqferry.model.errors import ConflictError, UsageError, errors_about
 from seqferry.model.frozen import frozen
-from seqferry.model.locations import Location
-from seqferry.model.models import OPERATION_VERIFY, Status, TransferSpec
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import OPERATION_VERIFY, CheckedSpec, Status, TransferSpec
+from seqferry.model.option_groups import Filters, Names, Speed, narrow_group
+from seqferry.places import customer_keys
 from seqferry.spec import identity, run
+from seqferry.spec.build import with_attempts
+from seqferry.spec.options import Options
+from seqferry.spec.selection import Conditions, build_matcher
 from seqferry.spec.validation import validate_spec
 
 VERIFIED_TRANSFER: Final = "of"
@@ -69,24 +76,124 @@ class RecordedTargets:
         return RecordedTarget(part.target, part.kind.packs)
 
 
-def build_verification_spec(status: Status, *, content: bool = False) -> TransferSpec:
+def build_verification_spec(
+    status: Status,
+    *,
+    content: bool = False,
+    keys: Sequence[str] | None = None,
+    versions: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    inventory: str | None = None,
+    **given: Any,
+) -> CheckedSpec:
     """The spec of ``verify`` for a transfer on record.
+
+    Args:
+        keys: the objects to verify, named below the target; None: all that the other options select.
+        given: options by name, as of ``Options.of``: those that select by key, size and time, limits of requests, and
+            those that say how the target is reached today.
 
     Raises:
         ConflictError: the transfer has not ended, or it brings nothing to its target.
+        UsageError: an option does not fit a verification.
     """
     if not status.ended:
         raise ConflictError(f"Transfer {status.id} has not ended; there is nothing to verify yet.")
     recorded = status.spec
     if did := recorded.kind.outcome_text:
         raise ConflictError(f"Transfer {status.id} {did}; nothing arrives by it, so there is nothing to verify.")
-    place = identity.renew_keys(recorded).target
+    asked = Options.of(given)
+    if any(versions) or any(targets) or inventory is not None:
+        raise UsageError(
+            "verify reads from the record which objects there are: list keys below the target, and nothing else."
+        ).about("keys")
+    if asked.names.rename:
+        raise UsageError("--rename is for copies: verify takes names from the record. Leave it out.").about("rename")
+    if recorded.kind.packs and asked.filters != Filters():
+        raise UsageError(
+            "Sizes and times on record are those of the members of an archive: verify it as a whole, or by its name."
+        ).about("min_size", "max_size", "newer_than", "older_than")
+    place = _place_now(recorded, identity.renew_keys(recorded).target, asked)
     options: dict[str, Any] = {VERIFIED_TRANSFER: status.id, BROUGHT_BY: recorded.operation}
     if content:
         options[CONTENT] = True
     if recorded.kind.runs_list:
         options[run.PARTS] = recorded.options[run.PARTS]
-    return validate_spec(TransferSpec(source=place, target=place, operation=OPERATION_VERIFY, options=options))
+    is_aged = asked.filters.newer_than is not None or asked.filters.older_than is not None
+    spec = TransferSpec(
+        source=place,
+        target=place,
+        operation=OPERATION_VERIFY,
+        options=options,
+        keys=None if keys is None else tuple(dict.fromkeys(keys)),
+        filters=asked.filters,
+        names=narrow_group(Names, asked.names),
+        speed=narrow_group(Speed, asked.speed),
+        as_of=time.time() if is_aged else None,
+    )
+    return validate_spec(with_attempts(spec, asked.speed.attempts))
+
+
+def names_place(given: Mapping[str, Any]) -> bool:
+    """True when options of a verification say how the target is reached, other than the record does."""
+    return any(given.get(name) for name in _OF_PLACE)
+
+
+_OF_PLACE: Final = (
+    *("endpoint_url", "region", "profile", "no_sign_request"),
+    *("sse_c_key", "sse_c_copy_source_key", "request_payer"),
+)
+
+
+def _place_now(recorded: TransferSpec, place: Location, asked: Options) -> Location:
+    """The target on record, reached as the options say."""
+    of, access = asked.endpoints, asked.access
+    if access.sse_c_copy_source_key is not None:
+        raise UsageError(
+            "--sse-c-copy-source-key is for copies: verify reads the target alone; give --sse-c-key."
+        ).about("sse_c_copy_source_key")
+    reached: dict[str, Any] = {
+        "endpoint_url": of.endpoint_url, "region": of.region, "profile": of.profile,
+        "anonymous": of.no_sign_request or None, "request_payer": access.request_payer,
+    }  # fmt: skip
+    changed = {name: value for name, value in reached.items() if value is not None}
+    if access.sse_c_key is not None:
+        with errors_about("sse_c_key"):
+            changed |= {"sse_c": customer_keys.key_location(access.sse_c_key), "sse_c_proof": None}
+    if not changed:
+        return place
+    if not isinstance(place, S3Location) or recorded.kind.runs_list:
+        where = "the lines of a list have targets of their own" if recorded.kind.runs_list else "the target is a folder"
+        raise UsageError(f"Options of the storage do not fit this verification: {where}. Leave them out.").about(
+            *_OF_PLACE
+        )
+    return replace(place, access=None, **changed)
+
+
+def build_selection(spec: TransferSpec, recorded: TransferSpec) -> Callable[[str, int, float], bool] | None:
+    """The test of an object on record by its key at the target, its size and its time; None: all are verified.
+
+    Rules, depth and listed keys are about the key below the target; of a single object, about its name.
+    """
+    start = recorded.target.key
+    if recorded.single:
+        start = start[: start.rfind("/") + 1]
+    test = build_matcher(Conditions(names=spec.names, filters=spec.filters, as_of=spec.as_of, strip=start))
+    if spec.keys is None:
+        return test
+    listed = frozenset(spec.keys)
+    return lambda key, size, time: key.removeprefix(start) in listed and (test is None or test(key, size, time))
+
+
+def selected_by(spec: TransferSpec) -> dict[str, Any]:
+    """The options that select objects of a verification, for the record; empty when all are verified."""
+    found = {
+        one.name: getattr(group, one.name)
+        for group, kind in ((spec.filters, Filters), (spec.names, Names))
+        for one in fields(kind)
+        if getattr(group, one.name) != getattr(kind(), one.name)
+    }
+    return found | ({} if spec.keys is None else {"keys": len(spec.keys)})
 
 
 def place_specs(spec: TransferSpec) -> Iterator[TransferSpec]:

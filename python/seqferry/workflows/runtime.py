@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,6 +23,7 @@ from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
 from seqferry.db.group_commit import GroupCommit
 from seqferry.db.notice_rows import Subject
+from seqferry.db.record import events
 from seqferry.db.worker_reports import Report
 from seqferry.dbos import ownership
 from seqferry.dbos.queue import Queue
@@ -133,7 +135,17 @@ class Runtime:
             with self.database.read() as connection:
                 row = transfers.row_of(connection, transfer_id)
             confined = row is not None and actors.is_http(row.created_by)
-        return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
+        record = partial(self._record_manifest, transfer_id)
+        return KeyRules(str(self.state_dir), confined, self.database.is_sqlite, record)
+
+    def _record_manifest(self, transfer_id: str, sha256: str) -> None:
+        """Put the manifest that lists a transfer on its record, unless the last one there is the same."""
+        with self.database.write() as connection:
+            row = transfers.row_of(connection, transfer_id, lock=True)
+            before = events.last(connection, transfer_id, events.LIST_READ)
+            if row is not None and (before is None or before.get("sha256") != sha256):
+                data = {"list": stored.read(row.spec).inventory, "sha256": sha256}
+                events.append(connection, transfer_id, time.time(), events.LIST_READ, self.actor, data)
 
     def check_allowed(self, transfer_id: str, row: sa.Row[Any] | None = None) -> bool:
         """Check a transfer of an HTTP client against the current policy; stop it if it is not allowed any more.

@@ -67,6 +67,32 @@ def test_what_an_inventory_lists_is_copied_without_a_listing(
     assert "02-00Z/manifest.json" in missing.err
 
 
+def test_each_run_of_a_schedule_reads_the_manifest_and_has_its_digest_on_record(cli: Cli, places: Places) -> None:
+    places.fill(["a", "b"])
+    manifest = _inventory(places, ["a"])
+    key = manifest.removeprefix(f"s3://{places.source}/")
+    added = cli.run("schedule", "add", "@yearly", "cp", "--files-from", manifest, *places.uris, "--name", "it")
+    assert added.code == 0, added.err
+    cli.start("worker")
+
+    def run(code: int) -> str:
+        transfer = cli.run("schedule", "run", "it").out.strip()
+        assert cli.run("watch", transfer).code == code
+        return transfer
+
+    digests = list[str]()
+    for names in (["a"], ["b"]):
+        _inventory(places, names)
+        digests.append(hashlib.sha256(places.s3.get_object(Bucket=places.source, Key=key)["Body"].read()).hexdigest())
+        assert digests[-1] in cli.run("report", run(0), "--format", "json").out
+    assert set(places.content()) == {"a", "b"}
+    places.s3.delete_object(Bucket=places.source, Key=key)
+    failed = cli.status(run(1))
+    assert key in failed["error_message"], failed
+    shown = [one for one in cli.run("schedule", "show", "it", "--json").events if one["event"] == "schedule_run"]
+    assert [one["list_sha256"] for one in shown] == [None, *reversed(digests)]
+
+
 def test_an_inventory_in_parquet_lists_the_source(
     cli: Cli, places: Places, make_proxy: Callable[[S3Server], Proxy]
 ) -> None:

@@ -261,3 +261,24 @@ def test_a_history_is_the_same_after_kills(
 
     assert ran.code == 0, ran.err
     assert _history(histories, histories.target, "archive/") == contents
+
+
+def test_a_version_is_compared_with_the_target_and_with_the_current_one(cli: Cli, versioned: Places) -> None:
+    first, second = _put(versioned, "a", b"first", b"other")
+    source, target = versioned.uris
+    cli.run("cp", f"{source}a", f"{target}a", "--version-id", first)
+
+    codes = {
+        (to, version): cli.run("check", f"{source}a", to, "--version-id", version).code
+        for to in (f"{target}a", f"{source}a")
+        for version in (first, second)
+    }
+
+    assert codes == {
+        (f"{target}a", first): 0,
+        (f"{target}a", second): 3,
+        (f"{source}a", first): 3,
+        (f"{source}a", second): 0,
+    }
+    refused = cli.run("check", source, target, "--all-versions")
+    assert (refused.code, "check takes current versions" in refused.err) == (2, True)

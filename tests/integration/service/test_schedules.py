@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +28,7 @@ from seqferry.service.cron import parse
 from seqferry.service.schedules import ScheduleRun
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
+from seqferry.spec import identity, list_files, stored
 from seqferry.spec.build import build_spec
 from seqferry.workflows.schedule_ticks import ScheduleReconciler
 from seqferry.workflows.worker import Worker
@@ -435,3 +439,93 @@ def test_ages_count_from_each_run(service: Service) -> None:
     as_of = service.status(str(run.transfer_id)).spec.as_of
     assert as_of is not None
     assert as_of >= before > (aged.as_of or 0.0)
+
+
+@pytest.mark.every_database
+def test_a_run_has_the_keys_of_its_list_and_one_event_for_each_other_list(settings: Settings, tmp_path: Path) -> None:
+    listed = tmp_path / "keys"
+    listed.write_text("a\n")
+    spec = build_spec("s3://vendor/run/", "s3://ours/in/", keys=["a"], endpoint_url="http://127.0.0.1:9")
+    with Service.open(replace(settings, shared_folders=(str(tmp_path),))) as own:
+        deferred = list_files.defer(identity.resolve(spec), str(listed), "lines")
+        made = schedules.add(own, EACH_SECOND, deferred, actor="ada", name="listed")
+        assert (made.spec.keys, made.spec.files_from) == (None, str(listed))
+        now = float(int(time.time()) + 1)
+
+        done = [schedules.run_due(own, made.id, f"sched-{number}", now + number, 1) for number in range(2)]
+        listed.write_text("b\n")
+        done.append(schedules.run_due(own, made.id, "sched-2", now + 2, 1))
+        listed.unlink()
+        done.append(schedules.run_due(own, made.id, "sched-3", now + 3, 1))
+
+        assert [run.outcome for run in done if run is not None] == ["submitted", "joined", "submitted", "failed"]
+        first, second = (hashlib.sha256(text).hexdigest() for text in (b"a\n", b"b\n"))
+        assert [run.list_sha256 for run in runs(own, "listed")] == [first, first, second, None]
+        transfers = [str(run.transfer_id) for run in runs(own, "listed")[:3]]
+        assert [own.status(one).spec.keys for one in transfers] == [("a",), ("a",), ("b",)]
+        events = [one for one in own.events(transfers[0]) if one.kind == "list_read"]
+        assert [one.data["sha256"] for one in events] == [first]
+        assert list(auditing.verify(own.database, auditing.AuditCounts())) == []
+
+
+def test_any_worker_reads_only_lists_of_shared_folders(tmp_path: Path) -> None:
+    spec = replace(ANY_SPEC, files_from=str(tmp_path / "keys"))
+    fleet = Settings(state_dir=tmp_path, database_url="postgresql://localhost/x", shared_folders=(str(tmp_path),))
+
+    list_files.check_shared(spec, fleet)
+    with pytest.raises(UsageError, match="shared_folders"):
+        list_files.check_shared(spec, replace(fleet, shared_folders=()))
+    with pytest.raises(UsageError, match="shared_folders"):
+        list_files.check_shared(replace(spec, files_from=f"{tmp_path}/../keys"), fleet)
+
+
+def test_a_spec_with_a_list_is_refused_by_versions_that_do_not_know_it() -> None:
+    spec = replace(ANY_SPEC, files_from="/lists/keys", files_format="csv")
+
+    assert stored.read(stored.write(spec)) == spec
+    assert "field files_from" in stored.features(spec)
+
+
+@pytest.mark.parametrize(
+    ("field", "operation"),
+    [
+        ("transfer", "transfer"),
+        ("move", "move"),
+        ("check", "check"),
+        ("cleanup", "cleanup"),
+        ("verification", "verify"),
+    ],
+)
+def test_each_operation_is_scheduled_over_http(
+    own: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker], field: str, operation: str
+) -> None:
+    start_worker(own)
+    brought = own.submit(spec, actor="ada")
+    until_ended(own, brought)
+    places = {"source": spec.source.uri, "target": spec.target.uri}
+    body = {
+        "cleanup": {"place": spec.target.uri, "older_than": "1d", "priority": 3},
+        "verification": {"transfer_id": brought, "content": True, "rules": ["- *.log"], "priority": 3},
+    }.get(field, {**places, "attempts": 5, "priority": 3})
+    with http_of(own) as http:
+        made = http.post("/api/v1/schedules", json={"cron": NIGHTLY, "name": "it", field: body})
+        assert made.status_code == 201, made.text
+        assert (made.json()["operation"], made.json()["priority"]) == (operation, 3)
+        named = http.post("/api/v1/schedules", json={"cron": NIGHTLY, field: {**body, "name": "x"}})
+        assert (named.status_code, named.json()["errors"][0]["where"]) == (400, f"body.{field}")
+        both = http.post("/api/v1/schedules", json={"cron": NIGHTLY, field: body, "other": {}})
+        assert both.status_code == 422
+        run = http.post("/api/v1/schedules/it/run").json()
+        assert run["outcome"] == "submitted", run
+        end = until_ended(own, run["transfer_id"])
+        assert (end.spec.operation, end.state, end.description.name) == (operation, "done", "it")
+
+
+def test_a_schedule_repeats_exactly_one_request(own: Service, spec: TransferSpec) -> None:
+    places = {"source": spec.source.uri, "target": spec.target.uri}
+    with http_of(own) as http:
+        none = http.post("/api/v1/schedules", json={"cron": NIGHTLY})
+        two = http.post("/api/v1/schedules", json={"cron": NIGHTLY, "move": places, "check": places})
+        unknown = {"transfer_id": "0" * 36}
+        other = http.post("/api/v1/schedules", json={"cron": NIGHTLY, "verification": unknown})
+    assert [none.status_code, two.status_code, other.status_code] == [422, 422, 404]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
-from seqferry.api.routes import verbs
+from seqferry.api import verb_bodies
 from seqferry.api.schemas import DESCRIPTION, TransferRequest, spec_of_request
 from seqferry.model.errors import UsageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import Status, Totals, TransferSpec
+from seqferry.spec import verification
 
 URL: Final = "http://127.0.0.1:9"
 
@@ -91,7 +94,7 @@ NOT_OPTIONS: Final = {"source", "target", "operation", "options", "new", "priori
 def spec_of(operation: str, **options: Any) -> TransferSpec:
     body = PLACES[operation] | options
     if operation == "move":
-        return verbs.spec_of_move(verbs.MoveRequest.model_validate(body))
+        return verb_bodies.spec_of_move(verb_bodies.MoveRequest.model_validate(body))
     return spec_of_request(TransferRequest.model_validate(body))
 
 
@@ -109,6 +112,40 @@ def test_an_option_is_recorded_or_refused(operation: str, option: str) -> None:
     if operation in BY_ROUTE.get(option, set()):
         return
     assert found != spec_of(operation), f"{operation} takes {option} and does not obey it"
+
+
+_BROUGHT: Final = Status(
+    "t",
+    "done",
+    TransferSpec(S3Location("vendor", "run/"), S3Location("ours", "in/"), strip="run/"),  # type: ignore[arg-type]
+    Totals(),
+    True,
+    0.0,
+    "ada",
+)
+
+
+def _comparison(**options: Any) -> TransferSpec:
+    return verb_bodies.spec_of_check(verb_bodies.CheckRequest.model_validate({**PLACES["transfer"], **options}))
+
+
+def _verification(**options: Any) -> TransferSpec:
+    given = verb_bodies.VerificationRequest.model_validate(options).arguments()
+    return verification.build_verification_spec(_BROUGHT, **given)
+
+
+@pytest.mark.parametrize(
+    ("body", "make"),
+    [(verb_bodies.CheckRequest, _comparison), (verb_bodies.VerificationRequest, _verification)],
+)
+def test_an_option_of_a_comparison_is_recorded_or_refused(body: Any, make: Callable[..., TransferSpec]) -> None:
+    values = {**VALUES, "verify": "content", "endpoint_url": "https://s3.example.org"}
+    for option in sorted(values.keys() & body.model_fields.keys() - {"raw", "recursive"}):
+        try:
+            found = make(**{option: values[option]})
+        except UsageError:
+            continue
+        assert found != make(), f"{body.__name__} takes {option} and does not obey it"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import pytest
 
 from seqferry.api.fields import create_body_model
-from seqferry.api.schemas import TransferRequest
+from seqferry.api.schemas import SourcesBody, TransferRequest
 from seqferry.cli import options
 from seqferry.model.locations import S3Location
 from seqferry.model.models import MAX_PRIORITY, TransferSpec
@@ -28,9 +28,10 @@ GROUPS: list[type[Any]] = [
 FIELDS = {one.name: one for group in GROUPS for one in option_fields(group)}
 
 OF_HTTP_ALONE = {
-    *("source", "target", "operation", "options", "keys", "objects", "inventory"),
+    *("operation", "options", "inventory"),
     *("preflight", "new", "priority"),  # options of the start of a command, which has others
 }
+OF_SOURCES = {"source", "target", "keys", "objects"}
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
@@ -40,10 +41,13 @@ def test_each_field_of_a_group_is_an_option(group: type[Any]) -> None:
 
 def test_each_field_of_http_that_is_an_option_comes_from_a_group() -> None:
     of_groups = {name: one.default for name, one in FIELDS.items() if one.option.http is not None}
-    alone = OF_HTTP_ALONE | {"name", "labels"}  # the description of a transfer, which is no part of its spec
+    alone = (
+        OF_HTTP_ALONE | OF_SOURCES | {"name", "labels"}
+    )  # the description of a transfer, which is no part of its spec
     of_http = {name: one.default for name, one in TransferRequest.model_fields.items() if name not in alone}
 
     assert set(inspect.get_annotations(TransferRequest)) == OF_HTTP_ALONE
+    assert SourcesBody.model_fields.keys() == OF_SOURCES
     assert of_http == of_groups
 
 

@@ -17,6 +17,7 @@ from seqferry.api.authentication import REPORT_TICKET, TICKETS
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.openapi import problem_responses
 from seqferry.api.schemas import Submitted
+from seqferry.api.verb_bodies import VerificationRequest
 from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
 from seqferry.proof import receipt_page
@@ -201,14 +202,18 @@ def start_verification(
     actor: ActorDep,
     response: Response,
     content: bool = False,
+    body: VerificationRequest | None = None,
     idempotency_key: KeyHeader = None,
 ) -> Submitted:
     """Starts a transfer that compares size and ETag of each object at the target (HEAD) with the receipt.
 
-    With `content` all bytes are read and compared with the checksums in the receipt. The answer is the id of the
-    verification; `GET /api/v1/verifications/{id}` has its result, which the record notes at its end.
+    With `content` all bytes are read and compared with the checksums in the receipt. A body selects objects, limits
+    requests, or says how the target is reached. The answer is the id of the verification;
+    `GET /api/v1/verifications/{id}` has its result, which the record notes at its end.
     """
-    found = control.verify(service, transfer_id, actor=actor, content=content, idempotency_key=idempotency_key)
+    given = {} if body is None else body.arguments()
+    given["content"] = content or bool(given.get("content"))
+    found = control.verify(service, transfer_id, actor=actor, idempotency_key=idempotency_key, **given)
     if found.goes_on:
         response.status_code = status.HTTP_200_OK
     response.headers["Location"] = f"{router.prefix}/verifications/{found.id}"

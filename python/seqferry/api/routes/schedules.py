@@ -1,21 +1,30 @@
-"""``/api/v1/schedules``: transfers that begin by themselves at the times of a cron expression."""
+"""``/api/v1/schedules``: transfers, moves, checks, verifications and cleanups at the times of a cron expression."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Depends, Path, status
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
-from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_client
+from seqferry.api.deps import ActorDep, Context, ContextDep, IdentityDep, ServiceDep, full_id, is_client, is_own
 from seqferry.api.openapi import problem_responses
 from seqferry.api.problems import shorten
-from seqferry.api.schemas import TransferRequest, spec_of_request
+from seqferry.api.schemas import DescribedBody, Priority, TransferRequest, spec_of_request
+from seqferry.api.verb_bodies import (
+    CheckRequest,
+    CleanupRequest,
+    MoveRequest,
+    VerificationRequest,
+    spec_of_check,
+    spec_of_cleanup,
+    spec_of_move,
+)
 from seqferry.model.errors import PolicyError, UsageError
-from seqferry.model.models import Event
-from seqferry.service import schedules
+from seqferry.model.models import Event, TransferSpec
+from seqferry.service import authority, control, schedules
 from seqferry.service.cron import MAX_TEXT, UTC_ZONE
 from seqferry.service.schedules import RunOutcome, Schedule, ScheduleRun, State
 from seqferry.service.service import Service
@@ -30,8 +39,27 @@ ZoneText = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, examples=["Eu
 NameDep = Annotated[str, Path(max_length=63, pattern=_NAME)]
 
 
+class RepeatedCleanup(CleanupRequest):
+    """As for ``POST /api/v1/cleanups``."""
+
+    priority: Priority = 0
+
+
+class RepeatedVerification(DescribedBody, VerificationRequest):
+    """As for ``POST /api/v1/transfers/{id}/verify``, with the id of that transfer."""
+
+    transfer_id: Annotated[str, Field(description="The whole id of the transfer that is verified at each run.")]
+    priority: Priority = 0
+
+
+Repeated = TransferRequest | MoveRequest | CheckRequest | RepeatedVerification | RepeatedCleanup
+
+
 class ScheduleRequest(BaseModel):
-    """The command that begins, and its times."""
+    """The times, and exactly one of ``transfer``, ``move``, ``check``, ``verification`` and ``cleanup``.
+
+    Each is the body of that request, without ``new`` and ``name``: what begins has the schedule's name.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,8 +68,29 @@ class ScheduleRequest(BaseModel):
     timezone: ZoneText = UTC_ZONE
     name: Annotated[str | None, Field(max_length=63, pattern=_NAME, examples=["nightly"])] = None
     """Null: one is made up."""
-    transfer: TransferRequest
-    """As for ``POST /api/v1/transfers``, without ``new`` and ``name``: its transfers have the schedule's name."""
+    transfer: TransferRequest | None = None
+    move: MoveRequest | None = None
+    check: CheckRequest | None = None
+    verification: RepeatedVerification | None = None
+    cleanup: RepeatedCleanup | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one(self) -> Self:
+        if len(self._given()) != 1:
+            raise ValueError("give one of transfer, move, check, verification and cleanup")
+        return self
+
+    def _given(self) -> dict[str, Repeated]:
+        every: dict[str, Repeated | None] = {
+            "transfer": self.transfer, "move": self.move, "check": self.check, "verification": self.verification,
+            "cleanup": self.cleanup,
+        }  # fmt: skip
+        return {name: one for name, one in every.items() if one is not None}
+
+    @property
+    def repeated(self) -> tuple[str, Repeated]:
+        """The field that is given, and its value."""
+        return next(iter(self._given().items()))
 
 
 class ScheduleChange(BaseModel):
@@ -64,6 +113,8 @@ class ScheduleRunOut(BaseModel):
     """
     transfer_id: str | None
     message: str | None
+    list_sha256: str | None
+    """Of the list of objects that the run has read, SHA-256 in hexadecimal; null if it names none."""
 
     @classmethod
     def of(cls, run: ScheduleRun) -> ScheduleRunOut:
@@ -73,6 +124,7 @@ class ScheduleRunOut(BaseModel):
             outcome=run.outcome,
             transfer_id=run.transfer_id,
             message=None if run.message is None else shorten(run.message),
+            list_sha256=run.list_sha256,
         )
 
 
@@ -82,8 +134,12 @@ class ScheduleOut(BaseModel):
     timezone: str
     state: State
     operation: str
+    noun: str
+    """The operation as a text: `copy` of a `transfer`."""
     source: str
     target: str
+    files_from: str | None
+    """The list of objects that each run reads; null if there is none."""
     priority: int
     labels: dict[str, str]
     """Of its transfers."""
@@ -102,8 +158,10 @@ class ScheduleOut(BaseModel):
             timezone=one.cron.timezone,
             state=one.state,
             operation=one.spec.operation,
+            noun=one.spec.kind.noun,
             source=one.spec.source.uri,
             target=one.spec.target.uri,
+            files_from=one.spec.files_from,
             priority=one.priority,
             labels=dict(one.labels),
             created_at=_time(one.created_at),
@@ -172,14 +230,16 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
     summary="Add a schedule",
     responses=problem_responses(400, 409, 502, 504),
 )
-async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
+async def add_schedule(
+    body: ScheduleRequest, context: ContextDep, actor: ActorDep, identity: IdentityDep
+) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
-    wanted = body.transfer
-    if wanted.new or wanted.name is not None:
-        raise UsageError("Transfers of a schedule have its name; leave 'name' and 'new' out of 'transfer'.").about(
-            "transfer"
+    field, wanted = body.repeated
+    if wanted.name is not None or getattr(wanted, "new", False):
+        raise UsageError(f"Transfers of a schedule have its name; leave 'name' and 'new' out of '{field}'.").about(
+            field
         )
-    spec = await context.resolve(await context.spec_of_sources(wanted, spec_of_request))
+    spec = await context.resolve(await _spec(wanted, context, actor, identity))
     await context.checks.check(spec)
     made = await run_in_threadpool(
         schedules.add,
@@ -193,6 +253,38 @@ async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorD
         labels=wanted.labels,
     )
     return ScheduleOut.of(made)
+
+
+async def _spec(wanted: Repeated, context: Context, actor: str, identity: Identity) -> TransferSpec:
+    match wanted:
+        case RepeatedVerification():
+            return await run_in_threadpool(_spec_of_verification, wanted, context, actor, identity)
+        case MoveRequest():
+            return await context.spec_of_sources(wanted, spec_of_move)
+        case TransferRequest():
+            return await context.spec_of_sources(wanted, spec_of_request)
+        case CheckRequest():
+            return await context.spec_of_sources(wanted, spec_of_check)
+        case RepeatedCleanup():
+            return context.spec_of(wanted, spec_of_cleanup)
+
+
+def _spec_of_verification(
+    wanted: RepeatedVerification, context: Context, actor: str, identity: Identity
+) -> TransferSpec:
+    service = context.service
+    transfer_id = full_id(wanted.transfer_id)
+    if not is_own(service, identity, transfer_id):
+        raise PolicyError(
+            f"Transfer {transfer_id} was not started with the token '{identity.name}', and its role "
+            f"'{identity.role}' verifies its own transfers only."
+        ).about("verification")
+    given = wanted.arguments()
+    del given["transfer_id"]
+    spec = control.prepare_verification(service, service.status(transfer_id), actor=actor, **given)
+    # Its runs are compared with the whole policy, as those of any schedule of a client.
+    authority.check_policy(service.settings, spec)
+    return spec
 
 
 @router.get("", summary="All schedules")

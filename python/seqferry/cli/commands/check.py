@@ -12,9 +12,18 @@ from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start_transfer import start_detached
 from seqferry.model.frozen import frozen
-from seqferry.model.option_groups import Filters, Verify
+from seqferry.model.models import CheckedSpec
+from seqferry.model.option_groups import Filters, Verify, narrow_group
 from seqferry.spec import identity
-from seqferry.spec.option_groups import AccessOptions, Endpoints, NameOptions, SelectionOptions, SpeedOptions
+from seqferry.spec.option_groups import (
+    AccessOptions,
+    Endpoints,
+    NameOptions,
+    RecordedSpeed,
+    SelectionOptions,
+    SpeedOptions,
+    Versions,
+)
 
 
 @frozen
@@ -38,6 +47,14 @@ class Comparison:
         bool,
         options.common(typer.Option("--one-way", help="Ignore objects that exist only at DST.")),
     ] = False
+
+
+@frozen
+class Marks:
+    """Option for the objects that are printed."""
+
+    PANEL: ClassVar = "Comparison"
+
     combined: Annotated[
         bool,
         options.common(typer.Option("--combined", help="Also print identical objects, marked =.")),
@@ -61,9 +78,11 @@ class DetachOption:
 def check(
     places: SourcesAndTarget,
     comparison: Comparison,
+    marks: Marks,
     selection: SelectionOptions,
     filters: Filters,
     names: NameOptions,
+    versions: Versions,
     speed: SpeedOptions,
     access: AccessOptions,
     endpoints: Endpoints,
@@ -75,13 +94,10 @@ def check(
 
     Marks: * differs, + only at SRC, - only at DST, ! could not be compared, = identical (with --combined).
     """
-    from seqferry.spec import check as check_spec
-
     pipes.reject_streams(places, "check")
-    given = spec_arguments.build(places, selection, filters, names, access, endpoints) | merge(comparison)
-    given["attempts"] = speed.attempts
-    combined = given.pop("combined")
-    spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))
+    spec = identity.resolve(
+        comparison_spec(places, comparison, selection, filters, names, versions, speed, access, endpoints)
+    )
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
             return start_detached(
@@ -89,8 +105,31 @@ def check(
             )
         transfer_id, code = session.submit_and_follow(spec, description=described.description)
         if not (session.as_json or session.quiet):
-            _report(session, transfer_id, combined=combined)
+            _report(session, transfer_id, combined=marks.combined)
         return code
+
+
+def comparison_spec(
+    places: SourcesAndTarget,
+    comparison: Comparison,
+    selection: SelectionOptions,
+    filters: Filters,
+    names: NameOptions,
+    versions: Versions,
+    speed: RecordedSpeed,
+    access: AccessOptions,
+    endpoints: Endpoints,
+) -> CheckedSpec:
+    """Spec of ``check`` by the options that are recorded with it.
+
+    Raises:
+        UsageError: it is not valid.
+    """
+    from seqferry.spec.check import build_check_spec
+
+    recorded = narrow_group(RecordedSpeed, speed)
+    given = spec_arguments.build(places, selection, filters, names, versions, recorded, access, endpoints)
+    return build_check_spec(**given, **merge(comparison), allow_local=True)
 
 
 def _report(session: Session, transfer_id: str, *, combined: bool) -> None:

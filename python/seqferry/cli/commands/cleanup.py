@@ -13,9 +13,10 @@ from seqferry.cli.session import Session, session_of
 from seqferry.cli.start_transfer import run_or_record
 from seqferry.model import prices
 from seqferry.model.frozen import frozen
-from seqferry.model.models import ResolvedSpec
+from seqferry.model.models import CheckedSpec, ResolvedSpec
+from seqferry.model.option_groups import narrow_group
 from seqferry.spec import identity
-from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.option_groups import OneEndpoint, RecordedSpeed, SpeedOptions
 
 _ASKED_FROM: Final = 1000
 
@@ -50,6 +51,7 @@ def cleanup(
     age: Age,
     consent: Consent,
     seen: ExpectedNumber,
+    speed: SpeedOptions,
     endpoint: OneEndpoint,
     start: Start,
     output: Output,
@@ -59,16 +61,38 @@ def cleanup(
     Uploads of unfinished transfers in this state folder are kept. Uploads of other programs are aborted too:
     choose an age that none of them reaches.
     """
-    from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
-
-    most = None if consent.yes or seen.expect is not None else _ASKED_FROM
-    spec = identity.resolve(
-        build_cleanup_spec(place.place, older_than=age.older_than, most=most, expected=seen.expect, **merge(endpoint))
-    )
-    with session_of(output, check=spec, records=not start.dry_run) as session:
+    spec = identity.resolve(_build_spec(place, age, consent, speed, endpoint, expected=seen.expect))
+    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)
         return run_or_record(session, spec, start, start.description)
+
+
+def cleanup_spec(
+    place: CleanupPrefix, age: Age, consent: Consent, speed: RecordedSpeed, endpoint: OneEndpoint
+) -> CheckedSpec:
+    """Spec of ``cleanup`` by the options that are recorded with it.
+
+    Raises:
+        UsageError: it is not valid.
+    """
+    return _build_spec(place, age, consent, speed, endpoint)
+
+
+def _build_spec(
+    place: CleanupPrefix,
+    age: Age,
+    consent: Consent,
+    speed: RecordedSpeed,
+    endpoint: OneEndpoint,
+    *,
+    expected: int | None = None,
+) -> CheckedSpec:
+    from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
+
+    most = None if consent.yes or expected is not None else _ASKED_FROM
+    given = merge(narrow_group(RecordedSpeed, speed), endpoint)
+    return build_cleanup_spec(place.place, older_than=age.older_than, most=most, expected=expected, **given)
 
 
 def _preview(session: Session, spec: ResolvedSpec) -> int:

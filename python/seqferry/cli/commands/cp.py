@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from seqferry.cli import pipes, spec_arguments
 from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
-from seqferry.cli.start_transfer import start_arguments, start_transfer
-from seqferry.model.option_groups import Attributes, Filters, Protection
+from seqferry.cli.start_transfer import start_transfer
+from seqferry.model.models import CheckedSpec
+from seqferry.model.option_groups import Attributes, Filters, Protection, narrow_group
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
+    RecordedSpeed,
     SelectionOptions,
     SpeedOptions,
     StorageOptions,
@@ -47,8 +49,33 @@ def cp(
             places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
         )
         return pipes.copy_stream(output, speed, given)
-    given = spec_arguments.build(
-        places, selection, filters, names, versions, parts, storage, access, protection, attributes, endpoints
-    )
-    spec = build_spec(**given, **start_arguments(speed, start), allow_local=True)
+    spec = copy_spec(
+        places, selection, filters, names, versions, speed, parts, storage, access, protection, attributes, endpoints
+    ).derive(preflight=start.preflight is not False)
     return start_transfer(spec, speed, start, output, pricing)
+
+
+def copy_spec(
+    places: SourcesAndTarget,
+    selection: SelectionOptions,
+    filters: Filters,
+    names: NameOptions,
+    versions: Versions,
+    speed: RecordedSpeed,
+    parts: PartOptions,
+    storage: StorageOptions,
+    access: AccessOptions,
+    protection: Protection,
+    attributes: Attributes,
+    endpoints: Endpoints,
+) -> CheckedSpec:
+    """Spec of ``cp`` by the options that are recorded with it.
+
+    Raises:
+        UsageError: it is not valid.
+    """
+    recorded = narrow_group(RecordedSpeed, speed)
+    given = spec_arguments.build(
+        places, selection, filters, names, versions, recorded, parts, storage, access, protection, attributes, endpoints
+    )
+    return build_spec(**given, allow_local=True)

@@ -6,17 +6,18 @@ from dataclasses import replace
 
 from seqferry.cli import pipes, spec_arguments
 from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
-from seqferry.cli.start_transfer import start_arguments, start_transfer
+from seqferry.cli.start_transfer import start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
-from seqferry.model.option_groups import Attributes, Filters, Protection
+from seqferry.model.option_groups import Attributes, Filters, Protection, narrow_group
 from seqferry.spec.build import draft_spec, with_operation
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
     NameOptions,
     PartOptions,
+    RecordedSpeed,
     SelectionOptions,
     SpeedOptions,
     StorageOptions,
@@ -46,11 +47,35 @@ def mv(
     source folders are kept.
     """
     pipes.reject_streams(places, "mv")
-    given = spec_arguments.build(
-        places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
-    )
-    spec = as_move(draft_spec(**given, **start_arguments(speed, start), allow_local=True))
+    spec = move_spec(
+        places, selection, filters, names, speed, parts, storage, access, protection, attributes, endpoints
+    ).derive(preflight=start.preflight is not False)
     return start_transfer(spec, speed, start, output, pricing)
+
+
+def move_spec(
+    places: SourcesAndTarget,
+    selection: SelectionOptions,
+    filters: Filters,
+    names: NameOptions,
+    speed: RecordedSpeed,
+    parts: PartOptions,
+    storage: StorageOptions,
+    access: AccessOptions,
+    protection: Protection,
+    attributes: Attributes,
+    endpoints: Endpoints,
+) -> CheckedSpec:
+    """Spec of ``mv`` by the options that are recorded with it.
+
+    Raises:
+        UsageError: it is not valid.
+    """
+    recorded = narrow_group(RecordedSpeed, speed)
+    given = spec_arguments.build(
+        places, selection, filters, names, recorded, parts, storage, access, protection, attributes, endpoints
+    )
+    return as_move(draft_spec(**given, allow_local=True))
 
 
 def as_move(spec: TransferSpec) -> CheckedSpec:

@@ -1,41 +1,50 @@
-"""``seqferry schedule``: transfers that begin by themselves at the times of a cron expression."""
+"""``seqferry schedule``: commands that begin by themselves at the times of a cron expression."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from seqferry.cli import exits, foreign_commands, options, pipes, spec_arguments
+from seqferry.cli import exits, foreign_commands, options, pipes
+from seqferry.cli.commands.check import comparison_spec
+from seqferry.cli.commands.cleanup import cleanup_spec
+from seqferry.cli.commands.cp import copy_spec
+from seqferry.cli.commands.mv import move_spec
+from seqferry.cli.commands.sync import sync_spec
+from seqferry.cli.commands.verify import VerificationRequest, verification_request
 from seqferry.cli.option_groups import SourcesAndTarget
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
-from seqferry.model.models import MAX_PRIORITY, TransferSpec
-from seqferry.model.option_groups import Attributes, Filters, Protection, Removal
-from seqferry.spec.build import build_spec
-from seqferry.spec.option_groups import (
-    AccessOptions,
-    Endpoints,
-    NameOptions,
-    PartOptions,
-    SelectionOptions,
-    StorageOptions,
-)
+from seqferry.model.frozen import frozen
+from seqferry.model.models import MAX_PRIORITY, ResolvedSpec, TransferSpec
+from seqferry.spec import key_lists
+from seqferry.spec.option_groups import ListFormat, NameOptions
 
 if TYPE_CHECKING:
     from seqferry.service.schedules import Schedule, ScheduleRun
 
 schedule = typer.Typer(
-    help="Start transfers at the times of a cron expression.",
+    help="Start commands at the times of a cron expression.",
     no_args_is_help=True,
 )
 
-_VERBS: Final = ("cp", "sync")
+SPECS: Final[dict[str, Callable[..., TransferSpec | VerificationRequest]]] = {
+    "cp": copy_spec,
+    "sync": sync_spec,
+    "mv": move_spec,
+    "check": comparison_spec,
+    "verify": verification_request,
+    "cleanup": cleanup_spec,
+}
+"""Commands that can be scheduled, each with the function that makes its spec of its groups of options."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
 Timezone = Annotated[
@@ -60,7 +69,10 @@ def add(
     ],
     command: Annotated[
         list[str],
-        typer.Argument(metavar="cp|sync SRC DST [OPTIONS]", help="Command to run, with its options."),
+        typer.Argument(
+            metavar="COMMAND [OPTIONS]",
+            help="Command to run, with its options: cp, sync, mv, check, verify or cleanup.",
+        ),
     ],
     name: Annotated[
         str | None,
@@ -92,23 +104,24 @@ def add(
 ) -> int:
     """Add a schedule. A running `seqferry serve` or `seqferry worker` starts its transfers.
 
-    Endpoints and identities are read from the environment now, as for cp.
+    Endpoints and identities are read from the environment now, as for cp. Each run reads the list of --files-from
+    again.
     """
     import time
 
     from seqferry.service import schedules
     from seqferry.service.cron import UTC_ZONE, parse
-    from seqferry.spec import identity
 
     timezone = timezone or UTC_ZONE
     parse(cron, timezone, time.time())  # before the storage is asked
     given = labels.parse(None, label or ())
-    spec = identity.resolve(_spec(command))
+    wanted = _parse(command)
+    spec = _resolve(wanted, state_dir)
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(
             session.service,
             cron,
-            spec,
+            spec if wanted.files_from is None else _defer_list(spec, wanted.files_from, wanted.files_format),
             actor=actor(),
             name=name,
             timezone=timezone,
@@ -220,7 +233,7 @@ def resume(name: Name, as_json: options.Json = False, state_dir: options.StateDi
 
 @schedule.command("run")
 def run_(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Start a schedule's transfer now and print its id. A worker runs it."""
+    """Start a schedule's command now and print the id of its transfer. A worker runs it."""
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
@@ -256,8 +269,22 @@ def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = 
 # --- what begins ------------------------------------------------------------------------------------------------------
 
 
-def _spec(words: list[str]) -> TransferSpec:
-    """Spec of the transfer that a command line asks for.
+@frozen
+class _Command:
+    """A command that was parsed.
+
+    Attributes:
+        spec: a draft, with the keys of its list.
+        files_from: the list that each run reads; None: there is none.
+    """
+
+    spec: TransferSpec | VerificationRequest
+    files_from: str | None = None
+    files_format: ListFormat = "auto"
+
+
+def _parse(words: list[str]) -> _Command:
+    """The command that a command line asks for.
 
     Raises:
         UsageError: the command line is not valid, or its verb cannot be scheduled.
@@ -266,61 +293,50 @@ def _spec(words: list[str]) -> TransferSpec:
 
     words = foreign_commands.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
-    if verb not in _VERBS:
-        raise UsageError(f"'{verb}' cannot be scheduled; use cp or sync: seqferry schedule add CRON sync SRC DST")
-    command = build_command(verb, {"cp": _cp, "sync": _sync}[verb])
-    made = command.main(words[1:], prog_name=f"seqferry schedule add CRON {verb}", standalone_mode=False)
-    return cast("TransferSpec", made)
-
-
-def _cp(
-    places: SourcesAndTarget,
-    selection: SelectionOptions,
-    filters: Filters,
-    names: NameOptions,
-    parts: PartOptions,
-    storage: StorageOptions,
-    access: AccessOptions,
-    protection: Protection,
-    attributes: Attributes,
-    endpoints: Endpoints,
-) -> TransferSpec:
-    pipes.reject_streams(places, "schedule")
-    given = spec_arguments.build(
-        places, selection, filters, names, parts, storage, access, protection, attributes, endpoints
+    if verb not in SPECS:
+        known = f"{', '.join([*SPECS][:-1])} or {[*SPECS][-1]}"
+        raise UsageError(f"'{verb}' cannot be scheduled; use {known}: seqferry schedule add CRON sync SRC DST")
+    command = build_command(verb, _parsed(SPECS[verb]))
+    return cast(
+        "_Command", command.main(words[1:], prog_name=f"seqferry schedule add CRON {verb}", standalone_mode=False)
     )
-    return build_spec(**given, allow_local=True)
 
 
-def _sync(
-    places: SourcesAndTarget,
-    selection: SelectionOptions,
-    filters: Filters,
-    names: NameOptions,
-    removal: Removal,
-    parts: PartOptions,
-    storage: StorageOptions,
-    access: AccessOptions,
-    protection: Protection,
-    attributes: Attributes,
-    endpoints: Endpoints,
-) -> TransferSpec:
-    pipes.reject_streams(places, "schedule")
-    given = spec_arguments.build(
-        places,
-        selection,
-        filters,
-        names,
-        removal,
-        parts,
-        storage,
-        access,
-        protection,
-        attributes,
-        endpoints,
-        below=True,
-    )
-    return build_spec(**given, below=True, allow_local=True)
+def _parsed(make: Callable[..., TransferSpec | VerificationRequest]) -> Callable[..., _Command]:
+    """The function of a command that takes the groups of ``make``."""
+
+    @wraps(make)
+    def parsed(**groups: Any) -> _Command:
+        if isinstance(places := groups.get("places"), SourcesAndTarget):
+            pipes.reject_streams(places, "schedule")
+        names = groups.get("names")
+        if not isinstance(names, NameOptions) or names.files_from is None:
+            return _Command(make(**groups))
+        if names.files_from == "-":
+            raise UsageError("A schedule reads its list at each run: give --files-from a file, not standard input.")
+        return _Command(make(**groups), names.files_from, names.files_format)
+
+    return parsed
+
+
+def _resolve(wanted: _Command, state_dir: str | None) -> ResolvedSpec:
+    """The spec of a command, with the keys of its list now."""
+    from seqferry.service import control
+    from seqferry.spec import identity
+
+    if not isinstance(wanted.spec, VerificationRequest):
+        return identity.resolve(wanted.spec)
+    with open_session(state_dir=state_dir, reads=True) as session:
+        verified = session.service.status(wanted.spec.transfer)
+    return identity.resolve(control.verification_spec(verified, **wanted.spec.options))
+
+
+def _defer_list(spec: ResolvedSpec, name: str, asked: ListFormat) -> ResolvedSpec:
+    """The spec of a schedule whose runs read the list; a manifest is read by planning in any case."""
+    from seqferry.spec import list_files
+
+    form = key_lists.detect_format(name, asked)
+    return spec if form == "inventory" else list_files.defer(spec, name, form)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -336,6 +352,7 @@ def facts(one: Schedule) -> dict[str, Any]:
         "operation": one.spec.operation,
         "source": one.spec.source.uri,
         "target": one.spec.target.uri,
+        "files_from": one.spec.files_from,
         "priority": one.priority,
         "labels": dict(one.labels),
         "created_at": text.optional_timestamp(one.created_at),
@@ -353,6 +370,7 @@ def run_facts(run: ScheduleRun) -> dict[str, Any]:
         "outcome": run.outcome,
         "transfer": run.transfer_id,
         "message": run.message,
+        "list_sha256": run.list_sha256,
     }
 
 
@@ -383,10 +401,13 @@ def _print(one: Schedule) -> None:
     print(f"does      {one.spec.operation}")
     print(f"from      {text.printable(one.spec.source.uri)}")
     print(f"to        {text.printable(one.spec.target.uri)}")
+    if (name := one.spec.files_from or one.spec.inventory) is not None:
+        print(f"list      {text.printable(name)}")
     print(f"added     {text.timestamp(one.created_at)} by {text.printable(one.created_by)}")
     print("runs" if one.runs else "runs      none yet")
     for run in one.runs:
         line = f"  {text.timestamp(run.due_at)}  {run.outcome}  {run.transfer_id or ''}".rstrip()
+        line += "" if run.list_sha256 is None else f"  list SHA-256 {run.list_sha256}"
         print(line if run.message is None else f"{line}  {text.printable(run.message)}")
 
 

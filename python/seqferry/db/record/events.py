@@ -25,6 +25,8 @@ FIRST: Final = "0" * 64
 """Value that the first event of a transfer holds in place of a hash before it."""
 
 SUBMITTED: Final = "submitted"
+LIST_READ: Final = "list_read"
+"""The list of its objects was read, by the run of a schedule or by planning: its name and the SHA-256 of its bytes."""
 
 
 def append(
@@ -203,6 +205,22 @@ def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, An
         .limit(1)
     ).scalar()
     return None if data is None else json.loads(data)
+
+
+class RecordedEvent(NamedTuple):
+    """An event of one of several transfers."""
+
+    transfer_id: str
+    at: float
+    data: dict[str, Any]
+
+
+def read_kind(connection: sa.Connection, transfer_ids: Iterable[str], kind: str) -> list[RecordedEvent]:
+    """The events of a kind of each of these transfers, in their order."""
+    wanted = sa.select(event.c.transfer_id, event.c.at, event.c.data)
+    wanted = wanted.where(event.c.transfer_id.in_(list(transfer_ids)), event.c.kind == kind)
+    rows = connection.execute(wanted.order_by(event.c.transfer_id, event.c.number))
+    return [RecordedEvent(row.transfer_id, row.at, read_data(row.data)) for row in rows]
 
 
 def count_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:

@@ -14,6 +14,7 @@ _TEXTS: Final = {
     "submitted": "submitted the transfer",
     "joined": "submitted the same transfer again; the first one went on",
     "planned": "the source was listed",
+    "list_read": "read the list of objects",
     "started": "the transfer started",
     "paused": "paused the transfer",
     "resumed": "resumed the transfer",
@@ -63,10 +64,13 @@ def event_text(kind: str, data: Mapping[str, Any], before: Mapping[str, Any] | N
         named = f"named it “{data['name']}”" if data.get("name") else "removed its name"
         return named + (f", with the labels {pairs}" if pairs else "")
     objects, same = data.get("objects"), data.get("same")
+    if kind == "list_read" and isinstance(data.get("list"), str):
+        return f"read the list {data['list']} (SHA-256 {data.get('sha256')})"
     if kind == "verified" and isinstance(objects, int) and isinstance(same, int):
         how = ", all bytes read" if data.get("how") == "content" else ""
         part = "" if same == objects else f"{same:,} of "
-        return f"the target was verified{how}: {part}{count(objects, 'object')} as received"
+        what = "selected objects at the target were" if data.get("selected") else "the target was"
+        return f"{what} verified{how}: {part}{count(objects, 'object')} as received"
     return _TEXTS.get(kind, kind.replace("_", " "))
 
 

@@ -51,7 +51,12 @@ class Verify(OperationWork):
         if row is None:
             raise StorageError(f"There is no transfer {verified} on record.", "object", "NoSuchTransfer", "plan", True)
         recorded = stored.read(row.spec)
-        rows = target_verification.read_arrived(runtime.database, verified, recorded)
+        selects = verification.build_selection(spec, recorded)
+        rows = (
+            one
+            for one in target_verification.read_arrived(runtime.database, verified, recorded)
+            if selects is None or selects(one["target_key"], one["size"], one["last_modified"] / 1_000_000)
+        )
         while page := list(islice(rows, _PAGE)):
             yield [_plan_object(one, is_archive=recorded.kind.packs) for one in page]
 
@@ -143,6 +148,8 @@ def _facts(transfer_id: str, spec: ResolvedSpec, counts: target_verification.Ver
         "changed": counts.changed,
         "how": "content" if is_content else "head",
     }
+    if selected := verification.selected_by(spec):
+        facts["selected"] = selected
     if is_content or counts.unreadable:
         facts["unreadable"] = counts.unreadable
     return facts | ({"content": counts.content} if is_content else {})
