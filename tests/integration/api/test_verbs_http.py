@@ -100,3 +100,53 @@ def test_a_move_has_the_priority_that_was_asked_for(
         assert own.status(moved.json()["id"]).adjustment.priority == 7
     assert (refused.status_code, refused.json()["code"]) == (400, "usage")
     assert (scheduled.status_code, scheduled.json()["code"]) == (400, "usage")
+
+
+def test_checks_and_verifications_take_the_options_of_copies(
+    sqlite_settings: Settings,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in s3server.environment().items():
+        monkeypatch.setenv(name, value)
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    client = s3server.client(s3server.user)
+    for name in ("a", "b", "c"):
+        client.put_object(Bucket=source, Key=f"run/{name}", Body=name.encode())
+    places = {"source": f"s3://{source}/run/", "target": f"s3://{target}/in/"}
+    with Service.open(sqlite_settings) as own, http_of(own) as http:
+        start_worker(own)
+
+        def ended(route: str, **body: Any) -> dict[str, Any]:
+            answer = http.post(f"/api/v1/{route}", json=body)
+            assert answer.status_code == 202, answer.text
+            until_ended(own, answer.json()["id"])
+            found: dict[str, Any] = http.get(answer.headers["Location"]).json()
+            return found
+
+        named = {"objects": [{"key": "a", "target_key": "one"}, {"key": "b", "target_key": "two"}]}
+        copied = ended("transfers", **places, **named)
+        client.put_object(Bucket=target, Key="in/two", Body=b"changed")
+
+        compared = ended("checks", **places, **named, tpslimit=1000, priority=2)
+        assert (compared["totals"]["skipped"], compared["totals"]["failed"], compared["priority"]) == (1, 1, 2)
+        alone = ended("checks", **places, objects=[{"key": "a", "target_key": "one"}], if_exists="same")
+        assert (alone["state"], alone["totals"]["objects"]) == ("done", 1)
+        renamed = ended("checks", **places, rename=["s/a/one/", "s/b/two/", "s/c/one/"], rules=["- c"], one_way=True)
+        assert (renamed["totals"]["skipped"], renamed["totals"]["failed"]) == (1, 1)
+
+        verify = f"transfers/{copied['id']}/verify"
+        assert (ended(verify)["changed"], ended(verify, keys=["one"])["intact"]) == (1, True)
+        selected = ended(verify, rules=["- two"], content=True, endpoint_url=s3server.endpoint_url)
+        assert (selected["objects"], selected["content"], selected["intact"]) == (1, 1, True)
+        events = [one for one in own.events(copied["id"]) if one.kind == "verified"]
+        assert [one.data.get("selected") for one in events] == [None, {"keys": 1}, {"rules": ["- two"]}]
+
+        elsewhere = http.post(f"/api/v1/{verify}", json={"endpoint_url": "http://127.0.0.1:9"})
+        assert (elsewhere.status_code, elsewhere.json()["code"]) == (403, "not_allowed")
+        for field, body in {"rename": {"rename": ["s/a/b/"]}, "keys": {"keys": []}}.items():
+            refused = http.post(f"/api/v1/{verify}", json=body)
+            assert (refused.status_code, refused.json()["errors"][0]["where"]) == (400, f"body.{field}")
+        assert http.post(f"/api/v1/{verify}", json={"part_size": 5 << 20}).status_code == 422

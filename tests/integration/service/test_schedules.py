@@ -528,4 +528,5 @@ def test_a_schedule_repeats_exactly_one_request(own: Service, spec: TransferSpec
         two = http.post("/api/v1/schedules", json={"cron": NIGHTLY, "move": places, "check": places})
         unknown = {"transfer_id": "0" * 36}
         other = http.post("/api/v1/schedules", json={"cron": NIGHTLY, "verification": unknown})
-    assert [none.status_code, two.status_code, other.status_code] == [422, 422, 404]
+    assert [none.status_code, two.status_code, other.status_code] == [400, 400, 404]
+    assert two.json()["errors"][0]["where"] == "body.check"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, status
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, Context, ContextDep, IdentityDep, ServiceDep, full_id, is_client, is_own
@@ -74,23 +74,22 @@ class ScheduleRequest(BaseModel):
     verification: RepeatedVerification | None = None
     cleanup: RepeatedCleanup | None = None
 
-    @model_validator(mode="after")
-    def _is_of_one(self) -> Self:
-        if len(self._given()) != 1:
-            raise ValueError("give one of transfer, move, check, verification and cleanup")
-        return self
+    def repeated(self) -> tuple[str, Repeated]:
+        """The field that is given, and its value.
 
-    def _given(self) -> dict[str, Repeated]:
+        Raises:
+            UsageError: none or several are given.
+        """
         every: dict[str, Repeated | None] = {
             "transfer": self.transfer, "move": self.move, "check": self.check, "verification": self.verification,
             "cleanup": self.cleanup,
         }  # fmt: skip
-        return {name: one for name, one in every.items() if one is not None}
-
-    @property
-    def repeated(self) -> tuple[str, Repeated]:
-        """The field that is given, and its value."""
-        return next(iter(self._given().items()))
+        found = [(name, one) for name, one in every.items() if one is not None]
+        if len(found) != 1:
+            raise UsageError(
+                "A schedule starts one thing: give one of 'transfer', 'move', 'check', 'verification' and 'cleanup'."
+            ).about(*(name for name, _ in found[1:]))
+        return found[0]
 
 
 class ScheduleChange(BaseModel):
@@ -228,13 +227,13 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
     "",
     status_code=status.HTTP_201_CREATED,
     summary="Add a schedule",
-    responses=problem_responses(400, 409, 502, 504),
+    responses=problem_responses(400, 404, 409, 502, 504),
 )
 async def add_schedule(
     body: ScheduleRequest, context: ContextDep, actor: ActorDep, identity: IdentityDep
 ) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
-    field, wanted = body.repeated
+    field, wanted = body.repeated()
     if wanted.name is not None or getattr(wanted, "new", False):
         raise UsageError(f"Transfers of a schedule have its name; leave 'name' and 'new' out of '{field}'.").about(
             field

@@ -88,7 +88,7 @@ def verify(
 
 @frozen
 class VerificationRequest:
-    """A verification as it was asked for: its spec is made when the transfer is read from the records."""
+    """A verification as it was requested: its spec is made when the transfer is read from the records."""
 
     transfer: str
     options: dict[str, Any]
