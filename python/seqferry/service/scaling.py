@@ -127,7 +127,7 @@ class WorkerScaler:
         working = [one for one in found if not one.activity.facts.get("own_work")]
         by_slot = {slot: one for one in working if (slot := _slot(one)) is not None}
         self._update(by_slot, now)
-        starting = [slot for slot, known in self._slots.items() if known.worker is None]
+        starting = [slot for slot, known in self._slots.items() if not known.has_come]
         present = [one for one in working if not one.draining]
         have = len(present) + len(starting)
         if have < wanted:

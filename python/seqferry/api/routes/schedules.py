@@ -26,7 +26,8 @@ from seqferry.model.errors import PolicyError, UsageError
 from seqferry.model.models import Event, TransferSpec
 from seqferry.service import authority, control, schedules
 from seqferry.service.cron import MAX_TEXT, UTC_ZONE
-from seqferry.service.schedules import RunOutcome, Schedule, ScheduleRun, State
+from seqferry.service.schedule_runs import RunOutcome, ScheduleRun
+from seqferry.service.schedules import Schedule, State
 from seqferry.service.service import Service
 from seqferry.settings.tokens import Identity
 

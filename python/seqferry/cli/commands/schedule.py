@@ -29,7 +29,8 @@ from seqferry.spec import key_lists
 from seqferry.spec.option_groups import ListFormat, NameOptions
 
 if TYPE_CHECKING:
-    from seqferry.service.schedules import Schedule, ScheduleRun
+    from seqferry.service.schedule_runs import ScheduleRun
+    from seqferry.service.schedules import Schedule
 
 schedule = typer.Typer(
     help="Start commands at the times of a cron expression.",
