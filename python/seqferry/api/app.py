@@ -29,6 +29,7 @@ from seqferry.api.routes import (
     schedules,
     server,
     share_links,
+    shares,
     transfers,
     verbs,
     workers,
@@ -103,6 +104,7 @@ def create_app(
     app.include_router(verbs.router, dependencies=[DOCUMENTED])
     app.include_router(schedules.router, dependencies=[DOCUMENTED])
     app.include_router(workers.router, dependencies=[DOCUMENTED])
+    app.include_router(shares.router, dependencies=[DOCUMENTED])
     app.include_router(share_links.router, dependencies=[DOCUMENTED])
     app.include_router(delivery.router)
     app.include_router(proof.tickets)

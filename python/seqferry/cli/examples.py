@@ -108,7 +108,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "cache rm": (("seqferry cache rm --cache /scratch/cache s3://reference/hg38/", "remove a prefix"),),
     "gateway": (),
     "gateway serve": (("seqferry gateway serve --cache /var/cache/seqferry", "serve the configured shares"),),
-    "gateway status": (("seqferry gateway status --cache /var/cache/seqferry", "pending uploads"),),
+    "gateway status": (
+        ("seqferry gateway status --cache /var/cache/seqferry", "pending uploads"),
+        ("seqferry gateway status --cache /var/cache/seqferry /runs/run42", "files of a folder that are in S3"),
+    ),
     "gateway ls": (("seqferry gateway ls --cache /var/cache/seqferry /runs/run42", "upload state of a folder"),),
     "gateway flush": (
         ("seqferry gateway flush --cache /var/cache/seqferry --wait /runs/run42", "wait until it is in S3"),

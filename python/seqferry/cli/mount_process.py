@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
@@ -115,14 +115,19 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     return exits.OK
 
 
-def _presence(settings: Settings, spec: MountSpec) -> AbstractContextManager[object]:
+@contextmanager
+def _presence(settings: Settings, spec: MountSpec) -> Generator[None]:
     """A row among the workers, where several hosts share a database: what it needs takes memory."""
     if settings.uses_sqlite:
-        return contextlib.nullcontext()
+        yield
+        return
     from seqferry.engine.mounting import activity_of
     from seqferry.service.presence import Presence
+    from seqferry.service.share_answers import ShareAnswers
 
-    return Presence(settings, "gateway", lambda: activity_of(spec))
+    assert spec.cache is not None  # see check_writable
+    with Presence(settings, "gateway", lambda: activity_of(spec)) as presence, ShareAnswers(presence, spec.cache):
+        yield
 
 
 def _tables(settings: Settings) -> Path:

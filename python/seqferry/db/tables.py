@@ -443,6 +443,21 @@ worker_live: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
+# Questions of clients to gateways about folders of their shares, for as long as the client waits.
+gateway_question: Final = sa.Table(
+    "gateway_question",
+    metadata,
+    sa.Column("id", KEY, primary_key=True),
+    # The process that is to answer.
+    sa.Column("worker_id", KEY, nullable=False),
+    sa.Column("path", KEY, nullable=False),
+    # The files in the bucket are to be counted, too.
+    sa.Column("counts", sa.Boolean, nullable=False),
+    # By the clock of the database, so that hosts need not agree.
+    sa.Column("ends_at", sa.Double, nullable=False),
+    sa.Column("answer", sa.Text),
+)
+
 # Processes, each with its last heartbeat and its activity (``worker_rows``).
 worker: Final = sa.Table(
     "worker",

@@ -98,18 +98,19 @@ def wait_for_end(process: int, seconds: float = _LAST_SECONDS) -> bool:
     return bool(ended.poll(1000 * seconds))
 
 
-def ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
-    """The answer of the gateway whose cache this is. Waits for as long as it works.
+def ask(cache: Path, command: str, *, seconds: float | None = None, **facts: Any) -> dict[str, Any]:
+    """The answer of the gateway whose cache this is.
 
     Args:
-        command: ``status``, ``ls``, ``flush``, ``refresh``, ``conflicts`` or ``drain``, with its ``facts``.
+        command: ``status``, ``files``, ``ls``, ``flush``, ``refresh``, ``conflicts`` or ``drain``, with its ``facts``.
+        seconds: longest pause before the answer; None: for as long as the gateway works.
 
     Raises:
         ConfigError: no gateway answers there, or it refuses the request, with its reason.
     """
     line = json.dumps({"command": command, **{name: fact for name, fact in facts.items() if fact is not None}})
     try:
-        answer = json.loads(_exchange(cache, line.encode() + b"\n"))
+        answer = json.loads(_exchange(cache, line.encode() + b"\n", seconds))
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         raise ConfigError(
             f"No gateway runs with the cache {cache}: start one with seqferry gateway serve --cache {cache}, or name "
@@ -140,8 +141,9 @@ def _connected(cache: Path) -> Generator[socket.socket]:
         os.close(folder)
 
 
-def _exchange(cache: Path, line: bytes) -> bytes:
+def _exchange(cache: Path, line: bytes, seconds: float | None) -> bytes:
     with _connected(cache) as connection:
+        connection.settimeout(seconds)
         # Where it has no room for a client it answers before it has read.
         with suppress(BrokenPipeError):
             connection.sendall(line)

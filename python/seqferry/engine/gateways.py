@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.frozen import frozen
 from seqferry.model.locations import S3Location
-from seqferry.model.workers import WAITING, Activity, Limits
+from seqferry.model.workers import IS_DRAINING, SHARES, WAITING, Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits
 from seqferry.settings.share_writes import Writes
@@ -21,6 +21,29 @@ from seqferry.settings.shares import Share
 
 if TYPE_CHECKING:
     from seqferry import _native
+
+DETAILS: Final = (
+    "uploading_files",
+    "ignored_files",
+    "removals",
+    "unrecorded",
+    "uploaded_files",
+    "uploaded_bytes",
+    "bytes_per_second",
+    "free_bytes",
+    "failure",
+    "claimed_by",
+)
+"""Facts of a share that is written, besides those that wait."""
+
+_NAMED: Final = 5
+"""Files of each kind that the row of a gateway names, of each share."""
+
+_TEXT: Final = 1024
+"""Characters of a path, or of a cause, in the row of a gateway."""
+
+_NAMES_BYTES: Final = 64 << 10
+"""For all names in the row of a gateway, which is written every 10 s; further shares have numbers alone."""
 
 _MEMORY: Final = 512 << 20
 _REQUESTS: Final = 256
@@ -109,7 +132,7 @@ def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
     """Activity of a gateway now. ``facts`` has its shares, the address that they are served at, and what waits."""
     host, port = served.address
     shares = [share.name for share, _ in spec.shares]
-    waiting = waiting_of(json.loads(served.status()))
+    status = json.loads(served.status())
     return Activity(
         lanes=(),
         limits=Limits(
@@ -118,11 +141,16 @@ def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
         resident=memory_limits.resident() or None,
         transfers=0,
         in_flight=served.in_flight,
-        facts={"shares": shares, "host": host, "port": port, WAITING: waiting},
+        facts={"shares": shares, "host": host, "port": port, **facts_of(status)},
     )
 
 
-def waiting_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def facts_of(status: dict[str, Any]) -> dict[str, Any]:
+    """The state of a gateway, as its row among the workers has it."""
+    return {WAITING: _waiting_of(status), SHARES: _details_of(status), IS_DRAINING: status["is_draining"]}
+
+
+def _waiting_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Files that wait in each share that is written (``WAITING``), of the state of a gateway."""
     found: dict[str, dict[str, Any]] = {}
     for share in status["shares"]:
@@ -137,6 +165,34 @@ def waiting_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "oldest_dirty_seconds": None if oldest is None else round(oldest["age_seconds"], 1),
         }
     return found
+
+
+def _details_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """More of the state of each share (``SHARES``). Few files are named, so that the row stays small."""
+    found: dict[str, dict[str, Any]] = {}
+    room = _NAMES_BYTES
+    for share in status["shares"]:
+        details = {name: share[name] for name in ("source", "read_bytes", "fetched_bytes")}
+        if (writing := share["writing"]) is not None:
+            oldest = writing["oldest"]
+            named = {name: _cut(writing[name][:_NAMED]) for name in ("failing", "held", "renames")}
+            room -= len(json.dumps(named))
+            details |= {name: writing[name] for name in DETAILS} | {
+                "oldest_path": None if oldest is None else oldest["path"],
+                "held_markers": len(writing["held"]),
+                "renamed_folders": len(writing["renames"]),
+                **(named if room > 0 else {name: [] for name in named}),
+            }
+        found[share["share"]] = details
+    return found
+
+
+def _cut(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: _cut_text(value) for name, value in row.items()} for row in rows]
+
+
+def _cut_text(value: Any) -> Any:
+    return f"{value[:_TEXT]}…" if isinstance(value, str) and len(value) > _TEXT else value
 
 
 def native_share(share: Share, place: S3Location) -> _native.GatewayShare:

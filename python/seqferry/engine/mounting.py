@@ -13,7 +13,7 @@ from seqferry.engine.mounts import MountSpec
 from seqferry.engine.native_calls import native_endpoint
 from seqferry.model.errors import ConfigError
 from seqferry.model.locations import S3Location
-from seqferry.model.workers import WAITING, Activity, Limits
+from seqferry.model.workers import Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits
 from seqferry.settings.shares import Share
@@ -143,6 +143,6 @@ def activity_of(spec: MountSpec) -> Activity:
             "shares": [SHARE],
             "directory": str(spec.directory),
             "source": spec.place.at(spec.prefix),
-            WAITING: gateways.waiting_of(status),
+            **gateways.facts_of(status),
         },
     )

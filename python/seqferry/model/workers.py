@@ -27,6 +27,15 @@ Of each share that is written: ``dirty_files``, ``dirty_bytes``, ``failing_files
 and ``oldest_dirty_seconds`` (None: nothing waits).
 """
 
+SHARES: Final = "share_details"
+"""Name of the fact of a gateway, or of a mount that is written: by share, more of its state, as the page shows it.
+
+``source``, ``read_bytes`` and ``fetched_bytes``; of a share that is written also ``engine.gateways.DETAILS``.
+"""
+
+IS_DRAINING: Final = "is_draining"
+"""Name of the fact of a gateway: it accepts no changes, and ends when all files are in S3."""
+
 SLOT: Final = "slot"
 """Name of the fact of a worker: its number among those that ``seqferry workers scale`` starts."""
 
@@ -103,6 +112,11 @@ class Activity:
     """Requests in flight."""
     windows: tuple[LimiterWindow, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def listed_facts(self) -> dict[str, Any]:
+        """Facts in lists of processes: those of single files of shares are left to the list of shares."""
+        return {name: fact for name, fact in self.facts.items() if name != SHARES}
 
 
 NO_ACTIVITY: Final = Activity(lanes=(), limits=None, resident=None, transfers=0, in_flight=0)

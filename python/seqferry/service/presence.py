@@ -48,6 +48,15 @@ class Presence:
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seqferry-presence", daemon=True)
 
+    @property
+    def process_id(self) -> str:
+        return self._process.id
+
+    @property
+    def database(self) -> Database | None:
+        """The database that has the row; None before its first heartbeat there."""
+        return self._database
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self

@@ -69,6 +69,33 @@ def test_status_and_ls_tell_what_waits_and_flush_sends_what_it_names(
     assert (writing["dirty_files"], writing["uploaded_files"], writing["uploaded_bytes"]) == (1, 2, 1500)
 
 
+def test_the_status_of_a_folder_tells_how_many_of_its_files_are_in_s3(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(s3server)
+    for number in range(3):
+        s3server.client().put_object(Bucket=bucket, Key=f"runs/run42/{number}", Body=b"12345")
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    assert shares.ask("status", "/runs/run42").stdout == "/runs/run42: 3 of 3 files in S3\n"
+    shares.write("runs/run42/new", b"123")
+    shares.write("runs/run42/.DS_Store", b"x")
+
+    first, oldest, kept = shares.ask("status", "runs/run42/").stdout.splitlines()
+
+    assert first == "/runs/run42: 3 of 4 files in S3"
+    assert oldest.startswith("/runs/run42: 3 B to upload; the oldest pending file is /runs/run42/new, for ")
+    assert kept == "/runs: kept on this machine by name: 1 file"
+    [found] = shares.events("status", "/runs/run42")
+    assert (found["in_s3"], found["dirty_bytes"]) == ({"files": 3, "bytes": 15, "is_cut": False}, 3)
+    assert (found["dirty_files"], found["dirty_folders"]) == (1, 0)
+    assert shares.events("status", "/runs/run42/new")[0]["in_s3"]["files"] == 0
+    absent = shares.ask("status", "/runs/absent", expect=1).stderr
+    assert absent == "seqferry: There is no /runs/absent; list the names with seqferry gateway ls.\n"
+    # The names of the gateway itself are no files of the share.
+    shares.ask("flush", "--wait")
+    assert shares.ask("status", "/runs").stdout.splitlines()[0] == "/runs: 4 of 4 files in S3"
+
+
 def test_status_tells_how_much_of_what_is_read_was_here_and_how_long_syncs_take(
     seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
 ) -> None:

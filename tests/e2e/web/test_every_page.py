@@ -5,6 +5,7 @@ A new page is one more row of ``VIEWS``.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
+from seqferry.engine.gateways import DETAILS
+from seqferry.model.workers import SHARES, WAITING
 from seqferry.settings import tokens
 from support.axe import grave_violations
 from support.browser import DESK, PHONE, Tab
@@ -64,6 +67,8 @@ VIEWS: Final = (
     View("transfer, objects", "#/t/{transfer}?tab=objects", SHOWN),
     View("transfer, events", "#/t/{transfer}?tab=events", SHOWN),
     View("health", "#/health?place=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", f"version {SHOWN}"),
+    View("shares", "#/shares", SHOWN),
+    View("share", "#/shares/hostile/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E?path=%3Cb%3E", SHOWN),
     View("delivery", "#/d/{token}", SHOWN, False),
     View("delivery, mail", "#/d/{running}", f"Running {SHOWN}", False, "Mail me when it is done", "textbox"),
     View("no such delivery", "#/d/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "not valid", False),
@@ -153,10 +158,32 @@ def _filled(simulator: Simulator, mover: Mover, http: httpx.Client, server: Host
         connection.execute("UPDATE share_link SET created_by = ?", [HOSTILE[7]])
         columns = [str(one[1]) for one in connection.execute("PRAGMA table_info(worker)")]
         own = {"id": "?", "host": "?", "version": "?", "seen_at": "seen_at - 4000"}
-        wanted = ", ".join(own.get(one, one) for one in columns)
-        connection.execute(f"INSERT INTO worker ({', '.join(columns)}) SELECT {wanted} FROM worker", [SHOWN] * 3)
+        gateway = own | {"id": "'hostile'", "kind": "'gateway'", "facts": "?"}
+        for row, values in ((gateway, [SHOWN, SHOWN, _facts_of_gateway()]), (own, [SHOWN] * 3)):
+            wanted = ", ".join(row.get(one, one) for one in columns)
+            places = ", ".join(columns)
+            connection.execute(
+                f"INSERT INTO worker ({places}) SELECT {wanted} FROM worker WHERE kind = 'serve'", values
+            )
     connection.close()
     return server
+
+
+def _facts_of_gateway() -> str:
+    """A share with hostile names, of each state that is shown."""
+    waiting = {"dirty_files": 3, "dirty_bytes": 5, "failing_files": 90, "conflicts": 1, "window_is_open": False}
+    counts = dict.fromkeys(DETAILS, 3) | {"failure": SHOWN, "claimed_by": HOSTILE[7], "oldest_path": HOSTILE[7]}
+    rename = dict.fromkeys(("files", "bytes", "waiting_files", "waiting_bytes", "removals", "seconds"), 1)
+    details = counts | {
+        "source": f"s3://b/{HOSTILE[7]}",
+        "read_bytes": 10,
+        "fetched_bytes": 3,
+        "failing": [{"path": one, "cause": one, "attempts": 2, "seconds": 90.0} for one in HOSTILE],
+        "held": [{"path": one, "waits_for": one, "cause": one} for one in HOSTILE],
+        "renames": [{"from": one, "to": one, **rename} for one in HOSTILE],
+    }
+    shares = {"shares": [SHOWN], WAITING: {SHOWN: waiting | {"oldest_dirty_seconds": 9.0}}, SHARES: {SHOWN: details}}
+    return json.dumps({**shares, "host": SHOWN, "port": 2049})
 
 
 @pytest.fixture

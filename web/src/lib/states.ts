@@ -29,6 +29,14 @@ const STYLES: Record<string, StateStyle> = {
   incomplete: { word: 'incomplete', shape: 'half-diamond', tone: 'partly' },
   failed: { word: 'failed', shape: 'diamond', tone: 'failed' },
   skipped: { word: 'skipped', shape: 'chevron', tone: 'skipped' },
+  // Of shares, their folders and files.
+  in_s3: { word: 'in S3', shape: 'tick', tone: 'done' },
+  uploading: { word: 'uploading', shape: 'triangle', tone: 'running' },
+  outside_window: { word: 'waiting', shape: 'bars', tone: 'paused' },
+  uploads_stopped: { word: 'no uploads', shape: 'diamond', tone: 'failed' },
+  writes_stopped: { word: 'no writes', shape: 'diamond', tone: 'failed' },
+  read_only: { word: 'read-only', shape: 'square', tone: 'cancelled' },
+  ignored: { word: 'stays there', shape: 'chevron', tone: 'skipped' },
   // Of processes, the database, notices and share links.
   alive: { word: 'alive', shape: 'tick', tone: 'done' },
   gone: { word: 'gone', shape: 'square', tone: 'cancelled' },

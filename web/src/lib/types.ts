@@ -21,6 +21,10 @@ export type Notice = Schemas['NoticeOut']
 export type Capability = Schemas['CapabilityOut']
 export type ObjectPage = Schemas['ObjectPage']
 export type Audit = Schemas['AuditOut']
+export type Gateway = Schemas['GatewayOut']
+export type ShareFacts = Schemas['ShareOut']
+export type Writing = Schemas['WritingOut']
+export type Files = Schemas['FilesOut']
 
 /** An event of a transfer, as its stream sends it. */
 export interface TransferEvent {

@@ -29,6 +29,7 @@ fn kind_of(request: &ControlRequest) -> RequestKind {
     match request {
         ControlRequest::Status | ControlRequest::HandOver { .. } => RequestKind::Quick,
         ControlRequest::Ls { .. }
+        | ControlRequest::Files { .. }
         | ControlRequest::Refresh { .. }
         | ControlRequest::Conflicts
         | ControlRequest::Flush { wait: false, .. } => RequestKind::Bucket,

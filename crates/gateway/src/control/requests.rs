@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{GatewayControl, POLL_INTERVAL, ShareControl};
-use crate::writable_share::{CONFLICTS, FlushCounts, NameState, is_range_list};
+use crate::writable_share::{CONFLICTS, FlushCounts, NameState, ObjectFilter, is_range_list};
 
 /// Names and conflicts of one answer at most.
 const MAX_NAMES: usize = 10_000;
@@ -22,6 +22,11 @@ const PAGE_ENTRIES: usize = 1000;
 const MAX_QUEUED_FOLDERS: usize = 1_000_000;
 /// Longest wait for the bucket in one answer about names.
 const BUCKET_TIMEOUT: Duration = Duration::from_mins(1);
+/// Objects of a folder that are counted at most: 100 requests.
+const MAX_COUNTED: usize = 100_000;
+/// Longest time for the count, and for the search of the folder before it: a person waits.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
+const FIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request. Paths begin with the name of a share.
 #[derive(Debug, Deserialize)]
@@ -30,6 +35,14 @@ pub(super) enum ControlRequest {
     Status,
     Ls {
         path: String,
+        /// Names of the answer at most.
+        limit: Option<usize>,
+    },
+    /// State of the files at a path and below it. `count`: list the bucket as well.
+    Files {
+        path: String,
+        #[serde(default)]
+        count: bool,
     },
     Flush {
         path: Option<String>,
@@ -58,6 +71,19 @@ pub(super) fn encode_reply(answer: ControlReply) -> String {
         Err(text) => json!({"error": text}),
     };
     line.to_string()
+}
+
+/// Objects of a folder.
+#[derive(Debug, Default)]
+struct ObjectCount {
+    /// Files that the bucket has as the share shows them, and their bytes.
+    files: usize,
+    bytes: u64,
+    /// Files at their paths before a rename that do not count as waiting, and their bytes.
+    to_move: usize,
+    bytes_to_move: u64,
+    /// There are more.
+    is_cut: bool,
 }
 
 /// The text about a request that cannot be read.
@@ -106,7 +132,7 @@ impl ShareControl {
         self.writable.as_ref().map(|writable| writable.states_in(folder)).unwrap_or_default()
     }
 
-    async fn names(&self, path: &str) -> Result<Value, FileError> {
+    async fn names(&self, path: &str, limit: usize) -> Result<Value, FileError> {
         let found = self.find(path).await?;
         if found.kind != FileKind::Directory {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -120,7 +146,7 @@ impl ShareControl {
             let page =
                 self.share.read_directory(&superuser(), found.file, cookie, PAGE_ENTRIES, EntryDetail::All).await?;
             for entry in &page.entries {
-                if names.len() >= MAX_NAMES {
+                if names.len() >= limit {
                     return Ok(json!({"names": names, "is_cut": true}));
                 }
                 cookie = entry.cookie;
@@ -130,6 +156,78 @@ impl ShareControl {
                 return Ok(json!({"names": names, "is_cut": false}));
             }
         }
+    }
+
+    /// State of the files at a path and below it, as a command shows it. `kind` is null where the share has none.
+    async fn file_status(&self, path: &str, count: bool) -> Result<Value, FileError> {
+        let found = tokio::time::timeout(FIND_TIMEOUT, self.find(path)).await.unwrap_or(Err(FileError::TryLater));
+        let found = match found {
+            Ok(found) => Some(found),
+            Err(FileError::NotFound | FileError::Stale) => return Ok(json!({"kind": null})),
+            // The waiting files are known all the same.
+            Err(FileError::TryLater) => None,
+            Err(error) => return Err(error),
+        };
+        let (status, filter) = self.writable.as_ref().map(|writable| writable.file_status(path)).unwrap_or_default();
+        let mut answer = serde_json::to_value(&status).map_err(|_| FileError::Io)?;
+        answer["kind"] = json!(found.as_ref().map_or("folder", |found| kind_of(found.kind)));
+        answer["in_s3"] = Value::Null;
+        answer["in_s3_error"] = Value::Null;
+        if let Some(file) = found.filter(|found| found.kind != FileKind::Directory) {
+            let is_there = status.dirty_files == 0 && status.ignored_files == 0;
+            let (files, bytes) = if is_there { (1, file.size) } else { (0, 0) };
+            answer["in_s3"] = json!({"files": files, "bytes": bytes, "is_cut": false});
+        } else if count {
+            match self.count_objects(path, &filter).await {
+                Ok(counted) => {
+                    answer["dirty_files"] = json!(status.dirty_files + counted.to_move);
+                    answer["dirty_bytes"] = json!(status.dirty_bytes + counted.bytes_to_move);
+                    answer["in_s3"] = json!({"files": counted.files, "bytes": counted.bytes, "is_cut": counted.is_cut});
+                }
+                Err(text) => answer["in_s3_error"] = json!(text),
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Count the files of a folder that the bucket has as the share shows them, and those that it has at the paths
+    /// before a rename.
+    async fn count_objects(&self, path: &str, filter: &ObjectFilter) -> Result<ObjectCount, String> {
+        let deadline = tokio::time::Instant::now() + COUNT_TIMEOUT;
+        let mut found = ObjectCount::default();
+        let mut listed = 0;
+        let folders = [(path, false)].into_iter().chain(filter.to_move().iter().map(|path| (path.as_str(), true)));
+        for (folder, is_former) in folders {
+            let end = if folder.is_empty() { "" } else { "/" };
+            let prefix = format!("{}{folder}{end}", self.prefix);
+            let mut continuation = None;
+            loop {
+                let (bucket, prefix) = (self.bucket.clone(), prefix.clone());
+                let request = ListRequest { bucket, prefix, continuation: continuation.take(), ..Default::default() };
+                let page = match tokio::time::timeout_at(deadline, self.client.list_page(&request)).await {
+                    Ok(page) => page.map_err(|error| request_failure_text("the objects", &self.name, error))?,
+                    Err(_) if listed > 0 => return Ok(ObjectCount { is_cut: true, ..found }),
+                    Err(_) => return Err("the bucket does not answer; try again later".to_owned()),
+                };
+                listed += page.objects.len();
+                for object in page.objects {
+                    let Some(path) = object.key.strip_prefix(&self.prefix) else { continue };
+                    if is_former && filter.is_to_move(path) {
+                        found.to_move += 1;
+                        found.bytes_to_move += object.size;
+                    } else if !is_former && filter.is_current(path) {
+                        found.files += 1;
+                        found.bytes += object.size;
+                    }
+                }
+                match page.continuation {
+                    None => break,
+                    Some(_) if listed >= MAX_COUNTED => return Ok(ObjectCount { is_cut: true, ..found }),
+                    token => continuation = token,
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Read listings again: that of a folder, or of all folders below it as well. Returns how many.
@@ -216,16 +314,28 @@ impl ShareControl {
     }
 }
 
-fn name_row(name: &str, found: &Attributes, states: &HashMap<u64, NameState>) -> Value {
-    let state = states.get(&found.file.number).copied().unwrap_or_default();
-    let kind = match found.kind {
+fn kind_of(kind: FileKind) -> &'static str {
+    match kind {
         FileKind::File => "file",
         FileKind::Directory => "folder",
         FileKind::Symlink => "link",
-    };
+    }
+}
+
+fn request_failure_text(what: &str, share: &str, error: RequestError) -> String {
+    match error {
+        RequestError::Failed(error) => {
+            format!("{what} of /{share} cannot be listed: {error}. {}", error.advice())
+        }
+        RequestError::Cancelled => "the gateway ends".to_owned(),
+    }
+}
+
+fn name_row(name: &str, found: &Attributes, states: &HashMap<u64, NameState>) -> Value {
+    let state = states.get(&found.file.number).copied().unwrap_or_default();
     let modified = found.modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     json!({
-        "name": name, "kind": kind, "size": found.size, "modified": modified, "state": state_of(state),
+        "name": name, "kind": kind_of(found.kind), "size": found.size, "modified": modified, "state": state_of(state),
         "waiting": state.waiting, "uploading": state.uploading, "failing": state.failing, "ignored": state.ignored,
     })
 }
@@ -253,10 +363,16 @@ impl GatewayControl {
             ControlRequest::Status => {
                 serde_json::to_value(self.collect_status().await).map_err(|error| error.to_string())
             }
-            ControlRequest::Ls { path } => {
+            ControlRequest::Ls { path, limit } => {
                 let (share, below) = self.split_share_path(&path)?;
-                let names = tokio::time::timeout(BUCKET_TIMEOUT, share.names(below)).await;
+                let limit = limit.unwrap_or(MAX_NAMES).min(MAX_NAMES);
+                let names = tokio::time::timeout(BUCKET_TIMEOUT, share.names(below, limit)).await;
                 names.unwrap_or(Err(FileError::TryLater)).map_err(|error| failure_text("the listing", &path, error))
+            }
+            ControlRequest::Files { path, count } => {
+                let (share, below) = self.split_share_path(&path)?;
+                let found = share.file_status(below, count).await;
+                found.map_err(|error| failure_text("the look", &path, error))
             }
             ControlRequest::Flush { path, wait } => self.flush(path.as_deref(), wait).await,
             ControlRequest::Refresh { path, recursive } => {
@@ -321,12 +437,8 @@ impl GatewayControl {
     async fn conflicts(&self) -> ControlReply {
         let (mut conflicts, mut is_cut) = (Vec::new(), false);
         for (share, writable) in self.writable() {
-            let (found, is_more) = share.conflicts().await.map_err(|error| match error {
-                RequestError::Failed(error) => {
-                    format!("the conflicts of /{} cannot be listed: {error}. {}", share.name, error.advice())
-                }
-                RequestError::Cancelled => "the gateway ends".to_owned(),
-            })?;
+            let listed = share.conflicts().await;
+            let (found, is_more) = listed.map_err(|error| request_failure_text("the conflicts", &share.name, error))?;
             writable.set_conflicts(found.len() as u64);
             is_cut |= is_more;
             conflicts.extend(found);
@@ -339,7 +451,7 @@ impl GatewayControl {
         let ignored = || async {
             let mut ignored = 0;
             for (_, writable) in self.writable() {
-                ignored += writable.write_status().await.ignored_files;
+                ignored += writable.write_status().await.files.ignored_files;
             }
             ignored
         };

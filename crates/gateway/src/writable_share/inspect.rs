@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::WritableShare;
-use super::upload::control::{UploadFailure, UploadRules, UploadSnapshot, is_dirty};
+use super::object_filter::{ObjectFilter, touches};
+use super::upload::control::{UploadFailure, UploadRules, UploadSnapshot, is_dirty, is_within};
 use super::upload::flush::FlushScope;
 use crate::data_folder::DataFolder;
 use crate::file_table::ROOT;
@@ -19,12 +20,14 @@ use crate::prefix_claim::PrefixClaim;
 /// Files of each kind that are named.
 const NAMED: usize = 100;
 
-/// Files of a share and their way to the bucket.
+/// Files of a share, or of a folder of it, and their way to the bucket.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct WriteStatus {
+pub(crate) struct FileStatus {
     /// Files, links and folders that the bucket does not have as the share shows them, and their bytes.
     pub(crate) dirty_files: usize,
     pub(crate) dirty_bytes: u64,
+    /// The folders of them.
+    pub(crate) dirty_folders: usize,
     /// Objects that were removed or renamed here and must be removed from the bucket.
     pub(crate) removals: usize,
     /// Folders that were renamed, while their objects are copied and removed.
@@ -39,6 +42,13 @@ pub(crate) struct WriteStatus {
     pub(crate) held: Vec<WaitingMarker>,
     /// Files that stay on this machine by their names.
     pub(crate) ignored_files: usize,
+}
+
+/// State of a share that is written.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct WriteStatus {
+    #[serde(flatten)]
+    pub(crate) files: FileStatus,
     /// Files that lost against another program's object.
     pub(crate) conflicts: u64,
     /// Since the start of this process.
@@ -153,7 +163,8 @@ impl<D: Disk> WritableShare<D> {
     pub(crate) async fn write_status(&self) -> WriteStatus {
         let inner = &self.0;
         let snapshot = inner.control.snapshot();
-        let mut status = inner.overlay.read(|overlay| self.counted(overlay, &snapshot));
+        let files = inner.overlay.read(|overlay| self.counted(overlay, &snapshot, ""));
+        let mut status = WriteStatus { files, ..WriteStatus::default() };
         let (uploaded_bytes, bytes_per_second) = inner.control.bytes();
         status.conflicts = inner.control.conflicts();
         status.uploaded_files = inner.control.files();
@@ -169,17 +180,31 @@ impl<D: Disk> WritableShare<D> {
         status
     }
 
-    fn counted(&self, overlay: &Overlay, snapshot: &UploadSnapshot) -> WriteStatus {
-        let mut status = WriteStatus { removals: overlay.pending_removals().len(), ..WriteStatus::default() };
+    /// The state of what is at a path and below it. Reads no more than memory.
+    pub(crate) fn file_status(&self, path: &str) -> (FileStatus, ObjectFilter) {
+        let snapshot = self.0.control.snapshot();
+        self.0.overlay.read(|overlay| {
+            let filter = ObjectFilter::new(overlay, &self.0.file_table, path);
+            (self.counted(overlay, &snapshot, path), filter)
+        })
+    }
+
+    fn counted(&self, overlay: &Overlay, snapshot: &UploadSnapshot, top: &str) -> FileStatus {
+        let is_here = |number: u64| top.is_empty() || is_within(&self.path(overlay, number), top);
+        let removals = overlay.pending_removals().keys().filter(|path| is_within(path, top)).count();
+        let mut status = FileStatus { removals, ..FileStatus::default() };
         let mut oldest: Option<&Node> = None;
         for node in overlay.nodes() {
-            if overlay.is_local_only(node) && node.is_changed() {
-                status.ignored_files += 1;
+            let is_ignored = overlay.is_local_only(node) && node.is_changed();
+            if !is_ignored && !is_dirty(overlay, &self.0.file_table, node) || !is_here(node.file.number) {
+                continue;
             }
-            if !is_dirty(overlay, &self.0.file_table, node) {
+            if is_ignored {
+                status.ignored_files += 1;
                 continue;
             }
             status.dirty_files += 1;
+            status.dirty_folders += usize::from(node.content == NodeContent::Directory);
             status.dirty_bytes += node.attributes().size;
             if oldest.is_none_or(|oldest| node.changed < oldest.changed) {
                 oldest = Some(node);
@@ -189,17 +214,22 @@ impl<D: Disk> WritableShare<D> {
             path: self.path(overlay, node.file.number),
             age_seconds: seconds_since(system_time(node.changed)),
         });
-        status.renames = overlay.renames().take(NAMED).map(|rename| self.progress(overlay, rename)).collect();
-        status.uploading_files = snapshot.running.len();
-        status.uploading = snapshot.running.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
+        let renames = overlay.renames().filter(|rename| touches(overlay, &self.0.file_table, rename, top));
+        status.renames = renames.take(NAMED).map(|rename| self.progress(overlay, rename)).collect();
+        let running: Vec<u64> = snapshot.running.keys().copied().filter(|number| is_here(*number)).collect();
+        status.uploading_files = running.len();
+        status.uploading = running.iter().take(NAMED).map(|number| self.path(overlay, *number)).collect();
         status.uploading.sort_unstable();
-        status.failing_files = snapshot.files.len() + snapshot.keys.len();
-        let files = snapshot.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
-        let keys = snapshot.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
-        status.failing = files.chain(keys).take(NAMED).collect();
+        let files = snapshot.files.iter().filter(|(number, _)| is_here(**number));
+        let files = files.map(|(number, failure)| (self.path(overlay, *number), failure));
+        let keys = snapshot.keys.iter().filter(|(path, _)| is_within(path, top));
+        let failed: Vec<_> = files.chain(keys.map(|(path, failure)| (path.to_string(), failure))).collect();
+        status.failing_files = failed.len();
+        status.failing = failed.into_iter().take(NAMED).map(|(path, failure)| failing(path, failure)).collect();
         status.failing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        let held = snapshot.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
+        let held = snapshot.held.iter().filter(|(number, _)| overlay.node(**number).is_some() && is_here(**number));
         status.held = held
+            .take(NAMED)
             .map(|(number, other)| WaitingMarker {
                 path: self.path(overlay, *number),
                 waits_for: self.path(overlay, *other),

@@ -74,7 +74,7 @@ class WorkerOut(BaseModel):
     """Those with the most requests, at most 20."""
     facts: dict[str, Any]
     """Of its kind alone. Of a worker: ``own_work``, it was started for one transfer; of a server also its ``url``.
-    Of a gateway: ``shares``, ``host``, ``port``."""
+    Of a gateway: ``shares``, ``host``, ``port``, ``waiting``; ``GET /api/v1/shares`` has more."""
 
     @classmethod
     def of(cls, one: ProcessStatus) -> WorkerOut:
@@ -99,7 +99,7 @@ class WorkerOut(BaseModel):
             transfers=activity.transfers,
             requests_in_flight=activity.in_flight,
             windows=[WindowOut(**asdict(window)) for window in activity.windows],
-            facts=activity.facts,
+            facts=activity.listed_facts,
         )
 
 

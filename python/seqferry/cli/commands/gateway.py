@@ -174,6 +174,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     from seqferry.engine.traces import trace
     from seqferry.places.service_manager import ServiceManager
     from seqferry.service.presence import Presence
+    from seqferry.service.share_answers import ShareAnswers
     from seqferry.service.upload_batches import UploadBatchRecorder
 
     asked: list[int] = []
@@ -205,7 +206,10 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
         manager.ready()
         written = {share.name: place for share, place in spec.shares if not share.read_only}
         with UploadBatchRecorder(settings, written, served) if written else nullcontext():
-            with Presence(settings, "gateway", lambda: activity_of(served, spec)):
+            with (
+                Presence(settings, "gateway", lambda: activity_of(served, spec)) as presence,
+                nullcontext() if spec.cache is None else ShareAnswers(presence, spec.cache),
+            ):
                 while not asked and not served.wait(_LOOK):
                     pass
                 manager.stopping()

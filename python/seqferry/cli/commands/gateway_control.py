@@ -12,7 +12,7 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
-from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, NotFoundError, UsageError
 
 GatewayCache = Annotated[
     Path | None,
@@ -64,8 +64,17 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
-    """Show pending and failing uploads and the upload rate of each share."""
+def status(
+    cache: GatewayCache = None,
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH]", help="Folder or file, as /runs/run42: how many of its files are in S3."),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show pending and failing uploads and the upload rate of each share, or how many files of a folder are in S3."""
+    if path is not None:
+        return _files_status(_ask(cache, "files", path=path, count=True), path, as_json=as_json)
     found = _ask(cache, "status")
     shares: list[dict[str, Any]] = found["shares"]
     if as_json:
@@ -81,6 +90,37 @@ def status(cache: GatewayCache = None, as_json: options.Json = False) -> int:
     if found["is_draining"]:
         print("The gateway is draining: it accepts no changes and ends when all files are in S3.")
     return exits.OK
+
+
+def _files_status(found: dict[str, Any], path: str, *, as_json: bool) -> int:
+    top = "/" + path.strip("/")
+    if found["kind"] is None:
+        raise NotFoundError(f"There is no {text.printable(top)}; list the names with seqferry gateway ls.")
+    if as_json:
+        display.emit("gateway_files", path=path, **found)
+        return exits.OK
+    for line in _files_lines(found, top):
+        print(text.printable(line))
+    return exits.OK
+
+
+def _files_lines(found: dict[str, Any], top: str) -> Iterable[str]:
+    """Number of files of a folder in S3, and the state of the others."""
+    waiting, in_s3 = found["dirty_files"] - found["dirty_folders"], found["in_s3"]
+    if in_s3 is None:
+        yield f"{top}: {text.count(waiting, 'file')} waiting; the others are not counted: {found['in_s3_error']}"
+    elif in_s3["is_cut"]:
+        yield f"{top}: more than {in_s3['files']:,} files are in S3, {text.count(waiting, 'file')} waiting"
+    else:
+        yield f"{top}: {in_s3['files']:,} of {text.count(in_s3['files'] + waiting, 'file')} in S3"
+    share = "/" + top.strip("/").partition("/")[0]
+    if found["oldest"] is not None:
+        oldest = found["oldest"]
+        size, age = text.size(found["dirty_bytes"]), text.duration(oldest["age_seconds"])
+        yield f"{top}: {size} to upload; the oldest pending file is {share}/{oldest['path']}, for {age}"
+    if found["uploading_files"]:
+        yield f"{top}: {text.count(found['uploading_files'], 'file')} being uploaded"
+    yield from _name_lines(found, share)
 
 
 def _share_row(share: dict[str, Any]) -> tuple[str, ...]:
@@ -117,27 +157,32 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
         yield f"{top}: nothing is uploaded: {writing['claimed_by']}"
     if writing["oldest"] is not None:
         yield f"{top}: the oldest pending file is {top}/{writing['oldest']['path']}"
-    for one in writing["failing"]:
+    yield from _name_lines(writing, top)
+    if writing["unrecorded"]:
+        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded yet"
+    if not writing["window_is_open"]:
+        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush uploads them now"
+
+
+def _name_lines(files: dict[str, Any], top: str) -> Iterable[str]:
+    """Lines on single files of a share, or of a folder of it."""
+    for one in files["failing"]:
         attempts = text.count(one["attempts"], "attempt")
         yield f"{top}/{one['path']}: failing, {attempts} in {text.duration(one['seconds'])}: {one['cause']}"
-    for one in writing["held"]:
+    for one in files["held"]:
         cause = "" if one["cause"] is None else f", which fails: {one['cause']}"
         yield f"{top}/{one['path']}: waits for {top}/{one['waits_for']}{cause}"
-    for one in writing["renames"]:
+    for one in files["renames"]:
         target = f"{top}/{one['to']}/" if one["to"] else "a folder that was removed"
         copied = "no file is copied yet"
         if one["files"] > one["waiting_files"]:
             size = f"{text.size(one['bytes'] - one['waiting_bytes'])} of {text.size(one['bytes'])}"
             copied = f"{one['files'] - one['waiting_files']} of {text.count(one['files'], 'file')} copied, {size}"
         yield f"{top}/{one['from']}/: renamed to {target}: {copied}"
-    if writing["removals"]:
-        yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
-    if writing["unrecorded"]:
-        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not recorded yet"
-    if writing["ignored_files"]:
-        yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
-    if not writing["window_is_open"]:
-        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush uploads them now"
+    if files["removals"]:
+        yield f"{top}: {text.count(files['removals'], 'object')} to remove from the bucket"
+    if files["ignored_files"]:
+        yield f"{top}: kept on this machine by name: {text.count(files['ignored_files'], 'file')}"
 
 
 def ls(path: SharePath, cache: GatewayCache = None, as_json: options.Json = False) -> int:

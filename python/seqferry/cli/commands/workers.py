@@ -155,5 +155,5 @@ def worker_facts(one: ProcessStatus) -> dict[str, Any]:
         "transfers": activity.transfers,
         "requests_in_flight": activity.in_flight,
         "windows": [asdict(window) for window in activity.windows],
-        "facts": activity.facts,
+        "facts": activity.listed_facts,
     }

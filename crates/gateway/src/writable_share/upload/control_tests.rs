@@ -41,7 +41,7 @@ fn unsettled(share: &WritableShare<SimulatedDisk>, store: &Arc<FaultStore>) {
     tokio::spawn(async move { share.upload(spec, CancellationToken::new()).await });
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !holds().await {
         assert!(Instant::now() < deadline, "waited for {what}");
@@ -75,14 +75,14 @@ async fn a_marker_waits_for_older_files_below_its_folder_and_for_no_others() {
 
     until("both failures", async || {
         let status = setting.share.write_status().await;
-        status.failing_files == 2 && !status.held.is_empty()
+        status.files.failing_files == 2 && !status.files.held.is_empty()
     })
     .await;
 
     let status = setting.share.write_status().await;
-    assert_eq!(status.held[0].path, "run/Complete.txt");
-    assert_eq!(status.held[0].waits_for, "run/deep/old");
-    assert!(status.held[0].cause.as_ref().unwrap().contains("AccessDenied"));
+    assert_eq!(status.files.held[0].path, "run/Complete.txt");
+    assert_eq!(status.files.held[0].waits_for, "run/deep/old");
+    assert!(status.files.held[0].cause.as_ref().unwrap().contains("AccessDenied"));
     assert!(keys(&setting).await.contains(&"other/Complete.txt".to_owned()));
     assert_eq!(writes(&store, "run/Complete.txt"), 0);
 
@@ -90,7 +90,7 @@ async fn a_marker_waits_for_older_files_below_its_folder_and_for_no_others() {
     let deep = setting.id("run/deep").await;
     setting.share.remove(&root(), deep, b"old").await.unwrap();
     until("the marker", async || keys(&setting).await.contains(&"run/Complete.txt".to_owned())).await;
-    assert!(setting.share.write_status().await.held.is_empty());
+    assert!(setting.share.write_status().await.files.held.is_empty());
     running.kill().await;
 }
 
@@ -104,7 +104,7 @@ async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still(
     refuses(&store, "log");
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
 
-    until("the failure", async || setting.share.write_status().await.failing_files == 1).await;
+    until("the failure", async || setting.share.write_status().await.files.failing_files == 1).await;
     assert_eq!(writes(&store, "Complete.txt"), 0);
 
     store.clear_rules();
@@ -158,7 +158,7 @@ async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
 
     assert_eq!(keys(&setting).await, ["run/", "run/a"]);
     let status = setting.share.write_status().await;
-    assert_eq!((status.dirty_files, status.uploaded_files), (2, 2));
+    assert_eq!((status.files.dirty_files, status.uploaded_files), (2, 2));
     assert_eq!(status.uploaded_bytes, 1);
     setting.share.drain();
     until("the drain", async || setting.share.is_drained()).await;
@@ -277,7 +277,7 @@ async fn a_flush_tries_again_at_once_what_waits_after_a_failure() {
     let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
     // The wait is 4 s by then.
     until("failures", async || {
-        setting.share.write_status().await.failing.first().is_some_and(|failing| failing.attempts >= 3)
+        setting.share.write_status().await.files.failing.first().is_some_and(|failing| failing.attempts >= 3)
     })
     .await;
     store.clear_rules();

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use seqferry_share::Share as _;
+use seqferry_share::{Share as _, Stability};
 use seqferry_store::ObjectStore;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 
 use super::super::tests::{Setting, random, root};
 use super::super::upload_batches::{RecentRenames, SMALL_RENAMES_AN_HOUR};
+use super::control_tests::until;
 use super::tests::{Running, drained, keys, store_of};
+use crate::overlay::is_below;
 use crate::upload_batches::RenamedFolder;
 
 const FILES: [&str; 4] = ["d/a", "d/b", "d/sub/c", "d/sub/d"];
@@ -51,7 +53,7 @@ fn owned<const COUNT: usize>(paths: [&str; COUNT]) -> Vec<String> {
 
 /// Files, and those of them that wait, of the renames that go on.
 async fn progress(setting: &Setting) -> Vec<(u64, u64)> {
-    let renames = setting.share.write_status().await.renames;
+    let renames = setting.share.write_status().await.files.renames;
     renames.iter().map(|one| (one.files, one.waiting_files)).collect()
 }
 
@@ -144,4 +146,40 @@ async fn of_many_small_folders_that_are_renamed_few_have_a_batch_each() {
     assert_eq!((found.len(), &found[0]), (SMALL_RENAMES_AN_HOUR + 1, &(None, joined)));
     assert!(found[1..].iter().all(|(renamed, files)| renamed.is_some() && files.len() == 1), "{found:?}");
     assert_eq!(progress(&setting).await, []);
+}
+
+/// Files below `e` that the bucket has as the share shows them, and those that wait.
+async fn counted(setting: &Setting) -> (usize, usize) {
+    let (status, filter) = setting.share.file_status("e");
+    let keys = keys(setting).await;
+    let current = keys.iter().filter(|key| is_below(key, "e") && filter.is_current(key)).count();
+    let is_former = |key: &str| filter.to_move().iter().any(|former| is_below(key, former));
+    let to_move = keys.iter().filter(|key| is_former(key) && filter.is_to_move(key)).count();
+    (current, status.dirty_files - status.dirty_folders + to_move)
+}
+
+#[tokio::test]
+async fn each_file_of_a_renamed_folder_counts_once_while_its_copies_go_on() {
+    let setting = setting().await;
+    rename(&setting, "d", "e").await;
+    // Another folder gets the old name.
+    let top = setting.share.root();
+    setting.share.create_directory(&root(), top, b"d", <_>::default()).await.unwrap();
+    setting.put("d/a", "another").await;
+    assert_eq!(counted(&setting).await, (0, 4));
+
+    let (store, latch) = (store_of(&setting), Latch::default());
+    store.rule(Rule::always("CopyObject", Fault::Hold(latch.clone())).after(2));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    latch.reached().await;
+    until("two copies", async || counted(&setting).await == (2, 2)).await;
+    running.kill().await;
+
+    let setting = setting.restarted(&mut random(), true).await;
+    drained(&setting).await;
+    assert_eq!(counted(&setting).await, (4, 0));
+    let changed = setting.id("e/a").await;
+    setting.write(changed, 0, "changed", Stability::File).await.unwrap();
+    assert_eq!(counted(&setting).await, (3, 1), "its object is that of before");
+    assert_eq!(setting.share.file_status("d").0.dirty_files, 0);
 }

@@ -129,7 +129,7 @@ async fn a_service_that_refuses_what_should_hold_is_asked_with_pauses_and_told()
     let store = store_of(&setting);
     store.rule(Rule::always("PutObject", Fault::Fail("PreconditionFailed", 412)).key("p/refused"));
     let running = Running::start(&setting, std::sync::Arc::clone(&store) as std::sync::Arc<dyn ObjectStore>);
-    let failing = async || setting.share.write_status().await.failing;
+    let failing = async || setting.share.write_status().await.files.failing;
     while failing().await.first().is_none_or(|one| one.attempts < 5) {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
@@ -148,7 +148,7 @@ async fn a_file_that_goes_on_failing_is_one_outcome() {
     let store = store_of(&setting);
     store.rule(Rule::always("PutObject", Fault::Fail("AccessDenied", 403)).key("p/denied"));
     let running = Running::start(&setting, std::sync::Arc::clone(&store) as std::sync::Arc<dyn ObjectStore>);
-    let attempts = async || setting.share.write_status().await.failing.first().map_or(0, |one| one.attempts);
+    let attempts = async || setting.share.write_status().await.files.failing.first().map_or(0, |one| one.attempts);
     while attempts().await < 5 {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }

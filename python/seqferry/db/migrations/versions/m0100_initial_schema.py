@@ -397,6 +397,15 @@ def _make_workers() -> None:
         sa.Column("facts", sa.Text, nullable=False),
     )
     op.create_table(
+        "gateway_question",
+        sa.Column("id", _KEY, primary_key=True),
+        sa.Column("worker_id", _KEY, nullable=False),
+        sa.Column("path", _KEY, nullable=False),
+        sa.Column("counts", sa.Boolean, nullable=False),
+        sa.Column("ends_at", sa.Double, nullable=False),
+        sa.Column("answer", sa.Text),
+    )
+    op.create_table(
         "token",
         sa.Column("digest", _KEY, primary_key=True),
         sa.Column("name", _KEY, nullable=False),
