@@ -132,6 +132,11 @@ $(TOOLS)/fsx:
 guest-kernel: ## unpack Debian's kernel for the emulated machine of the tests
 	tools/guest_kernel
 
+# Half a GB, for machines of the templates for AWS.
+.PHONY: guest-debian
+guest-debian: guest-kernel ## make a Debian with systemd for the emulated machine (needs root and mmdebstrap)
+	tools/guest_debian
+
 # Servers that only `make compat` talks to. Without Maven they are left out.
 .PHONY: compat-tools
 compat-tools: tools $(TOOLS)/minio
@@ -353,6 +358,20 @@ $(TOOLS)/helm:
 $(TOOLS)/kubeconform:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl)"
 	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
+
+# An environment of its own, for the many packages of cfn-lint and moto's CloudFormation. Its lock:
+# uv pip compile --group cloudformation --generate-hashes --no-header --python-version 3.11 -o tools/cloudformation/requirements.lock
+CLOUDFORMATION := .tools/cloudformation
+
+$(CLOUDFORMATION)/.stamp: tools/cloudformation/requirements.lock $(VENV)/.stamp-python
+	$(PYTHON) -m venv $(CLOUDFORMATION)
+	$(CLOUDFORMATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+.PHONY: cloudformation-tools lint-templates
+cloudformation-tools: $(CLOUDFORMATION)/.stamp
+lint-templates: cloudformation-tools ## check the templates for AWS with cfn-lint, and create them on moto
+	$(CLOUDFORMATION)/bin/python tools/check_templates.py
 
 # The schema is kept, so that the tests need no registry.
 .PHONY: board-schema

@@ -6,7 +6,7 @@ import gzip
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from support.run import TOOLS
 _FOLDER: Final = TOOLS.parent / "guest"
 _BUSYBOX: Final = Path("/bin/busybox")
 _QEMU: Final = "qemu-system-x86_64"
+_MKFS: Final = Path("/sbin/mke2fs")
 
 _INIT: Final = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /mnt
@@ -45,6 +46,35 @@ poweroff -f
 _MOUNT: Final = """mount -i -t nfs -o nolock,hard,vers=3,tcp,port={port},mountport={port},\\
 addr=10.0.2.2,mountaddr=10.0.2.2,mountproto=tcp 10.0.2.2:{export} /mnt"""
 """The mount of busybox, which has no program for NFS and asks no port mapper."""
+
+
+_DEBIAN_INIT: Final = """#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /mnt
+/bin/busybox mount -t proc proc /proc
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+for module in $(cat /modules/modules.list); do insmod /modules/$module; done
+ip link set lo up
+ip link set eth0 up
+ip addr add 10.0.2.15/24 dev eth0
+ip route add default via 10.0.2.2
+mount -t ext4 /dev/vda /mnt
+cp -a /files/. /mnt/
+exec switch_root /mnt /sbin/init
+"""
+
+_SCENARIO: Final = """[Unit]
+Description=What the test does here
+
+[Service]
+ExecStart=/scenario
+StandardOutput=tty
+StandardError=inherit
+TTYPath=/dev/ttyS0
+"""
+_WANTED: Final = "etc/systemd/system/multi-user.target.wants/scenario.service"
 
 
 def missing() -> str | None:
@@ -118,9 +148,59 @@ def booted(
     lists = ["modules.list", *(["nfsv4.list"] if nfs4 else [])]
     loaded = "".join((_FOLDER / name).read_text(encoding="utf-8") for name in lists)
     (root / "modules/modules.list").write_text(loaded, encoding="utf-8")
-    init = root / "init"
     mounted = mount.format(port=port, export=export)
-    init.write_text(_INIT.format(mount=mounted, script=script), encoding="utf-8")
+    initrd = _initrd(folder, _INIT.format(mount=mounted, script=script))
+    return _machine(initrd, "console=ttyS0 quiet panic=-1", "-m", "512", "-smp", "1", within=within)
+
+
+def missing_debian() -> str | None:
+    """What this machine lacks for a guest that is a whole Debian; None for nothing."""
+    if not (_FOLDER / "debian").is_dir() or not (_FOLDER / "disk.list").is_file():
+        return "machines are not set up: there is no Debian for a guest (run make guest-debian)"
+    return missing()
+
+
+def booted_debian(folder: Path, files: Mapping[str, str], scenario: str) -> RunningProcess:
+    """A guest with Debian's systemd, a second disk that is empty, and no network but this machine's loopback, as above.
+
+    Args:
+        files: contents by their paths; scripts are marked by their first line.
+        scenario: a script that root runs once systemd is up; the console is its output.
+    """
+    root = folder / "root"
+    for name, text in {
+        **files, "scenario": scenario, "etc/systemd/system/scenario.service": _SCENARIO,
+    }.items():  # fmt: skip
+        file = root / "files" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
+    wanted = root / "files" / _WANTED
+    wanted.parent.mkdir(parents=True)
+    wanted.symlink_to("/etc/systemd/system/scenario.service")
+    for unit in ("serial-getty@ttyS0.service", "apt-daily.timer", "apt-daily-upgrade.timer"):
+        (root / "files/etc/systemd/system" / unit).symlink_to(os.devnull)
+    (root / "bin").mkdir()
+    (root / "sbin").symlink_to("bin")
+    shutil.copy(_BUSYBOX, root / "bin/busybox")
+    shutil.copytree(_FOLDER / "modules", root / "modules")
+    shutil.copy(_FOLDER / "disk.list", root / "modules/modules.list")
+    disks: list[str] = []
+    for name, size in (("system.img", "4G"), ("second.img", "2G")):
+        image = folder / name
+        subprocess.run(["truncate", "--size", size, image], check=True)
+        disks += ["-drive", f"file={image},format=raw,if=virtio,cache=unsafe"]
+    make = [_MKFS, "-q", "-t", "ext4", "-d", _FOLDER / "debian", folder / "system.img"]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    kernel = "console=ttyS0 quiet panic=-1 net.ifnames=0 systemd.show_status=0"
+    return _machine(_initrd(folder, _DEBIAN_INIT), kernel, "-m", "1536", "-smp", "2", *disks)
+
+
+def _initrd(folder: Path, first: str) -> Path:
+    """The archive of ``root`` in this folder, with a script as its first process."""
+    root = folder / "root"
+    init = root / "init"
+    init.write_text(first, encoding="utf-8")
     init.chmod(0o755)
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     archive = subprocess.run(
@@ -132,10 +212,14 @@ def booted(
     ).stdout
     initrd = folder / "initrd.img"
     initrd.write_bytes(gzip.compress(archive, 1))
+    return initrd
+
+
+def _machine(initrd: Path, kernel: str, *options: str, within: Sequence[str] = ()) -> RunningProcess:
     return RunningProcess(
         [
-            *within, _QEMU, "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1", "-nographic", "-no-reboot",
-            "-kernel", _FOLDER / "vmlinuz", "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1",
+            *within, _QEMU, "-accel", "tcg", "-cpu", "max", *options, "-nographic", "-no-reboot",
+            "-kernel", _FOLDER / "vmlinuz", "-initrd", initrd, "-append", kernel,
             "-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,romfile=",
         ]
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The commands of docs/use/cost.md, run as written: each prints what the page says."""
+"""The commands of pages about costs, run as written: each prints what the page says."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import pytest
 from support.processes import seqferry
 from support.run import MissingToolError
 
-PAGE = (Path(__file__).parents[2] / "docs/use/cost.md").read_text()
-BLOCKS = re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", PAGE)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("use/cost.md", "operate/aws.md")
+BLOCKS = [
+    block for page in PAGES for block in re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", (DOCS / page).read_text())
+]
 
 
-def test_each_command_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_each_command_prints_what_its_page_says(tmp_path: Path) -> None:
     try:
         folder = seqferry().parent
     except MissingToolError as missing:
         pytest.skip(str(missing))
-    assert len(BLOCKS) >= 5
+    assert len(BLOCKS) >= 9
     for command, said in BLOCKS:
         environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
         ran = subprocess.run(

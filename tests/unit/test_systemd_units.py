@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
+OF_AWS = [*sorted((ROOT / "deploy/aws").glob("*.service")), *sorted((ROOT / "deploy/aws").glob("*.timer"))]
 MOST_EXPOSED = 20
 """Tenths of a point of ``systemd-analyze security``; a plain service has 96."""
 
@@ -28,12 +29,16 @@ def verified(text: str, name: str, folder: Path) -> subprocess.CompletedProcess[
     units = folder / "etc/systemd/system"
     units.mkdir(parents=True)
     (units / name).write_text(text)
-    for target in ("multi-user", "network-online", "sysinit", "basic", "shutdown"):
+    for target in ("multi-user", "network-online", "sysinit", "basic", "shutdown", "timers", "time-set", "time-sync"):
         (units / f"{target}.target").write_text(f"[Unit]\nDescription={target}\nDefaultDependencies=no\n")
-    program = folder / "opt/seqferry/bin/seqferry"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    for unit in OF_AWS:  # the service of the timer
+        if not (units / unit.name).exists():
+            (units / unit.name).write_text(unit.read_text())
+    for place in ("bin/seqferry", "aws/publish.py", "aws/drain.py"):
+        program = folder / "opt/seqferry" / place
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
     return analyze("verify", f"--root={folder}", "--man=no", name.replace("@.", "@1."))
 
 
@@ -43,7 +48,7 @@ def test_there_is_a_unit_for_each_kind_of_process() -> None:
     assert commands == {"serve", "worker", "gateway serve"}
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", [*UNITS, *OF_AWS], ids=lambda unit: unit.name)
 def test_systemd_has_nothing_to_say_of_a_unit(unit: Path, tmp_path: Path) -> None:
     said = verified(unit.read_text(), unit.name, tmp_path)
 
@@ -57,7 +62,7 @@ def test_a_wrong_line_would_be_noticed(wrong: str, tmp_path: Path) -> None:
     assert verified(text, UNITS[0].name, tmp_path).stderr != ""
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", [*UNITS, *OF_AWS[:-1]], ids=lambda unit: unit.name)
 def test_a_unit_has_few_rights(unit: Path, tmp_path: Path) -> None:
     named = tmp_path / unit.name.replace("@.", "@1.")
     named.write_text(unit.read_text())
