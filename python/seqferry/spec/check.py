@@ -38,10 +38,8 @@ def build_check_spec(
             "check compares contents, and equal sizes prove none: leave --size-only out. With --verify auto they are "
             "enough where there is no checksum."
         ).about("if_exists")
-    if given.get("if_exists") not in (None, "same"):
-        raise UsageError(
-            f"--if-exists {given['if_exists']} is for copies: check compares what is at both sides. Leave it out."
-        ).about("if_exists")
+    # A rule for copies, which may come from the environment: a comparison skips nothing.
+    given = {**given, "if_exists": "same"}
     if given.get("rename") and not one_way:
         raise UsageError(
             "With --rename, objects that exist only at DST have no name at SRC: add --one-way, or leave --rename out."

@@ -396,7 +396,7 @@ mod tests {
     const MEMBER: u64 = 100_000;
     const MEMBERS: u64 = 200;
 
-    /// An archive of small members, read within 32 MiB of memory: four windows of 2 MiB.
+    /// An archive of small members, read within 32 MiB of memory: eight windows of 2 MiB.
     struct Setting {
         store: Arc<FaultStore>,
         content: Bytes,
@@ -455,7 +455,7 @@ mod tests {
         let setting = Setting::new().await;
         setting.store.rule(Rule::always("GetObject", Fault::Delay(Duration::from_millis(30))));
         // The reads of all windows are cancelled.
-        let given_up = futures::future::join_all((0..4).map(|window| setting.read(window * 20)));
+        let given_up = futures::future::join_all((0..8).map(|window| setting.read(window * 20)));
         let ended = tokio::time::timeout(Duration::from_millis(10), given_up).await;
         assert!(ended.is_err(), "{ended:?}");
         setting.store.clear_rules();

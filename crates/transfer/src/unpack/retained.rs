@@ -20,6 +20,8 @@ use super::member_location::Format;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
+/// Windows of a pool at least: some are being read while the members of others are written.
+const FEWEST: usize = 8;
 /// Time after which bytes that no member needs are dropped: a transfer begins within seconds of its scan.
 const IDLE: Duration = Duration::from_mins(1);
 
@@ -33,11 +35,11 @@ pub struct WindowPool {
 }
 
 impl WindowPool {
-    /// A pool of a quarter of the memory for buffers, in windows of at most 8 MiB.
+    /// A pool of windows of at most 8 MiB: as many as a quarter of the memory for buffers holds, and [`FEWEST`] at least.
     pub fn new(budget: &Budget) -> Arc<Self> {
         let room = budget.memory_limit() / 4;
         let window = (room / 4).clamp(1 << 20, WINDOW);
-        let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
+        let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(FEWEST);
         Arc::new(Self { free: AtomicUsize::new(capacity), capacity, window, retained: Mutex::default() })
     }
 
