@@ -79,7 +79,7 @@ def write_release(folder: Path) -> None:
 
 
 class Site:
-    """A release and its packages over HTTP, what stacks are told, and the metadata of an instance."""
+    """A release and its packages over HTTP, the signals to stacks, and the metadata of an instance."""
 
     def __init__(self, folder: Path) -> None:
         self.said: list[dict[str, str]] = []

@@ -10,13 +10,12 @@ from seqferry.api.fields import WHOLE, create_body_model
 from seqferry.api.schemas import DESCRIPTION, DescribedBody, KeysBody, Priority, SourcesBody, TransferRequest
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
-from seqferry.model.locations import S3Location
-from seqferry.model.models import OPERATION_MOVE, TransferSpec
+from seqferry.model.models import TransferSpec
 from seqferry.model.option_fields import label
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check
-from seqferry.spec.build import draft_spec, with_operation
+from seqferry.spec.build import as_move, draft_spec
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
@@ -26,7 +25,6 @@ from seqferry.spec.option_groups import (
     SelectionOptions,
     Versions,
 )
-from seqferry.spec.validation import validate_spec
 
 _NOT_OF_SPECS: Final = {"yes", "priority", *DESCRIPTION}
 
@@ -112,12 +110,7 @@ def spec_of_move(body: MoveRequest) -> TransferSpec:
     """
     if not operations.find_operation(body.operation).is_plain or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.").about("operation", "options")
-    spec = validate_spec(with_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
-    if isinstance(spec.source, S3Location) and spec.source.anonymous:
-        raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.").about(
-            "no_sign_request"
-        )
-    return spec
+    return as_move(draft_spec(**body.arguments()))
 
 
 def spec_of_removal(body: RemovalRequest) -> TransferSpec:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
-from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, CheckedSpec, TransferSpec
+from seqferry.model.models import OPERATION_HISTORY, OPERATION_MOVE, OPERATION_TRANSFER, CheckedSpec, TransferSpec
 from seqferry.model.option_groups import (
     Names,
     Parts,
@@ -359,3 +359,19 @@ def _split_pattern(path: str) -> tuple[str, str]:
     """The folder above the first wildcard of a path, and the wildcard below it."""
     start = path[: literal_prefix(path).rfind("/") + 1]
     return start or ".", path[len(start) :]
+
+
+def as_move(spec: TransferSpec) -> CheckedSpec:
+    """Spec of a move, checked, from the draft of a copy.
+
+    Raises:
+        UsageError: its source cannot be removed.
+    """
+    if isinstance(spec.source, S3Location) and spec.source.anonymous:
+        raise UsageError("mv removes objects at the source, which --no-sign-request does not allow; use cp.").about(
+            "no_sign_request"
+        )
+    if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
+        # What a link leads to is not removed for it.
+        spec = replace(spec, source=replace(spec.source, symlinks="skip"))
+    return validate_spec(with_operation(spec, OPERATION_MOVE))

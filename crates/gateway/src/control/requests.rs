@@ -372,7 +372,7 @@ impl GatewayControl {
             ControlRequest::Files { path, count } => {
                 let (share, below) = self.split_share_path(&path)?;
                 let found = share.file_status(below, count).await;
-                found.map_err(|error| failure_text("the look", &path, error))
+                found.map_err(|error| failure_text("the status", &path, error))
             }
             ControlRequest::Flush { path, wait } => self.flush(path.as_deref(), wait).await,
             ControlRequest::Refresh { path, recursive } => {

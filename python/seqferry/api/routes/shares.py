@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,8 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ContextDep, ServiceDep
 from seqferry.api.openapi import problem_responses
 from seqferry.model.errors import StorageTimeoutError
-from seqferry.service import share_answers, shares
-from seqferry.service.shares import GatewayStatus, ShareStatus
+
+if TYPE_CHECKING:
+    from seqferry.service.shares import GatewayStatus, ShareStatus
 
 router = APIRouter(prefix="/api/v1/shares", tags=["shares"])
 
@@ -225,6 +226,8 @@ class FilesOut(BaseModel):
 @router.get("", summary="Shares of all gateways")
 def list_shares(service: ServiceDep) -> Shares:
     """As their gateways reported them last, at most 10 s ago. Gateways that run come first."""
+    from seqferry.service import shares  # here, so that the start need not wait for it
+
     return Shares(gateways=[GatewayOut.of(one) for one in shares.read(service)])
 
 
@@ -245,6 +248,8 @@ async def find_files(
     """Asks the gateway, which answers from its memory and, with `count`, from a listing of the folder in S3. Shows only
     what clients may read (`[server] read`)."""
     service = context.service
+    from seqferry.service import share_answers, shares  # as above
+
     path = shares.clean_path(path)
     place = await run_in_threadpool(shares.find_place, service, gateway, share, path)
     context.settings.policy.check_browse(place)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from seqferry.cli import pipes, spec_arguments
 from seqferry.cli.option_groups import Output, Pricing, SourcesAndTarget, Start
 from seqferry.cli.start_transfer import start_transfer
-from seqferry.model.errors import UsageError
-from seqferry.model.locations import LocalFolder, S3Location
-from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
+from seqferry.model.models import CheckedSpec
 from seqferry.model.option_groups import Attributes, Filters, Protection, narrow_group
-from seqferry.spec.build import draft_spec, with_operation
+from seqferry.spec.build import as_move, draft_spec
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
@@ -22,7 +18,6 @@ from seqferry.spec.option_groups import (
     SpeedOptions,
     StorageOptions,
 )
-from seqferry.spec.validation import validate_spec
 
 
 def mv(
@@ -76,17 +71,3 @@ def move_spec(
         places, selection, filters, names, recorded, parts, storage, access, protection, attributes, endpoints
     )
     return as_move(draft_spec(**given, allow_local=True))
-
-
-def as_move(spec: TransferSpec) -> CheckedSpec:
-    """Spec of a move, checked, from the draft of a copy.
-
-    Raises:
-        UsageError: its source cannot be removed.
-    """
-    if isinstance(spec.source, S3Location) and spec.source.anonymous:
-        raise UsageError("mv removes objects at the source, which --no-sign-request does not allow; use cp.")
-    if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
-        # What a link leads to is not removed for it.
-        spec = replace(spec, source=replace(spec.source, symlinks="skip"))
-    return validate_spec(with_operation(spec, OPERATION_MOVE))

@@ -10,7 +10,6 @@ import typer
 from typer.exceptions import TyperException
 
 from seqferry.cli import foreign_commands, pipes, spec_arguments
-from seqferry.cli.commands import mv as mv_command
 from seqferry.cli.commands import rm
 from seqferry.cli.commands.rm import RemovalSelection, Sources
 from seqferry.cli.option_groups import Consent, Output, SourcesAndTarget, Start
@@ -22,7 +21,7 @@ from seqferry.model.errors import UsageError
 from seqferry.model.frozen import frozen
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Attributes, Filters, Protection
-from seqferry.spec.build import build_spec
+from seqferry.spec.build import as_move, build_spec
 from seqferry.spec.option_groups import (
     AccessOptions,
     Endpoints,
@@ -173,9 +172,7 @@ class _Parser:
         protection: Protection,
         attributes: Attributes,
     ) -> TransferSpec:
-        return mv_command.as_move(
-            self.cp(places, selection, filters, names, parts, storage, access, protection, attributes)
-        )
+        return as_move(self.cp(places, selection, filters, names, parts, storage, access, protection, attributes))
 
     def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
         from seqferry.planning import removals
